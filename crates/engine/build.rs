@@ -1,6 +1,6 @@
-//! Makes a table of the kernel files in `kernels/`.
+//! Build script: makes a table of the kernel files in `kernels/`.
 
-// What the engine may not touch, its build may: it reads the engine's own files.
+// The engine opens no files, but its build may: it reads the engine's own files.
 #![allow(clippy::disallowed_methods)]
 
 use std::{collections::BTreeSet, env, fmt::Write, fs, path::Path};
@@ -10,7 +10,8 @@ fn main() {
     fs::write(out, kernels()).expect("cargo's output folder is writable");
 }
 
-/// A line for each kernel file. None says where the checkout lies: several may share a target folder.
+/// Returns a line for each kernel file. No line contains the place of the checkout, because several checkouts may share
+/// a target folder.
 fn kernels() -> String {
     println!("cargo::rerun-if-changed=kernels");
     let files = fs::read_dir("kernels").expect("the crate has kernels").flatten();

@@ -1,4 +1,4 @@
-//! Requests to devices. Adjacent pages are joined to one request, both for reads and for writes.
+//! Requests to devices. Adjacent pages are joined into one request, both for reads and for writes.
 //!
 //! *Called by* `access`, which reads pages of files and of swap, and by `writeback`. *Locks*: none. *Description*:
 //! mechanisms/reclaim, 21.
@@ -7,10 +7,10 @@ use crate::memory::Memory;
 use crate::stat::Event;
 use machine::{DeviceId, FrameNumber, Machine, Operation, PAGE_BYTES, Request, Step};
 
-/// Pages of the largest request that is built here: 1 MiB. Devices split or merge as they like.
+/// Number of pages of the largest request that is built here: 1 MiB. Devices may split or merge requests.
 pub const REQUEST_PAGES: usize = 256;
 
-/// A request that grows while its pages follow each other on the device.
+/// A request that is being built: pages that follow each other on the device.
 #[derive(Debug)]
 pub(crate) struct Bio {
     device: DeviceId,
@@ -25,7 +25,7 @@ impl Bio {
         Self { device, operation, is_sync, block: 0, frames: Vec::new() }
     }
 
-    /// Adds a page at `block`. Submits the pages collected so far if it does not follow them on the device. *May
+    /// Adds a page at `block`. If the page does not follow the collected pages on the device, first submits these. *May
     /// sleep.*
     pub fn add<M: Machine>(&mut self, memory: &Memory<M>, block: u64, frame: FrameNumber) {
         let follows = self.block + self.frames.len() as u64 == block;

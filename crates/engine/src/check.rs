@@ -1,6 +1,6 @@
 //! Whole-machine invariants: every frame is in exactly one place, and counters add up.
 //!
-//! These checks are to be called when no task is in the middle of an operation: after a run, or between two steps of a
+//! The checks are for a time when no task is in the middle of an operation: after a run, or between two steps of a
 //! machine with one task.
 
 use crate::access::Access;
@@ -13,7 +13,7 @@ use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, Machine};
 use std::collections::BTreeMap;
 
-/// A broken invariant: the expected and the found state.
+/// A broken invariant: the expected state and the state found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken(pub String);
 
@@ -29,7 +29,7 @@ fn ensure(fact: bool, message: impl FnOnce() -> String) -> Result<(), Broken> {
     if fact { Ok(()) } else { Err(Broken(message())) }
 }
 
-/// The place where a frame was found.
+/// A place where a frame was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Nowhere,
@@ -44,7 +44,7 @@ impl<M: Machine> Access<M> {
     /// Checks all invariants; see [`crate::Engine::check`].
     pub(crate) fn check(&self) -> Result<(), Broken> {
         self.drain_all();
-        // Frames that never came online are in no place, and may be many.
+        // Frames that never came online are in no place, and there may be many of them, so they are not checked.
         let end = self.zones.iter().map(|zone| zone.start.index() + zone.online() as usize).max();
         let mut places = vec![Place::Nowhere; end.unwrap_or(0)];
         self.check_free(&mut places)?;
@@ -197,7 +197,8 @@ impl<M: Machine> Access<M> {
         ensure(failed == counted as i64, || format!("{failed} pages could not be written, nr_write_failed {counted}"))
     }
 
-    /// Checks that blocks are free or a file's, and that the counts of dirty pages by device and by zone agree.
+    /// Checks that each block is either free or a file's, and that the counts of dirty pages by device and by zone
+    /// agree.
     fn check_devices(&self) -> Result<(), Broken> {
         let (mut dirty, mut writeback, mut failed) = (0, 0, 0);
         for backing in self.backings.iter() {
@@ -220,7 +221,7 @@ impl<M: Machine> Access<M> {
         ensure(writeback <= counted as i64, || format!("{writeback} pages written by device, nr_writeback {counted}"))
     }
 
-    /// Mappings of each frame.
+    /// Checks the regions. Returns the number of mappings of each frame.
     fn check_regions(&self) -> Result<BTreeMap<u32, u32>, Broken> {
         let mut mapped = BTreeMap::new();
         let (mut file_pages, mut huge_pages) = (0, 0);
@@ -304,7 +305,8 @@ impl<M: Machine> Access<M> {
         ensure(free == map.free(), || format!("{free} swap slots are free, counted {}", map.free()))
     }
 
-    /// Checks the counts of a frame's mappings; returns the count of its page, or of its folio where it is a head.
+    /// Checks the counts of a frame's mappings. Returns the number of mappings of its page, or of its folio if the
+    /// frame is a head.
     fn check_mappings(&self, frame: FrameNumber, mapped: &BTreeMap<u32, u32>) -> Result<u32, Broken> {
         let (folio, of_page) = (self.frames.folio(frame), mapped.get(&frame.0).copied().unwrap_or(0));
         let of_folio = || folio.frames().filter_map(|part| mapped.get(&part.0)).sum();
@@ -313,7 +315,7 @@ impl<M: Machine> Access<M> {
         ensure(found == counted, || {
             format!("{frame}: {found} mappings, counted {counted}: {folio:?}, {:?}", self.frames[frame])
         })?;
-        // The single entry of a huge page is the folio's alone.
+        // The single entry of a huge page maps the folio, and counts for none of its pages.
         let of_page_counted = self.frames.mappings_of_page(frame);
         let is_huge = folio.order == PAGEBLOCK_ORDER && self.frames[folio.head].is_anon();
         ensure(is_huge || of_page == of_page_counted, || {
@@ -361,7 +363,7 @@ impl<M: Machine> Access<M> {
                             format!("{frame} is on {list:?}, its flags say otherwise: {descriptor:?}")
                         })?;
                         let is_file = matches!(descriptor.owner(), Owner::File(_));
-                        // The mappings of a large folio have one reference together.
+                        // All mappings of a large folio together have one reference.
                         let mappings = if flags.has(Flags::COMPOUND) { mappings.min(1) } else { mappings };
                         let expected = mappings + u32::from(flags.has(Flags::SWAPCACHE)) + u32::from(is_file);
                         ensure(descriptor.references() == expected, || {

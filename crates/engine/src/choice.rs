@@ -1,9 +1,9 @@
-//! The declaration of a choice, in one place. It is the lowest module, because every floor declares its own choices.
+//! The declaration of choices. This is the lowest module, because every floor declares its own choices.
 //!
-//! A floor's `choices.rs` is one `choices!`. It makes its section's struct `Choices`, an enum for each choice among
-//! names, and a [`Section`] with everything known of them: the meaning of each key and value, its default, its limits,
+//! A floor's `choices.rs` is one `choices!`. The macro makes the section's struct `Choices`, an enum for each choice
+//! among names, and a [`Section`]. The [`Section`] holds the meaning of each key and value, its default, its limits,
 //! and the values that a swarm draws. `explain`, the swarm, messages, `docs/choices.md` and
-//! [`crate::kernel::Choices::check`] read that through [`crate::kernel::choice`].
+//! [`crate::kernel::Choices::check`] read the section through [`crate::kernel::choice`].
 //!
 //! ```text
 //! choices! {
@@ -24,19 +24,20 @@
 //! ```
 //!
 //! The enums have no `==`: code that reads a choice matches it, so that a new value does not compile before every
-//! reader handles it. For a yes or no there is a method beside the declaration.
+//! reader handles it. For a choice between yes and no, a method beside the declaration returns a `bool`.
 //!
-//! A value has its variant's name in kebab-case. The number after `drawn` is the position in the order in which a swarm
-//! draws choices. A new choice is the last, so that the worlds of existing seeds keep the values drawn before it.
+//! A value is named after its variant, in kebab-case. The number after `drawn` is the choice's position in the order in
+//! which a swarm draws choices. A new choice comes last, so that the worlds of existing seeds keep the values drawn
+//! before it.
 //!
-//! A choice that is read only under a condition gives it behind `drawn`: `with "swap.window" in ["by-use"]`, or `unless
-//! "reclaim.direct_reclaimers" in ["0"]`. Each may occur several times, every `with` before every `unless`, and all
-//! must hold. A name with a dot is another key; one without is a fact of the machine (see [`Condition`]). Behind
-//! `[section]` a condition applies to all its keys. A swarm of worlds proves that a choice whose condition does not
-//! hold changes nothing.
+//! A choice that is read only under a condition has the condition behind `drawn`: `with "swap.window" in ["by-use"]`,
+//! or `unless "reclaim.direct_reclaimers" in ["0"]`. There may be several conditions, every `with` before every
+//! `unless`, and all must hold. A name with a dot is another key; a name without a dot is a fact of the machine (see
+//! [`Condition`]). A condition behind `[section]` applies to all keys of the section. A swarm of worlds proves that a
+//! choice whose condition does not hold changes nothing.
 //!
-//! A default is the value of the oldest kernel, [`crate::kernel::ROOT`], whose file has the same values. Kernel files
-//! say from which kernel on another value holds: [`Choice::since`].
+//! A default is the value in the oldest kernel, [`crate::kernel::ROOT`], whose file has the same values.
+//! [`Choice::since`] returns the first kernel in which another value holds, as kernel files say.
 
 /// A section of kernel files: a floor of the engine that has choices.
 #[derive(Debug)]
@@ -50,20 +51,20 @@ pub struct Section {
     pub choices: &'static [Choice],
 }
 
-/// Condition under which a choice is read.
+/// A condition under which a choice is read.
 #[derive(Debug)]
 pub struct Condition {
-    /// The key that it depends on, such as `lru.policy`; a name without a dot is a fact of the machine, one of
+    /// The key that the condition is about, such as `lru.policy`. A name without a dot is a fact of the machine, one of
     /// [`FACTS`].
     pub what: &'static str,
-    /// Values, as a kernel file has them, without quotes.
+    /// The values that the condition names, as a kernel file has them, without quotes.
     pub values: &'static [&'static str],
     /// `true` if the key must have one of the values; `false` if it must have none of them.
     pub is_one: bool,
 }
 
-/// Facts of a machine that decide whether a choice is read: how many nodes of memory it has, how many slots of swap, and whether swap
-/// answers at once (`yes`, `no`).
+/// Facts of a machine that decide whether a choice is read: the number of memory nodes, the number of swap slots, and
+/// whether swap completes a request at once (`yes`, `no`).
 pub const FACTS: [&str; 3] = ["memory nodes", "swap slots", "synchronous swap"];
 
 /// A key of a kernel file.
@@ -71,34 +72,34 @@ pub const FACTS: [&str; 3] = ["memory nodes", "swap slots", "synchronous swap"];
 pub struct Choice {
     /// The section: a module of the engine.
     pub section: &'static str,
-    /// The key in it.
+    /// The key, without its section.
     pub key: &'static str,
     pub(crate) comment: &'static str,
-    /// Condition under which this key is read, beside that of its section.
+    /// Conditions under which this key is read, besides those of its section.
     pub own_conditions: &'static [Condition],
-    /// The values by name; empty if the value is a number.
+    /// The values that have names; empty if the value is a number.
     pub values: &'static [Named],
-    /// Smallest and largest value of a number. They are the limits of the kernel's sysctl, if there is one. Other
-    /// limits exclude values that no machine has.
+    /// Smallest and largest value of a number. If the kernel has a sysctl for the choice, these are the sysctl's
+    /// limits. Otherwise the limits exclude values that no machine has.
     pub limits: Option<(i64, i64)>,
     /// Position in the order in which a swarm draws choices; unique.
     pub draw_order: u32,
-    /// The numbers that a swarm draws, each as often as the others; none where the choice is among names.
+    /// The numbers that a swarm draws, all with the same probability; empty for a choice among names.
     pub drawn_numbers: &'static [&'static str],
 }
 
 /// A value that has a name.
 #[derive(Debug)]
 pub struct Named {
-    /// The name, as a kernel file has it.
+    /// The name of the value, as a kernel file has it.
     pub name: &'static str,
     pub(crate) comment: &'static str,
-    /// Weight with which a swarm draws this value among those of its choice.
+    /// Weight with which a swarm draws this value, relative to the other values of the choice.
     pub weight: u32,
 }
 
 impl Section {
-    /// Returns the subject of its choices.
+    /// Returns what the choices of the section are about.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
@@ -106,7 +107,7 @@ impl Section {
 }
 
 impl Choice {
-    /// Returns section and key, as on the command line: `lru.swappiness`.
+    /// Returns the section and the key, as on the command line: `lru.swappiness`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.key)
@@ -118,7 +119,8 @@ impl Choice {
         prose(self.comment)
     }
 
-    /// Returns the values that a swarm draws from, as a kernel file writes them. A value stands in it as often as its weight says.
+    /// Returns the values that a swarm draws from, as a kernel file writes them. Each value occurs as often as its
+    /// weight says.
     #[must_use]
     pub fn drawn(&self) -> Vec<String> {
         let names = self.values.iter().flat_map(|value| (0..value.weight).map(|_| format!("\"{}\"", value.name)));
@@ -134,20 +136,20 @@ impl Named {
     }
 }
 
-/// Returns the comment of a declaration as one text, without the brackets of links.
+/// Returns the doc comment of a declaration as one text, without the brackets of links.
 fn prose(comment: &str) -> String {
     let lines: Vec<&str> = comment.lines().map(str::trim).collect();
     lines.join(" ").trim().replace("[`", "`").replace("`]", "`")
 }
 
-/// A number out of its limits, and where.
+/// The error for a number outside of the limits of its key: the key's section, and a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub section: &'static str,
     pub message: String,
 }
 
-/// The numbers of a choice: one, or a list.
+/// The numbers that are the value of one choice: a single number, or a list.
 pub(crate) trait Numbers {
     fn numbers(&self) -> impl Iterator<Item = i128>;
 }
@@ -169,7 +171,7 @@ impl<const N: usize> Numbers for [u64; N] {
     }
 }
 
-/// Refuses a choice with a number out of its limits. This is the single check, for files and for choices made in Rust.
+/// Checks that the numbers of a choice are within its limits. Files and choices made in Rust have this single check.
 pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> Result<(), Refused> {
     let Some((low, high)) = choice.limits else { return Ok(()) };
     let Some(found) = numbers.numbers().find(|number| !(i128::from(low)..=i128::from(high)).contains(number)) else {
@@ -222,13 +224,13 @@ macro_rules! choices {
         }
 
         impl Choices {
-            /// Refuses the first number that is out of its limits.
+            /// Checks that every number of the section is within the limits of its key.
             pub(crate) fn check_limits(&self) -> Result<(), $crate::choice::Refused> {
                 let mut _choices = SECTION.choices.iter();
                 $(
                     let _choice = _choices.next().expect("each key is declared once");
                     $(
-                        // Names have none.
+                        // Choices among names have no limits.
                         let _: std::ops::RangeInclusive<i64> = $limits;
                         $crate::choice::check_limits(_choice, &self.$key)?;
                     )?
@@ -261,7 +263,7 @@ macro_rules! choices {
         };
     };
 
-    // The enum of a choice among names; nothing for a number.
+    // Declares the enum of a choice among names, and nothing for a number.
     (@enum $type:tt = $default:tt $(#[doc = $about:literal])* []) => {};
     (
         @enum $type:ident = $default:ident $(#[doc = $about:literal])*

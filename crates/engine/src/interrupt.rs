@@ -1,7 +1,7 @@
-//! Completions come in here and go down.
+//! Completions: the ground calls this module when a request has ended, and the module updates the lower floors.
 //!
-//! *Flow*: a read makes its pages valid and unlocks them; a write rotates the pages that reclaim waits
-//! for to the tail of their list, and ends their writeback. *Called by* the ground, in interrupt
+//! *Flow*: the end of a read makes its pages valid and unlocks them. The end of a write rotates the pages that reclaim
+//! waits for to the tail of their list, and ends the writeback of all its pages. *Called by* the ground, in interrupt
 //! context: nothing here sleeps, allocates or submits. *Description*: mechanisms/reclaim, 8.2.
 
 use crate::Engine;
@@ -40,7 +40,8 @@ impl<M: Machine> Access<M> {
         self.unlock_page(frame);
     }
 
-    /// Ends the read of a page; with the last of its folio, the folio is valid, or has its error.
+    /// Ends the read of a page. When the last page of a folio has been read, the folio becomes valid, or gets its
+    /// error.
     pub(crate) fn end_read(&self, page: FrameNumber, result: Result<(), IoError>) {
         let folio = self.frames.folio(page);
         let Some(result) = self.frames.end_io(folio, result) else { return };
@@ -64,7 +65,7 @@ impl<M: Machine> Access<M> {
         if let Err(error) = result {
             match file {
                 Some(file) => self.end_failed_write(file, frame, error),
-                // Its contents are nowhere else: it must not be taken for written.
+                // The page's contents are nowhere else, so it must stay dirty.
                 None => descriptor.set(Flags::DIRTY),
             }
             descriptor.clear(Flags::RECLAIM);
@@ -75,7 +76,7 @@ impl<M: Machine> Access<M> {
         }
         self.end_writeback(frame, file.map(AsRef::as_ref));
         self.note_written(frame);
-        // The page can be freed now and is no longer counted, before any waiter wakes up.
+        // Before any waiter wakes up, the page can be freed and no longer counts as under writeback.
         if is_waited_for {
             self.machine.wake(&self.written);
         }

@@ -1,4 +1,4 @@
-//! A kernel: the modules' choices put together, and where each of them comes from.
+//! A kernel: the choices of all modules, and the origin of each.
 //!
 //! A kernel file builds on an older kernel. [`ROOT`], the oldest kernel, names every key, and its values are the
 //! defaults of the declarations. Every other file has only the keys in which it differs from its `base`, an earlier
@@ -12,10 +12,10 @@
 //! early_exit = "proportional"     # "mm: vmscan: Limit the number of pages kswapd reclaims", 2013
 //! ```
 //!
-//! A section is a module's `choices.rs`, declared as [`choice`] says. A key that no file of the chain names has the
-//! value of [`ROOT`]. Text comes in through [`Kernel::parse`], which gets the texts of bases from its caller, because
-//! the engine opens no files. The files of its own folder `kernels/` are embedded: [`files`]. *Called by* `lab` for
-//! every command, and by applications for their own kernels.
+//! A section holds the keys of one module and is declared in the module's `choices.rs`, as [`choice`] says. A key that
+//! no file of the chain names has the value of [`ROOT`]. [`Kernel::parse`] reads text. It gets the texts of bases from
+//! its caller, because the engine opens no files. The files of the engine's own folder `kernels/` are embedded:
+//! [`files`]. *Called by* `lab` for every command, and by applications for their own kernels.
 //!
 //! Next: `reclaim/choices.rs`, the choices that separate most kernels.
 
@@ -32,10 +32,11 @@ use crate::lru::choices::PolicyKind;
 use crate::lru::policy::multigen;
 use crate::{access, allocate, compact, lru, memory, page_cache, reclaim, slab, swap, writeback};
 
-/// Names the sections: each is a module of the engine with a `choices.rs`.
+/// Declares [`Choices`] and [`SECTIONS`] from the names of the sections. Each section is a module of the engine with a
+/// `choices.rs`.
 macro_rules! sections {
     ($($section:ident),*) => {
-        /// All choices of a kernel, a section for each module.
+        /// All choices of a kernel, with a section for each module.
         #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Choices {
@@ -46,7 +47,7 @@ macro_rules! sections {
         pub static SECTIONS: [&Section; [$(stringify!($section)),*].len()] = [$(&$section::choices::SECTION),*];
 
         impl Choices {
-            /// Refuses the first number that is out of its limits.
+            /// Checks that every number of every section is within the limits of its key.
             fn check_limits(&self) -> Result<(), Refused> {
                 $(self.$section.check_limits()?;)*
                 Ok(())
@@ -57,11 +58,13 @@ macro_rules! sections {
 sections!(memory, slab, page_cache, swap, writeback, lru, multigen, compact, reclaim, allocate, access);
 
 impl Choices {
-    /// Refuses a number outside of the limits of its key, and a policy that the program does not have. The numbers of a
-    /// file were checked when it was read; this is for choices that were made, or changed, in Rust.
+    /// Checks that every number is within the limits of its key, and that the program has the chosen policy. The
+    /// numbers of a file are checked when the file is read. This check is for choices that were made, or changed, in
+    /// Rust.
     ///
     /// # Errors
-    /// Fails at the first such number, and names its section, its key and the expected value.
+    /// Fails at the first number out of its limits or a missing policy, and names its section, its key and the expected
+    /// value.
     pub fn check(&self) -> Result<(), Error> {
         let refused =
             |section: &str, message| Error { place: None, message: format!("choices, [{section}]: {message}") };
@@ -75,59 +78,60 @@ impl Choices {
     }
 }
 
-/// The kernel that the others are built on. Its file names every key, and its values are the defaults of the declarations.
+/// The name of the kernel that all others are built on. Its file names every key, and its values are the defaults of
+/// the declarations.
 pub const ROOT: &str = "2.6.23-rc5";
 
-/// A kernel: its choices, and where each comes from.
+/// A kernel: its choices, and the origin of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
-    /// Name of the kernel: its file's, without folder and ending.
+    /// Name of the kernel: the name of its file, without folder and ending.
     pub name: String,
     /// A line about the kernel.
     pub about: String,
-    /// The kernels that it is built on, nearest first.
+    /// The kernels that this one is built on, nearest first.
     pub bases: Vec<String>,
     /// The values that the engine reads.
     pub choices: Choices,
-    /// The choices value by value, in the order of [`Choices`].
+    /// Each key with its value and origin, in the order of [`Choices`].
     pub settings: Vec<Setting>,
     node: Node,
 }
 
-/// A value of a kernel.
+/// A key of a kernel file with its value in one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// The section: a module of the engine.
     pub section: String,
-    /// The key in it.
+    /// The key, without its section.
     pub key: String,
     /// The value.
     pub value: Value,
     /// The origin of the value.
     pub origin: Origin,
-    /// The value in the kernel's base (or, without a base, in [`ROOT`]), where that differs.
+    /// The value in the kernel's base (or, without a base, in [`ROOT`]), if it differs from this one.
     pub replaces: Option<Value>,
 }
 
 /// The origin of a value: file, line and source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// No file names it: it is as in [`ROOT`].
+    /// No file names the key: it has the value of [`ROOT`].
     Default,
     /// A kernel file.
     File {
         /// Name of the kernel.
         kernel: String,
-        /// File and line.
+        /// File and line of the value.
         place: Place,
-        /// The comment on its line.
+        /// The comment on that line.
         source: Option<String>,
     },
-    /// [`Kernel::set`].
+    /// A call of [`Kernel::set`].
     Set,
 }
 
-/// The text of a kernel that another names as its `base`.
+/// The text of a kernel that another kernel names as its `base`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The name of the file in messages.
@@ -159,7 +163,7 @@ impl Kernel {
             let line = node.take("about").map(|line| line.read::<String>()).transpose()?;
             let base = node.take("base");
             if layers.is_empty() {
-                // A base's words are about the base.
+                // The `about` line of a base describes the base, so it is not taken.
                 let of_base = || Some(format!("{}, changed", base.as_ref()?.as_text()?));
                 about = line.or_else(of_base);
             }
@@ -179,7 +183,7 @@ impl Kernel {
         Self::assemble(name, about.unwrap_or_default(), layers, defaults)
     }
 
-    /// Returns the built-in kernel called `name`, such as `3.10-rc4-vanilla`; `None` if there is none.
+    /// Returns the built-in kernel `name`, such as `3.10-rc4-vanilla`; `None` if there is no such kernel.
     ///
     /// # Panics
     /// Never: the kernels of the engine are sound, as tests prove.
@@ -215,12 +219,12 @@ impl Kernel {
         Ok(Self { name: name.to_owned(), about, bases, choices: node.read()?, settings, node })
     }
 
-    /// Changes one value: `set("lru.batch", "14")`. The value is written as in a file; quotes around a
-    /// choice's name may be left out.
+    /// Changes one value: `set("lru.batch", "14")`. The value is written as in a file; quotes around a choice's name
+    /// may be left out.
     ///
     /// # Errors
-    /// When the key is unknown (with the nearest known one) or the value is not one of its values; the
-    /// kernel is unchanged then.
+    /// Fails if the key is unknown (the message has the nearest known key), or the value is not one of the key's
+    /// values. The kernel is unchanged then.
     pub fn set(&mut self, key_path: &str, value: &str) -> Result<(), Error> {
         let place = Place { file: format!("{key_path}={value}").into(), line: 0 };
         let known: Vec<String> = self.settings.iter().map(|s| format!("{}.{}", s.section, s.key)).collect();
@@ -248,12 +252,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// Returns the values in which this kernel differs from its base.
+    /// Returns the settings in which this kernel differs from its base.
     pub fn differences(&self) -> impl Iterator<Item = &Setting> {
         self.settings.iter().filter(|setting| setting.replaces.is_some())
     }
 
-    /// Returns the values that the kernel's own file names, whether they differ from its base or not.
+    /// Returns the settings that the kernel's own file names, whether they differ from its base or not.
     pub fn own(&self) -> impl Iterator<Item = &Setting> {
         self.settings
             .iter()
@@ -261,14 +265,14 @@ impl Kernel {
     }
 }
 
-/// Returns the key (`lru.swappiness`) for a sysctl's name (`vm.swappiness`), a key without its section, or one with a
-/// wrong section.
+/// Returns the key that a wrong path means, such as `lru.swappiness`. The path may be a sysctl's name
+/// (`vm.swappiness`), a key without its section, or a key with a wrong section. `None` if it resembles no key.
 #[must_use]
 pub fn meant_key(path: &str) -> Option<String> {
     meant(path, &keys_of(defaults())).map(|(key, _)| key.to_owned())
 }
 
-/// Returns all keys with their sections.
+/// Returns all keys, each with its section: `lru.swappiness`.
 fn keys_of(defaults: &Node) -> Vec<String> {
     let of = |section: &Entry| -> Vec<String> {
         section.node.entries().iter().map(|entry| format!("{}.{}", section.key, entry.key)).collect()
@@ -278,7 +282,7 @@ fn keys_of(defaults: &Node) -> Vec<String> {
 
 /// Returns the defaults of the declarations as a tree: the values of [`ROOT`].
 fn defaults() -> &'static Node {
-    // A grid of many kernels asks for each.
+    // The tree is made once, because a grid of many kernels asks for it for each of them.
     static DEFAULTS: LazyLock<Node> = LazyLock::new(|| {
         let text = toml::to_string(&Choices::default()).expect("choices are plain tables of numbers and names");
         Node::parse("default", &text).expect("what toml writes, toml reads")
@@ -286,7 +290,7 @@ fn defaults() -> &'static Node {
     &DEFAULTS
 }
 
-/// Refuses errors in one file before it is laid over its base, so that the message names the right file.
+/// Checks one file before its values replace those of its base, so that an error message names the right file.
 fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
     let sections: Vec<&str> = defaults.entries().iter().map(|entry| entry.key.as_str()).collect();
     for Entry { key: section, place, node: table } in node.entries() {
@@ -336,10 +340,10 @@ fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
     Ok(())
 }
 
-/// Describes a key of the top level that is neither a section nor a word about the kernel.
+/// Returns the error message for an unknown top-level key, one that is neither a section nor `base` or `about`.
 fn unknown_at_top(key: &str, node: &Node, defaults: &Node, sections: &[&str]) -> String {
     let keys = keys_of(defaults);
-    // `vm.swappiness = 10`, as sysctl.conf has it, is a table.
+    // A line of sysctl.conf such as `vm.swappiness = 10` is a table in TOML.
     if let [entry] = node.entries()
         && SYSCTL_FOLDERS.contains(&key)
     {
@@ -356,10 +360,10 @@ fn unknown_at_top(key: &str, node: &Node, defaults: &Node, sections: &[&str]) ->
     format!("unknown key `{key}`{words}")
 }
 
-/// Folders of /proc/sys that a name may begin with.
+/// Folders of /proc/sys with which the name of a sysctl may begin.
 const SYSCTL_FOLDERS: [&str; 1] = ["vm"];
 
-/// Sysctls that have another name or another unit here.
+/// Sysctls that have another name or another unit here: name, key, remark on the unit.
 const SYSCTLS: [(&str, &str, &str); 4] = [
     ("dirty_expire_centisecs", "writeback.dirty_expire_ms", ", in ms"),
     ("dirty_writeback_centisecs", "writeback.dirty_writeback_ms", ", in ms"),
@@ -367,10 +371,10 @@ const SYSCTLS: [(&str, &str, &str); 4] = [
     ("transparent_hugepage", "access.huge_pages", ""),
 ];
 
-/// A section that there was once.
+/// The name of a section that no longer exists.
 const FORMER_SECTION: &str = "mapping";
 
-/// Former names of keys: section, old name, new name.
+/// Keys that were renamed: old name, new key, remark on the unit.
 const FORMER_KEYS: [(&str, &str, &str); 4] = [
     ("slab_order", "slab.order", ""),
     ("swap_readahead", "swap.readahead", ""),
@@ -378,8 +382,8 @@ const FORMER_KEYS: [(&str, &str, &str); 4] = [
     ("writeback_chunk", "writeback.chunk", ""),
 ];
 
-/// Returns the key for a sysctl's name, a key without its section or one with a wrong section, and a remark on its
-/// unit.
+/// Returns the key that `path` means, and a remark on its unit. `path` is a sysctl's name, a former key, a key without
+/// its section, or a key with a wrong section.
 fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> {
     let last = path.rsplit('.').next().unwrap_or(path);
     if let Some((_, key, unit)) = SYSCTLS.iter().chain(&FORMER_KEYS).find(|(other, ..)| *other == last) {
@@ -389,7 +393,7 @@ fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> 
     keys.iter().find(is_last).map(|known| (known.as_str(), ""))
 }
 
-/// Returns the end of a message about a key that is unknown: the section it belongs in, or the nearest name.
+/// Returns the end of an error message about an unknown key: the section that the key belongs in, or the nearest name.
 fn hint(path: &str, keys: &[String]) -> String {
     if let Some((key, unit)) = meant(path, keys) {
         let (section, name) = key.split_once('.').expect("keys have a section");
@@ -397,7 +401,7 @@ fn hint(path: &str, keys: &[String]) -> String {
     }
     let is_sysctl = path.split_once('.').is_some_and(|(folder, _)| SYSCTL_FOLDERS.contains(&folder));
     let last = path.rsplit('.').next().unwrap_or(path);
-    // What lies in a folder that is none of ours is sought by its own name.
+    // The name of a sysctl is compared without its folder, because no section here is called like the folder.
     let nearest = placed::nearest(if is_sysctl { last } else { path }, keys.iter().map(String::as_str));
     match nearest {
         Some(name) => format!(": did you mean `{name}`?"),
@@ -456,7 +460,7 @@ mod tests {
         assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
-    /// The values of a merged kernel do not depend on its lists, except for waits.
+    /// The values of a merged kernel do not depend on which of the two lists it uses, except for waits.
     #[test]
     fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
         for version in ["6.1", "6.6", "6.12"] {
@@ -479,7 +483,8 @@ mod tests {
             let Some((low, high)) = choice.limits else { continue };
             for wrong in [low.checked_sub(1), high.checked_add(1)].into_iter().flatten().filter(|n| *n >= 0) {
                 let list = if key == "lowmem_reserve_ratio" { format!("[1, {wrong}, 1]") } else { wrong.to_string() };
-                // What a file may not say, nor may it be made: `u8` and `u32` cannot hold all of it.
+                // A number that no file may contain must be refused in Rust, too. `u8` and `u32` cannot hold all such
+                // numbers.
                 let Ok(made) = toml::from_str::<Choices>(&format!("[{section}]\n{key} = {list}\n")) else { continue };
                 let refused = made.check().unwrap_err().to_string();
                 assert!(refused.starts_with(&format!("choices, [{section}]: `{key}`: expected ")), "{refused}");

@@ -15,13 +15,15 @@
 //! * [`page_cache`]: files, and which of their pages are in memory;
 //! * [`slab`]: kernel objects, many to a page;
 //! * [`memory`]: frames, zones, watermarks, free lists;
-//! * `bio`: requests to devices; [`stat`]: counters, open to all floors; [`choice`]: how choices are declared; [`task`]: the state of a task.
+//! * `bio`: requests to devices; [`stat`]: counters, open to all floors; [`choice`]: how choices are declared;
+//!   [`task`]: the state of a task.
 //!
-//! Inside, a floor owns the floor below and dereferences to it. A call down therefore reads like any call, and a call
-//! up does not compile. If two floors use the same name, a call names its floor: `self.writeback().choices`.
+//! In the engine, a floor owns the floor below and dereferences to it. So a call to a lower floor is written like any
+//! other call, and a call to a higher floor does not compile. If two floors use the same name, a call names its floor:
+//! `self.writeback().choices`.
 //!
-//! From outside, an [`Engine`] dereferences to nothing. It has a method for each floor, [`Engine::access`] to
-//! [`Engine::memory`]. So a call names its floor: `engine.access().read(…)`, `engine.memory().zones`.
+//! For users, an [`Engine`] dereferences to nothing. It has a method for each floor, from [`Engine::access`] to
+//! [`Engine::memory`], so a call names its floor: `engine.access().read(…)`, `engine.memory().zones`.
 //!
 //! [`kernel`] combines the choices of the modules, [`check`] verifies the whole engine.
 
@@ -65,7 +67,7 @@ use stat::Vmstat;
 use swap::{Swap, SwapArea, SwapLayout};
 use writeback::{DeviceLayout, Writeback};
 
-/// Page reclaim over one machine.
+/// The page reclaim engine, which runs on one machine.
 pub struct Engine<M: Machine> {
     access: Access<M>,
 }
@@ -73,7 +75,7 @@ pub struct Engine<M: Machine> {
 /// The reason why an engine cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewError {
-    /// The layout of memory cannot be used.
+    /// The layout of the memory cannot be used.
     Layout(LayoutError),
     /// A choice is out of its limits.
     Choices(placed::Error),
@@ -94,8 +96,8 @@ impl<M: Machine> Engine<M> {
     /// Creates an engine with all memory free, no files and empty swap.
     ///
     /// # Errors
-    /// When the layout is empty, out of order, too small or too large, or a number of the choices is out of its limits
-    /// ([`kernel::Choices::check`]).
+    /// When the layout is empty, out of order, too small or too large, or when [`kernel::Choices::check`] refuses the
+    /// choices.
     pub fn new(
         machine: M,
         choices: &kernel::Choices,
@@ -117,25 +119,25 @@ impl<M: Machine> Engine<M> {
         Ok(Self { access: Access::new(allocate, choices.access.clone()) })
     }
 
-    /// Returns the view of a task: reads, writes, touches, pins.
+    /// Returns the floor that tasks call: reads, writes, touches, pins.
     #[inline(always)]
     pub fn access(&self) -> &Access<M> {
         &self.access
     }
 
-    /// Returns the interface to blocks of pages, for users that allocate them directly.
+    /// Returns the floor that allocates blocks of pages, for users that need blocks of their own.
     #[inline(always)]
     pub fn allocate(&self) -> &Allocate<M> {
         &self.access
     }
 
-    /// Returns the floor of kswapd and direct reclaim.
+    /// Returns the floor that reclaims pages: kswapd and direct reclaim.
     #[inline(always)]
     pub fn reclaim(&self) -> &Reclaim<M> {
         &self.access
     }
 
-    /// Returns the floor of compaction: whether it could help, and its runs.
+    /// Returns the floor that compacts memory.
     #[inline(always)]
     pub fn compact(&self) -> &Compact<M> {
         &self.access
@@ -147,25 +149,25 @@ impl<M: Machine> Engine<M> {
         &self.access
     }
 
-    /// Returns the order in which pages are reclaimed.
+    /// Returns the floor that keeps the order in which pages are reclaimed.
     #[inline(always)]
     pub fn lru(&self) -> &Lru<M> {
         &self.access
     }
 
-    /// Returns the devices, and the dirty pages of each.
+    /// Returns the floor that writes back: the devices, and the dirty pages of each.
     #[inline(always)]
     pub fn writeback(&self) -> &Writeback<M> {
         &self.access
     }
 
-    /// Returns the floor of regions.
+    /// Returns the floor of anonymous and mapped regions.
     #[inline(always)]
     pub fn anonymous(&self) -> &Anonymous<M> {
         &self.access
     }
 
-    /// Returns the swap area: slots.
+    /// Returns the swap area, with its slots.
     #[inline(always)]
     pub fn swap(&self) -> &SwapArea<M> {
         &self.access.swap
@@ -189,20 +191,21 @@ impl<M: Machine> Engine<M> {
         &self.access
     }
 
-    /// Returns the ground.
+    /// Returns the machine on which the engine runs (the *ground*).
     #[inline(always)]
     pub fn machine(&self) -> &M {
         &self.memory().machine
     }
 
-    /// Returns the task that makes huge pages of small ones, if this kernel has it. The ground starts it when a region
-    /// is made that may have huge pages. Without it, a range whose fault got no huge page never gets one.
+    /// Returns the task that makes huge pages of small ones; `None` if this kernel has no khugepaged. The ground starts
+    /// the task when it makes a region that may have huge pages. If the ground never starts it, a range whose fault got
+    /// no huge page never gets one.
     #[must_use]
     pub fn khugepaged(&self) -> Option<KernelTask> {
         self.access.khugepaged_task()
     }
 
-    /// Returns the tasks that the ground starts at once; see also [`Engine::khugepaged`].
+    /// Returns the tasks that the ground starts together with the engine; see also [`Engine::khugepaged`].
     #[must_use]
     pub fn kernel_tasks(&self) -> Vec<KernelTask> {
         self.access.kernel_tasks()
@@ -213,14 +216,14 @@ impl<M: Machine> Engine<M> {
         self.access.run_kernel_task(task);
     }
 
-    /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if pages that
-    /// leave memory leave shadows; kernels before 3.15 have no such counters.
+    /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if pages leave
+    /// shadows when they leave memory; kernels before 3.15 have no such counters.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         self.access.vmstat()
     }
 
-    /// Returns the counters kept by zone of one node, as `/sys/devices/system/node/node0/vmstat` shows them.
+    /// Returns the counters of one node that are kept by zone, as `/sys/devices/system/node/node0/vmstat` shows them.
     #[must_use]
     pub fn node_vmstat(&self, node: NodeId) -> Vmstat {
         self.access.vmstat_of_node(node)
@@ -230,7 +233,7 @@ impl<M: Machine> Engine<M> {
     /// inside the engine.
     ///
     /// # Errors
-    /// The first invariant found broken, with the frame, zone or file and the values.
+    /// Fails at the first broken invariant, and names the frame, zone or file and the values.
     pub fn check(&self) -> Result<(), check::Broken> {
         self.access.check()
     }

@@ -1,31 +1,31 @@
-//! The state of a task: every entry of the engine takes the caller's as `&mut Task`.
+//! The state of a task. Each operation of the engine that works for a task takes the caller's state as `&mut Task`.
 
 use crate::page_cache::ReadPattern;
 use machine::{DeviceId, Nanos};
 
-/// A task as the engine sees it: its rights and its own counts.
+/// A task as the engine sees it: its rights and its counters.
 #[derive(Debug, Default)]
 pub struct Task {
-    /// The task may use the reserve under the min mark, because its work frees memory (`PF_MEMALLOC`).
+    /// `true` if the task may use the reserve below the min mark, because its work frees memory (`PF_MEMALLOC`).
     pub may_use_reserve: bool,
     /// `true` for a node's kswapd.
     pub is_kswapd: bool,
-    /// `true` for a kernel task. Kernel tasks are not held back by `throttle_direct_reclaim`.
+    /// `true` for a kernel task. `throttle_direct_reclaim` does not throttle kernel tasks.
     pub is_kernel: bool,
-    /// The task may write to a congested queue (`PF_SWAPWRITE`).
+    /// `true` if the task may write to a congested queue (`PF_SWAPWRITE`).
     pub may_write_congested: bool,
-    /// The device to which the task writes a file. It may write to this device's queue even if it is congested
-    /// (`current->backing_dev_info`).
+    /// The device of the file that the task is writing. The task may write to this device's queue even if the queue is
+    /// congested (`current->backing_dev_info`).
     pub writes_to: Option<DeviceId>,
-    /// The fault on a page of a mapped file that the task handles.
+    /// The fault that the task is handling, if it is on a page of a mapped file.
     pub file_fault: Option<FileFault>,
-    /// Pages dirtied since the last pause of `balance_dirty_pages`.
+    /// Pages that the task has dirtied since its last pause in `balance_dirty_pages`.
     pub pages_dirtied: u64,
-    /// Pages that the task has dirtied since it began, up to its last check.
+    /// Pages that the task has dirtied in all, up to its last check of the dirty limits.
     pub pages_dirtied_ever: u64,
-    /// Pages to dirty before `balance_dirty_pages` looks again.
+    /// Number of pages that the task dirties before `balance_dirty_pages` checks again.
     pub pages_dirtied_poll: u64,
-    /// Time at which the last dirty pause ended.
+    /// Time at which the task's last pause in `balance_dirty_pages` ended.
     pub dirty_paused_at: Nanos,
     /// Faults served without I/O.
     pub minor_faults: u64,
@@ -40,17 +40,17 @@ pub struct Task {
 pub struct FileFault {
     /// The access pattern of the mapping.
     pub pattern: ReadPattern,
-    /// `true` if the file's page will be mapped. A write to a private mapping maps a copy of it.
+    /// `true` if the file's page itself will be mapped; `false` for a write to a private mapping, which maps a copy.
     pub maps_page: bool,
 }
 
 impl Task {
-    /// Returns whether the task faults on a page of a file that is about to be mapped.
+    /// Returns whether the task handles a fault on a page of a file and will map that page itself.
     pub(crate) fn maps_page_of_file(&self) -> bool {
         self.file_fault.is_some_and(|fault| fault.maps_page)
     }
 
-    /// Creates a program's task: no special rights.
+    /// Creates the task of a program, without special rights.
     #[must_use]
     pub fn user() -> Self {
         Self::default()
@@ -62,7 +62,7 @@ impl Task {
         Self { may_use_reserve: true, is_kswapd: true, is_kernel: true, may_write_congested: true, ..Self::default() }
     }
 
-    /// Runs `work`, which writes a file of the device.
+    /// Runs `work`, which writes a file of `device`, with [`Task::writes_to`] set.
     pub(crate) fn writing_to<T>(&mut self, device: DeviceId, work: impl FnOnce(&mut Self) -> T) -> T {
         self.writes_to = Some(device);
         let done = work(self);
@@ -70,7 +70,7 @@ impl Task {
         done
     }
 
-    /// Creates the task that makes huge pages of small ones.
+    /// Creates the task that makes huge pages of small ones (khugepaged).
     #[must_use]
     pub fn khugepaged() -> Self {
         Self { is_kernel: true, ..Self::default() }

@@ -1,13 +1,13 @@
-//! The concurrency core, every interleaving and every order of memory that the language allows (loom).
+//! The concurrent core of the engine, in every interleaving and every order of memory that the language allows (loom).
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --package highwater-engine --test loom`
 //!
-//! A page is found by its slot, held by a word of its frame, and taken out of memory by freezing that word. The
-//! stories: a lookup beside an eviction whose frame becomes another page's; a writer beside an eviction; the next
-//! page of the slot beside an eviction; the end of the file beside one; readers beside a writer of the page's bytes;
-//! readers with hazard pointers beside an eviction, and beside who waits for them; readers of both kinds, a writer and
-//! the end of the file beside a page that moves to another frame; pages that are tagged beside others whose tags are removed. And
-//! one of kswapd, which falls asleep while it is asked for more.
+//! A page is found by its slot, held by a word of its frame, and evicted by freezing that word. The tests run these
+//! operations at the same time: a lookup and an eviction whose frame is used for another page; a writer and an
+//! eviction; an addition of the slot's next page and an eviction; a truncation and an eviction; readers and a writer of
+//! the page's bytes; readers with hazard pointers and an eviction, or a task that waits for them; readers of both
+//! kinds, a writer or a truncation and a page that moves to another frame; tasks that tag pages and tasks that remove
+//! tags. One more test is about a kswapd that falls asleep while a task requests more of it.
 
 #![cfg(loom)]
 
@@ -24,7 +24,7 @@ const FRAME: FrameNumber = FrameNumber(0);
 const FILE: Owner = Owner::File(1);
 const OTHER: Owner = Owner::File(2);
 
-/// A frame in slot 0 of one file, with the index's reference only; and one more frame.
+/// A file whose page in slot 0 has only the index's reference, and one more frame.
 struct World {
     frames: FrameTable,
     index: FileIndex,
@@ -32,7 +32,7 @@ struct World {
     bytes: UnsafeCell<u64>,
 }
 
-// SAFETY: for the model: that nobody touches the bytes at the same time is what it checks.
+// SAFETY: whether tasks touch the bytes at the same time is what the model checks.
 unsafe impl Sync for World {}
 // SAFETY: as above.
 unsafe impl Send for World {}
@@ -66,7 +66,7 @@ fn evict(world: &World) -> bool {
     false
 }
 
-/// Looks page 0 up, and takes a reference and the shared latch of the page that is found.
+/// Looks page 0 up, and takes a reference and the shared latch of the page found.
 fn get_shared(world: &World) -> Option<Result<(), Miss>> {
     world.index.find(0).map(|found| found.get_shared(&world.frames).map(|_| ()))
 }
@@ -112,7 +112,7 @@ fn what_was_written_is_never_evicted_as_clean() {
             let world = world.clone();
             thread::spawn(move || {
                 let frame = &world.frames[FRAME];
-                // As a lookup: a reference, and a second look at the slot.
+                // As a lookup does, this takes a reference and then checks the slot a second time.
                 if world.index.get(0).is_none() || !frame.get_unless_zero() {
                     return false;
                 }
@@ -149,7 +149,7 @@ fn a_page_keeps_its_tag_though_the_one_before_it_is_still_on_its_way_out() {
     });
 }
 
-/// An index in which these pages have slots, and the first is dirty.
+/// Returns an index in which `pages` have slots and the first of them is dirty.
 fn tagged(pages: &[u32]) -> Arc<FileIndex> {
     let index = FileIndex::default();
     for page in pages {
@@ -160,8 +160,8 @@ fn tagged(pages: &[u32]) -> Arc<FileIndex> {
     Arc::new(index)
 }
 
-/// A page becomes dirty while the only other dirty page of its word, of its count, or of a higher count becomes clean.
-/// The task that tagged it finds it at once.
+/// A page becomes dirty while the only other dirty page under the same word, or under the same count of a lower or a
+/// higher level, becomes clean. The task that tagged the page finds it at once.
 #[test]
 fn a_tagged_page_is_never_hidden() {
     for next in [1, 64, 64 * 64, 64 * 64 * 64] {
@@ -181,8 +181,8 @@ fn a_tagged_page_is_never_hidden() {
     }
 }
 
-/// Two pages become dirty at once, in a file without dirty pages. Neither tagging relies on a step that the other has
-/// not done yet.
+/// Two tasks each make a page dirty at the same time, in a file without dirty pages. Neither tagging relies on a step
+/// that the other has not done yet.
 #[test]
 fn each_of_two_who_tag_pages_finds_its_own() {
     for next in [1, 64, 64 * 64] {
@@ -204,7 +204,8 @@ fn each_of_two_who_tag_pages_finds_its_own() {
     }
 }
 
-/// A sync searches for a page that was tagged before, while another page of its word becomes dirty and clean again.
+/// A sync searches for a page that was tagged before, while another page under the same word becomes dirty and clean
+/// again.
 #[test]
 fn a_sync_finds_what_was_tagged_before_it() {
     for next in [1, 64] {
@@ -225,7 +226,7 @@ fn a_sync_finds_what_was_tagged_before_it() {
     }
 }
 
-/// A file is closed while reclaim takes its last page. A task that finds no page left finds a count of 0.
+/// Reclaim takes the last page of a file while the file is closed. If a task finds no page left, it finds a count of 0.
 #[test]
 fn a_file_without_pages_counts_none() {
     loom::model(|| {
@@ -272,8 +273,8 @@ fn a_writer_of_bytes_is_alone_with_them() {
     });
 }
 
-/// A model of the machine's hazard pointer. Here both sides execute the barrier; on a real machine, the side that asks
-/// executes it for both.
+/// A model of the machine's hazard pointer. Here both sides execute the barrier. On a real machine, the side that
+/// checks for readers executes the barrier for both.
 #[derive(Default)]
 struct Hazard(AtomicU32);
 
@@ -298,7 +299,8 @@ fn find_open(world: &World) -> Option<Found<'_>> {
     world.index.slot(0)?.find_open()
 }
 
-/// Reads an open page as a hit does; false when it was closed meanwhile, and nothing when nothing was published.
+/// Reads an open page as a hit does. Returns `false` if the page was closed meanwhile, and `None` if no pointer was
+/// published.
 fn read_open(world: &World, hazard: &Hazard) -> Option<bool> {
     let found = find_open(world)?;
     hazard.publish(found.frame);
@@ -317,7 +319,8 @@ fn open(world: &World) {
     world.index.open(0, FRAME);
 }
 
-/// Evicts, like [`evict`], a page that readers may hold by hazard pointers. Its frame is used again at once.
+/// Evicts a page as [`evict`] does, but one that readers may hold by hazard pointers. The page's frame is used again at
+/// once.
 fn evict_open(world: &World, hazard: &Hazard) -> bool {
     let frame = &world.frames[FRAME];
     if !frame.get_unless_zero() {
@@ -328,7 +331,7 @@ fn evict_open(world: &World, hazard: &Hazard) -> bool {
     if frame.freeze_clean(2) {
         if !frame.is(Flags::HAZARD) || !is_held && find_open(world).is_none() {
             world.index.remove(0, FRAME, None);
-            // SAFETY: nobody holds the page, and the frame is ours.
+            // SAFETY: no task holds the page, and the frame belongs to this task.
             world.bytes.with_mut(|bytes| unsafe { *bytes = 7 });
             return true;
         }
@@ -370,7 +373,8 @@ fn a_page_that_was_opened_meanwhile_is_not_evicted() {
     });
 }
 
-/// A writer waits for readers with hazard pointers; and a file is truncated while they hold its page.
+/// A task waits until a reader with a hazard pointer has released a page, as a writer or a truncation does. The reader
+/// wakes the task.
 #[test]
 fn who_waits_for_a_hazard_pointer_is_told() {
     loom::model(|| {
@@ -383,10 +387,10 @@ fn who_waits_for_a_hazard_pointer_is_told() {
                 world.index.close(0, FRAME);
                 waits.fetch_add(1, Ordering::SeqCst);
                 while hazard.is_published() {
-                    // A reader that does not tell leaves the thread here for ever, which loom reports.
+                    // If the reader does not ring the bell, this thread waits for ever, which loom reports.
                     bell.wait();
                 }
-                // SAFETY: nobody holds the page.
+                // SAFETY: no task holds the page.
                 world.bytes.with_mut(|bytes| unsafe { *bytes = 7 });
             }
         });
@@ -397,7 +401,7 @@ fn who_waits_for_a_hazard_pointer_is_told() {
     });
 }
 
-/// A model of the machine's queue: a count of wakes; a task sleeps until the count changes.
+/// A model of the machine's wait queue: it counts wakes, and a task sleeps until the count changes.
 #[derive(Default)]
 struct Queue {
     wakes: Mutex<u32>,
@@ -420,7 +424,7 @@ fn who_waits_for_a_latch_is_woken() {
                     if frame.try_latch(true) {
                         break;
                     }
-                    // A wake that is lost leaves the thread here for ever, which loom reports.
+                    // If a wake is lost, this thread waits for ever, which loom reports.
                     while *queue.wakes.lock().unwrap() == ticket {
                         bell.wait();
                     }
@@ -441,15 +445,15 @@ fn who_waits_for_a_latch_is_woken() {
 /// The frame that a page moves to.
 const TO: FrameNumber = FrameNumber(1);
 
-/// A page in slot 0, in [`FRAME`], with the index's reference only, and the free frame [`TO`]. The page's bytes are 1,
-/// and 2 after they were written. The bytes of a frame that belongs to another page are 7.
+/// A page in slot 0 with only the index's reference, in [`FRAME`], and the free frame [`TO`]. The page's bytes are 1,
+/// and 2 after a write. The bytes of a frame that was used for another page are 7.
 struct Moving {
     frames: FrameTable,
     index: FileIndex,
     bytes: [UnsafeCell<u64>; 2],
 }
 
-// SAFETY: for the model: that nobody touches the bytes at the same time is what it checks.
+// SAFETY: whether tasks touch the bytes at the same time is what the model checks.
 unsafe impl Sync for Moving {}
 // SAFETY: as above.
 unsafe impl Send for Moving {}
@@ -469,12 +473,12 @@ impl Moving {
     }
 
     fn write(&self, frame: FrameNumber, value: u64) {
-        // SAFETY: the caller has the page, or the frame, alone.
+        // SAFETY: only the caller has the page or the frame.
         self.bytes[frame.index()].with_mut(|bytes| unsafe { *bytes = value });
     }
 
-    /// Moves the page as migration does, if no task holds it. `hazard` is the reader that may hold it by a hazard
-    /// pointer. Its old frame is used again at once.
+    /// Moves the page as migration does, if no task holds it. `hazard` is the pointer of a reader that may hold the
+    /// page. The page's old frame is used again at once.
     fn migrate(&self, hazard: Option<&Hazard>) -> bool {
         let (old, new) = (&self.frames[FRAME], &self.frames[TO]);
         if !old.get_unless_zero() {
@@ -530,7 +534,8 @@ impl Moving {
         hazard.withdraw();
     }
 
-    /// Looks page 0 up until it has it, with a reference and the shared latch; nothing when it left the file.
+    /// Looks page 0 up until it is found, and takes a reference and the shared latch. Returns `None` if the page left
+    /// the file.
     fn get_shared(&self) -> Option<FrameNumber> {
         loop {
             let found = self.index.find(0)?;
@@ -627,7 +632,8 @@ fn a_page_that_is_cut_off_does_not_move_and_one_that_moved_is_cut_off_in_its_new
             let world = world.clone();
             move || world.migrate(None)
         });
-        // As `truncate`: a reference, the page lock, and a look whose page it is.
+        // As `truncate` does, this takes a reference and the page lock, and then checks that the page still belongs to
+        // the file.
         let is_cut = world.index.get(0).is_some_and(|found| {
             let frame = &world.frames[found];
             if !frame.get_unless_zero() {

@@ -1,12 +1,13 @@
-//! The engine on real threads: tasks that use twice the memory there is, every byte verified.
+//! The engine on real threads: tasks use twice as much memory as there is, and every byte is verified.
 //!
-//! In the tests, tasks share 8 MiB, with kswapd and the flusher beside them. In two, three tasks write and read
-//! anonymous pages at random and one a file, by calls and through a mapping. In the third, three read files and drop
-//! pages of a file that a fourth truncates. In the fourth, the device fails now and then. In one, khugepaged makes huge
-//! pages of pages in use. Nothing may be lost, and at the end every frame is in one place.
+//! In each test tasks share 8 MiB, with kswapd and the flusher beside them. In most tests, some tasks write and read
+//! anonymous pages at random, and others use files, by calls and through a mapping. In another, three tasks read files
+//! and drop pages of a file that a fourth truncates. In others, pages and folios move, writes to the device fail now
+//! and then, or khugepaged makes huge pages of pages in use. Nothing may be lost, and at the end every frame is in one
+//! place.
 //!
-//! The tests do not control which thread has a CPU. So their checks of counters hold in every order, even if one task
-//! runs after the other.
+//! The tests do not control which thread has a CPU. So their checks of counters hold in every order, even if the tasks
+//! run one after another.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -32,13 +33,13 @@ use thread_machine::ThreadMachine;
 
 struct World {
     engine: Engine<ThreadMachine>,
-    /// A file for all.
+    /// A file that all tasks use.
     file: Arc<File<ThreadMachine>>,
-    /// Tasks whose work is not done.
+    /// Number of tasks whose work is not done.
     at_work: AtomicUsize,
-    /// No task lets go of its memory before all have done their work.
+    /// No task releases its memory before all tasks have done their work.
     together: Barrier,
-    /// Writes to files may fail.
+    /// `true` if writes to files may fail.
     is_failing: bool,
 }
 
@@ -57,7 +58,8 @@ impl World {
 
 type Shared = Arc<World>;
 
-/// A task at work. It waits for the others when its work is done, and also when it failed: they would wait for ever.
+/// A task at work. When its work is done, or has failed, it waits for the other tasks; otherwise they would wait for
+/// ever.
 struct AtWork<'a>(&'a World);
 
 impl Drop for AtWork<'_> {
@@ -70,7 +72,7 @@ impl Drop for AtWork<'_> {
 /// The work of a task.
 type Job = fn(&Shared, usize);
 
-/// One uses a file of its own, the others regions.
+/// One task uses a file of its own, the others use regions.
 const EACH_ITS_OWN: [Job; 4] = [use_file, use_region, use_region, use_region];
 
 const MEMORY_PAGES: u64 = 2048;
@@ -79,7 +81,7 @@ const ROUNDS: u32 = 8000;
 
 fn assert_sync<T: Send + Sync>(_: &T) {}
 
-/// A generator that is good enough to choose pages.
+/// A random generator that is good enough to choose pages.
 struct Chance(u64);
 
 impl Chance {
@@ -98,7 +100,7 @@ fn use_region(world: &Shared, worker: usize) {
     use_region_of(world, worker, REGION_PAGES, false);
 }
 
-/// Uses a page that is a huge page now and then. A read or write of it splits the huge page.
+/// Uses pages that are parts of a huge page now and then. A read or write of such a page splits the huge page.
 fn use_huge_page(world: &Shared, worker: usize) {
     use_region_of(world, worker, 512, true);
 }
@@ -114,7 +116,8 @@ fn use_region_of(world: &Shared, worker: usize, pages: u32, is_huge_allowed: boo
     for round in 1..=ROUNDS {
         let page = chance.below(pages);
         if is_huge_allowed && round % 16 == 0 {
-            // What a program does without a copy, page after page, and by one entry where it is a huge page.
+            // A program touches its memory without a copy: page after page, and by one entry where there is a huge
+            // page.
             engine.access().touch(&mut task, &region, 0..pages, round % 32 == 0).expect("memory for all");
             thread::sleep(Duration::from_micros(100));
         }
@@ -131,7 +134,8 @@ fn use_region_of(world: &Shared, worker: usize, pages: u32, is_huge_allowed: boo
             assert!(found == contents(worker, page, *version), "worker {worker}, page {page}, version {version}");
         }
     }
-    // Khugepaged gets its turn, whoever had a CPU before: a block is free, and nobody wants the pages but batches of this CPU.
+    // Khugepaged gets its turn now, whichever threads had a CPU before: a block is free, and only batches of this CPU
+    // hold the pages.
     let began = std::time::Instant::now();
     while is_huge_allowed && engine.access().pages_collapsed() < 2 && began.elapsed() < Duration::from_secs(60) {
         engine.access().touch(&mut task, &region, 0..pages, true).expect("memory for all");
@@ -139,7 +143,7 @@ fn use_region_of(world: &Shared, worker: usize, pages: u32, is_huge_allowed: boo
         thread::sleep(Duration::from_millis(1));
     }
     drop(at_work);
-    // Now all have twice the memory in use, however they took turns: half of it is on the device.
+    // Now all tasks have twice the memory in use, in whatever order they ran. Half of it is on the device.
     for (page, version) in (0..).zip(versions) {
         engine.access().read_region(&mut task, &region, bytes(page), &mut found).expect("swap can be read");
         assert!(found == contents(worker, page, version), "worker {worker}, page {page}, version {version} at the end");
@@ -147,14 +151,15 @@ fn use_region_of(world: &Shared, worker: usize, pages: u32, is_huge_allowed: boo
     engine.access().drop_region(&region);
 }
 
-/// Pages of a file that fills memory.
+/// Number of pages of a file that fills memory.
 const FILE_PAGES: u32 = 4096;
 
 fn bytes(pages: u32) -> u64 {
     u64::from(pages) * PAGE_BYTES as u64
 }
 
-/// Reads a file here and there that fills memory, and now and then as many pages of the file for all, which it drops.
+/// Reads random pages of a file that fills memory. Now and then reads as many pages of the common file, and drops that
+/// file's pages.
 fn read_and_drop(world: &Shared, worker: usize) {
     let at_work = AtWork(world);
     let engine = &world.engine;
@@ -169,7 +174,7 @@ fn read_and_drop(world: &Shared, worker: usize) {
     let (mut found, mut dropped) = (vec![0; PAGE_BYTES], 0);
     for round in 1..=2 * ROUNDS {
         let page = chance.below(FILE_PAGES);
-        // What the file for all has after its end was never written.
+        // The part of the common file after its end was never written.
         let (file, version) = if round % 64 < 32 { (&own, 1) } else { (&world.file, 0) };
         let n = engine.access().read(&mut task, file, &mut state, bytes(page), &mut found).expect("the device works");
         assert!(found[..n] == contents(worker, page, version)[..n], "worker {worker}, page {page}, version {version}");
@@ -183,7 +188,7 @@ fn read_and_drop(world: &Shared, worker: usize) {
     engine.access().unlink(&own);
 }
 
-/// Makes the file for all shorter and longer.
+/// Truncates and extends the common file.
 fn cut(world: &Shared, _: usize) {
     let at_work = AtWork(world);
     let mut task = Task::user();
@@ -196,8 +201,8 @@ fn cut(world: &Shared, _: usize) {
     drop(at_work);
 }
 
-/// Compacts memory again and again, less than half of the time: in a small zone, reclaim waits for the pages that a run has
-/// taken off their lists.
+/// Compacts memory again and again, for less than half of the time, because reclaim in a small zone waits for the pages
+/// that a run has taken off their lists.
 fn compact(world: &Shared, _: usize) {
     let at_work = AtWork(world);
     while world.at_work.load(Relaxed) > 1 {
@@ -264,14 +269,14 @@ fn nothing_is_lost_on_real_threads_with_twice_the_memory_in_use() {
 #[test]
 fn nothing_is_lost_where_pages_wait_for_their_list() {
     let [file, region, ..] = EACH_ITS_OWN;
-    // What one reads is more than memory, whatever the others do.
+    // The task that reads uses more than memory by itself, whatever the other tasks do.
     let vmstat = run(by_refault(), &[file, region, region, region, read_and_drop]);
     assert_was_short(&vmstat);
     assert!(vmstat["lru_used_once_normal"] > 0 && vmstat["workingset_refault_file"] > 0, "{vmstat:?}");
 }
 
-/// Three tasks read a file here and there and drop its pages now and then, even waiting ones, while the fourth
-/// truncates it.
+/// Three tasks read random pages of a file and drop its pages now and then, even pages that wait for admission, while
+/// the fourth truncates it.
 #[test]
 fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
     let vmstat = run(by_refault(), &[cut, read_and_drop, read_and_drop, read_and_drop]);
@@ -289,7 +294,7 @@ fn policies_behind_the_trait_lose_nothing() {
     }
 }
 
-/// Pages move to other frames while others read, write, map and swap them.
+/// Pages move to other frames while tasks read, write, map and swap them.
 #[test]
 fn nothing_is_lost_while_pages_move() {
     let [file, region, ..] = EACH_ITS_OWN;
@@ -299,7 +304,7 @@ fn nothing_is_lost_while_pages_move() {
     }
 }
 
-/// So do folios, of files and of anonymous memory, among single pages.
+/// Folios of files and of anonymous memory move among single pages.
 #[test]
 fn nothing_is_lost_while_folios_move() {
     let [file, region, ..] = EACH_ITS_OWN;
@@ -314,14 +319,14 @@ fn nothing_is_lost_while_folios_move() {
     }
 }
 
-/// Khugepaged copies ranges into huge pages while others read and write them, and split those.
+/// Khugepaged copies ranges into huge pages while tasks read and write these ranges, and split the huge pages.
 #[test]
 fn nothing_is_lost_while_small_pages_become_huge_ones() {
     let mut choices = choices();
     choices.access.khugepaged_scan_sleep_ms = 1;
     choices.access.khugepaged_alloc_sleep_ms = 1;
     let vmstat = run_beside(choices, &[use_huge_page, use_huge_page], Engine::khugepaged);
-    // The last look of each splits what it has then.
+    // The last check of each task splits the huge pages that it has then.
     assert!(vmstat["thp_collapse_alloc"] >= 2 && vmstat["thp_split"] >= 2, "{vmstat:?}");
 }
 
@@ -342,17 +347,17 @@ fn no_page_of_a_file_changes_while_it_is_written() {
         let mut choices = choices();
         choices.writeback.stable_pages = stable_pages;
         choices.writeback.dirty_background_ratio = 1;
-        // Without a region: pages of swap may change.
+        // No task uses a region here, because pages of swap may change while they are written.
         run(choices, &[use_file as Job; 4]);
     }
 }
 
-/// The kernel of these tests; some tests change it.
+/// Returns the choices of the kernel of these tests; some tests change them.
 fn choices() -> kernel::Choices {
     kernel::Kernel::built_in("mm1-mmotm-20130606").expect("it comes with the engine").choices
 }
 
-/// Checks that memory was short. Which task took the pages depends on who had a CPU.
+/// Checks that memory was short. Which task took pages from which depends on who had a CPU.
 fn assert_was_short(vmstat: &Vmstat) {
     let taken = vmstat["pgsteal_kswapd_normal"] + vmstat["pgsteal_direct_normal"];
     assert!(vmstat["pswpin"] > 0 && taken > 0, "memory was never short: {vmstat:?}");
@@ -366,19 +371,19 @@ fn by_refault() -> kernel::Choices {
     choices
 }
 
-/// Returns the counters at the end.
+/// Runs the jobs, and returns the counters at the end.
 fn run(choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
     run_beside(choices, jobs, |_| None)
 }
 
-/// Runs the same with one more task of the engine.
+/// Runs the jobs as `run` does, beside one more task of the engine.
 fn run_beside(
     mut choices: kernel::Choices,
     jobs: &[Job],
     one_more: fn(&Engine<ThreadMachine>) -> Option<KernelTask>,
 ) -> Vmstat {
     choices.memory.min_free = engine::memory::choices::MinFree::Formula;
-    // Kswapd, the flusher, and perhaps that one.
+    // The kernel tasks are kswapd, the flusher, and perhaps one more.
     let (workers, kernel_tasks_max) = (jobs.len(), 3);
     let machine = ThreadMachine::new(workers + kernel_tasks_max, MEMORY_PAGES as u32);
     let devices = [DeviceLayout { file_blocks: 1..100_000 }];

@@ -1,7 +1,7 @@
-//! Cache lines that another CPU wrote last, and that travel to the CPU that touches them.
+//! Cache lines that travel to the CPU that touches them, because another CPU wrote them last.
 //!
-//! A CPU that takes a lock after another CPU had it finds the lock, and the data that it protects, in the other's
-//! cache. Each of these lines travels once, while the lock is held. The same holds for a frame's descriptor.
+//! When a CPU takes a lock that another CPU had last, the lock and the data that it protects are in the other CPU's
+//! cache. Each of these lines travels once, while the lock is held. A frame's descriptor travels in the same way.
 //! Description: mechanisms/multigen, 10.1 (a store to an index that another CPU wrote last).
 
 use crate::cause::SLOT;
@@ -9,19 +9,21 @@ use crate::clock::picos;
 use machine::{LockClass, Nanos};
 use std::cell::Cell;
 
-/// The time that a cache line travels between CPUs, and the number of lines that each kind of access moves.
+/// The time that a cache line takes to travel between CPUs, and the number of lines that each kind of access moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLines {
-    /// Time until a line that another CPU wrote arrives.
+    /// Time until a line that another CPU wrote last arrives.
     pub travel: Nanos,
-    /// Lines that travel with a lock of each class: its own, and those of the data that its holders write.
+    /// Number of lines that travel with a lock of each class: the lock's own, and those of the data that its holders
+    /// write.
     pub by_lock: [u32; LockClass::ALL.len()],
-    /// Lines that travel with a frame: those of its descriptor, and of its neighbours on its lists.
+    /// Number of lines that travel with a frame: those of its descriptor, and of its neighbours on its lists.
     pub by_frame: u32,
 }
 
 impl CacheLines {
-    /// Returns the times for the lines of a lock of each class, and for those of a per-CPU slot, which no other CPU writes, ps.
+    /// Returns the time that the lines of a lock of each class take, ps. The entry for a per-CPU slot is 0, because no
+    /// other CPU writes it.
     pub(crate) fn lock_table(this: Option<&Self>) -> [u64; SLOT as usize + 1] {
         let mut table = [0; SLOT as usize + 1];
         if let Some(lines) = this {
@@ -32,16 +34,16 @@ impl CacheLines {
         table
     }
 
-    /// Returns the time for the lines of a frame, ps.
+    /// Returns the time that the lines of a frame take, ps.
     pub(crate) fn frame_cost(this: Option<&Self>) -> u64 {
         this.map_or(0, |lines| picos(lines.travel) * u64::from(lines.by_frame))
     }
 }
 
-/// The value before the first access.
+/// The value of [`LastCpu`] before the first access.
 const NOBODY: u16 = u16::MAX;
 
-/// The CPU that accessed something last.
+/// The CPU that last accessed a piece of data.
 #[derive(Debug)]
 pub(crate) struct LastCpu(Cell<u16>);
 
@@ -52,7 +54,7 @@ impl Default for LastCpu {
 }
 
 impl LastCpu {
-    /// Notes an access of CPU `cpu`. Returns whether another CPU accessed it last.
+    /// Notes an access of CPU `cpu`. Returns whether the last access before it was another CPU's.
     #[inline]
     pub(crate) fn touch(&self, cpu: usize) -> bool {
         let last = self.0.replace(cpu as u16);

@@ -1,8 +1,8 @@
-//! Numbers for the causes of waits and of disabled interrupts.
+//! Numbers of causes, for waits and for times without interrupts.
 
 use machine::LockClass;
 
-/// Numbers of objects that are waited for and of reasons for interrupts to be off: the lock classes, and these.
+/// The number of a per-CPU slot as a cause. Lower numbers are lock classes.
 pub(crate) const SLOT: u8 = LockClass::ALL.len() as u8;
 pub(crate) const HANDLER: u8 = SLOT + 1;
 pub(crate) const CAUSES: usize = HANDLER as usize + 1;

@@ -1,24 +1,25 @@
-//! Which CPU is next: a tournament of clocks.
+//! Clocks: a tournament of the CPUs' clocks, which finds the CPU that is next.
 //!
-//! Virtual time inside this crate counts picoseconds, so that a step may cost a fraction of a nanosecond. A key is a
-//! clock with the CPU's number in its low bits: equal clocks order by CPU, and the smallest key of a tree of
-//! pairwise minima is the next CPU to run. Each level costs one branch-free `min`.
+//! Inside this crate, virtual time is in picoseconds, so that a step may cost a fraction of a nanosecond. A key is a
+//! clock with the CPU's number in its low bits, so equal clocks are ordered by CPU. The keys are the leaves of a tree
+//! of pairwise minima, and the smallest key belongs to the next CPU to run. Each level of the tree costs one
+//! branch-free `min`.
 
 use machine::Nanos;
 use std::cell::Cell;
 
 /// Picoseconds in a nanosecond.
 pub(crate) const PICOS: u64 = 1000;
-/// Low bits of a key that hold the CPU's number.
+/// Number of low bits of a key that hold the CPU's number.
 pub(crate) const CPU_BITS: u32 = 8;
-/// CPUs that a simulated machine may have.
+/// Largest number of CPUs of a simulated machine.
 pub const CPUS_MAX: usize = 1 << CPU_BITS;
-/// No clock reaches this: 20 virtual hours. Events later than this never come.
+/// The end of virtual time, after 20 hours, which no clock reaches. An event that is later never comes.
 pub(crate) const END_OF_TIME: u64 = (1 << (64 - CPU_BITS)) - 1;
-/// The key of a CPU that runs nothing.
+/// The key of a CPU that is idle or spins.
 pub(crate) const NOT_RUNNING: u64 = u64::MAX;
 
-/// Returns a time of the trait's unit, in picoseconds.
+/// Converts a time of the trait's unit to picoseconds.
 pub(crate) fn picos(time: Nanos) -> u64 {
     time.0.saturating_mul(PICOS)
 }
@@ -28,7 +29,7 @@ pub(crate) fn nanos(picos: u64) -> Nanos {
     Nanos(picos / PICOS)
 }
 
-/// Returns the latest clock up to which CPU `cpu` may go before key `other` is due.
+/// Returns the latest clock up to which CPU `cpu` may go before the CPU with key `other` is due.
 pub(crate) fn horizon_below(other: u64, cpu: usize) -> u64 {
     other.saturating_sub(1 + cpu as u64) >> CPU_BITS
 }
@@ -45,14 +46,14 @@ impl Clocks {
         Self { nodes: vec![Cell::new(NOT_RUNNING); 2 * cpus.next_power_of_two()].into() }
     }
 
-    /// Notes that CPU `cpu` runs, and that its clock shows `clock`.
+    /// Notes that CPU `cpu` runs, with its clock at `clock`.
     #[inline]
     pub(crate) fn run(&self, cpu: usize, clock: u64) {
         assert!(clock < END_OF_TIME, "virtual time ran past its end, {} s", END_OF_TIME / PICOS / 1_000_000_000);
         self.set(cpu, clock << CPU_BITS | cpu as u64);
     }
 
-    /// Notes that CPU `cpu` does not compete: it is idle, or spins.
+    /// Notes that CPU `cpu` does not compete, because it is idle or spins.
     pub(crate) fn stop(&self, cpu: usize) {
         self.set(cpu, NOT_RUNNING);
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The configuration of a simulated machine: its hardware, its seed, and the chance in its order of events.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// CPUs, 1 to 256.
+    /// Number of CPUs, 1 to 256.
     pub cpus: usize,
     /// Cost of each step.
     pub cost: CostModel,
@@ -20,39 +20,41 @@ pub struct Config {
     pub scheduler: Scheduler,
     /// Policy by which a contended lock is handed over.
     pub lock_fairness: LockFairness,
-    /// Translations that a CPU keeps; `None` if they cost nothing.
+    /// Number of translations that a CPU keeps, and cost of a miss; `None` if translations cost nothing.
     pub tlb: Option<TlbConfig>,
-    /// Cost of an access to data that another CPU accessed last; `None` for no extra cost.
+    /// Cost of an access to data that another CPU accessed last; `None` if such an access costs nothing extra.
     pub cache_lines: Option<CacheLines>,
-    /// Memory nodes of the machine, if there are several.
+    /// Memory nodes of the machine; `None` if there is only one.
     pub nodes: Option<Nodes>,
-    /// The seed of all chance.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Number of frames of memory; needed for stamps only.
+    /// Number of frames of memory; used only for stamps.
     pub frames: usize,
     /// `true` to keep the first eight bytes of each page, so that workloads can verify contents.
     pub stamps: bool,
     /// Block devices, in the order of their [`machine::DeviceId`].
     pub disks: Vec<DiskConfig>,
-    /// The CPU that takes each device's interrupts, by device; 0 for devices past the end.
+    /// The CPU that takes the interrupts of each device, by device number. CPU 0 takes the interrupts of devices beyond
+    /// the end of this list.
     pub interrupt_cpus: Vec<usize>,
-    /// The network card, if packets are sent to the machine.
+    /// The network card; `None` if no packets are sent to the machine.
     pub network: Option<NetworkConfig>,
     /// Chance in the order of CPUs and tasks.
     pub interleaving: Interleaving,
-    /// Whether the decisions of chance are kept for [`crate::Sim::decisions`].
+    /// `true` to keep the decisions of chance for [`crate::Sim::decisions`].
     pub keep_decisions: bool,
     /// Virtual time by which the run must be over; a longer run fails.
     pub time_limit: Option<Nanos>,
     /// Time that tasks have to return after the main task has returned. Default: 60 s.
     pub shutdown_limit: Nanos,
-    /// Size of the stack of each task and of each interrupt handler, bytes. Only touched pages of it take memory.
-    /// Default: 512 KiB.
+    /// Size of the stack of each task and of each interrupt handler, bytes. A stack takes memory only for the pages
+    /// that were touched. Default: 512 KiB.
     pub stack_bytes: usize,
 }
 
 impl Config {
-    /// Creates a machine with this number of CPUs, one cost for every step, no disks and no memory; for tests.
+    /// Creates the configuration of a machine with this number of CPUs, the same cost for every step, no disks and no
+    /// memory; for tests.
     #[must_use]
     pub fn uniform(cpus: usize, step_ns: u64) -> Self {
         Self {
@@ -78,20 +80,20 @@ impl Config {
     }
 }
 
-/// Memory nodes: which CPUs and which frames are on each, and how far they are from each other.
+/// Memory nodes: which CPUs and which frames belong to each, and how far the nodes are from each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
     /// The node of each CPU.
     pub of_cpu: Vec<u8>,
     /// The first frame of each node, ascending from 0.
     pub first_frames: Vec<u32>,
-    /// `distances[a][b]` from CPUs of node `a` to memory of node `b`, in the unit of ACPI ("System Locality Information
-    /// Table"): at 10 a step costs its plain cost, at 20 twice as much.
+    /// `distances[a][b]` is the distance from CPUs of node `a` to memory of node `b`, in the unit of ACPI ("System
+    /// Locality Information Table"): at 10 a step has its plain cost, at 20 twice that cost.
     pub distances: Vec<Vec<u8>>,
 }
 
 impl Nodes {
-    /// Returns the cost of work on a frame, if the work takes `cost` on memory of the CPU's own node.
+    /// Returns the cost of work on a frame. `cost` is the cost of the same work on memory of the CPU's own node.
     pub(crate) fn cost(&self, cost: u64, cpu_node: usize, frame: machine::FrameNumber) -> u64 {
         let node = self.first_frames.partition_point(|first| *first <= frame.0) - 1;
         cost * u64::from(self.distances[cpu_node][node]) / 10
@@ -101,10 +103,9 @@ impl Nodes {
 /// Scheduling by virtual runtime, as the completely fair scheduler does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduler {
-    /// Time that a task runs before another task that waits for its CPU. Default: 4 ms.
+    /// Time that a task runs before it yields to a task that waits for its CPU. Default: 4 ms.
     pub slice: Nanos,
-    /// Lead in CPU time that the running task must have over a woken one for the woken task to preempt it. Default: 1
-    /// ms.
+    /// A woken task preempts the running task if that has had more CPU time by at least this. Default: 1 ms.
     pub wakeup_granularity: Nanos,
 }
 
@@ -114,14 +115,14 @@ impl Default for Scheduler {
     }
 }
 
-/// Policy by which a contended lock is handed over to one of the CPUs that spin for it.
+/// Policies by which a contended lock goes to one of the CPUs that spin for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockFairness {
     /// The CPU that has waited longest (ticket locks, from 2.6.25 on).
     #[default]
     Fifo,
-    /// A random one of them: one CPU may wait much longer than the others.
+    /// A random CPU: one CPU may wait much longer than the others.
     Random,
 }
 

@@ -1,14 +1,14 @@
-//! Costs of steps, and the source of each figure.
+//! Costs of steps, and the origin of each cost.
 
 use crate::sourced::Origin;
 use machine::Step;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// CPU time of every [`Step`], in picoseconds, with the origin of each figure.
+/// CPU time of every [`Step`], in picoseconds, with the origin of each.
 ///
 /// In TOML the model is a table with an entry for every step: `scan_page = { ns = 90, from = "fitted", to =
-/// "parallelio: Kswapd pages scanned" }`. An origin other than `fitted` has its text under `source`.
+/// "parallelio: Kswapd pages scanned" }`. If the origin is not `fitted`, the text is under `source` instead of `to`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "BTreeMap<String, Entry>")]
 pub struct CostModel {
@@ -16,7 +16,7 @@ pub struct CostModel {
     origins: Vec<(Origin, String)>,
 }
 
-/// An entry, as it stands in the file.
+/// An entry of the table, as the file has it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -57,7 +57,7 @@ impl CostModel {
         Self { picos: [ns * 1000; Step::ALL.len()], origins: vec![origin; Step::ALL.len()] }
     }
 
-    /// Returns the model with another cost of one step.
+    /// Returns the model with `ns` as the cost of one step.
     #[must_use]
     pub fn with(mut self, step: Step, ns: u64) -> Self {
         self.picos[step as usize] = ns * 1000;
@@ -71,13 +71,13 @@ impl CostModel {
         self
     }
 
-    /// Returns the picoseconds of one step.
+    /// Returns the cost of one step, in picoseconds.
     #[must_use]
     pub fn picos(&self, step: Step) -> u64 {
         self.picos[step as usize]
     }
 
-    /// Returns the origin of the cost of one step: how it was found, and the text of its source.
+    /// Returns the origin of the cost of one step: how the cost was found, and the text of its source.
     #[must_use]
     pub fn origin(&self, step: Step) -> (Origin, &str) {
         let (origin, source) = &self.origins[step as usize];

@@ -1,4 +1,4 @@
-//! A CPU, and the two lanes on which it can run: a task's and, in front of it, an interrupt handler's.
+//! A CPU and its two lanes: one for a task, and one for an interrupt handler that runs in front of the task.
 
 use crate::fiber::Fiber;
 use crate::record::profile::NodeId;
@@ -8,9 +8,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr::null;
 
-/// Number of a lane: twice its CPU's number, and 1 more for the handler's.
+/// Number of a lane: twice its CPU's number, plus 1 for the lane of the handler.
 pub(crate) type LaneId = u32;
-/// No lane.
+/// The number that stands for no lane.
 pub(crate) const NO_LANE: LaneId = LaneId::MAX;
 
 pub(crate) fn task_lane(cpu: usize) -> LaneId {
@@ -30,40 +30,40 @@ pub(crate) fn is_handler(lane: LaneId) -> bool {
     lane & 1 == 1
 }
 
-/// The state of a task that runs on a CPU, with its locks and slots. A task off its CPU holds none, so this belongs to
-/// the lane.
+/// The state of a task or handler that runs on a CPU, with its locks and slots. A task that is off its CPU holds none,
+/// so this state belongs to the lane and not to the task.
 pub(crate) struct Lane {
-    /// Kept alive by the world's list of fibers; null when the lane is empty.
+    /// The fiber of the task or handler, which the world's list of fibers keeps alive; null if the lane is empty.
     pub(crate) fiber: Cell<*const Fiber>,
-    /// The position in the profile.
+    /// Position in the profile.
     pub(crate) node: Cell<NodeId>,
     /// The clock up to which time has been charged to `node`.
     pub(crate) mark: Cell<u64>,
-    /// CPU time charged since the task came on.
+    /// CPU time charged since the task came on the CPU.
     pub(crate) used: Cell<u64>,
-    /// Locks held, one byte for each class, in order of rank.
+    /// Number of locks held, one byte for each class, in order of rank.
     pub(crate) held: Cell<u64>,
-    /// Per-CPU slots held.
+    /// Number of per-CPU slots held.
     pub(crate) slots: Cell<u32>,
-    /// Reasons for interrupts to be off.
+    /// Number of reasons for interrupts to be off.
     pub(crate) masked: Cell<u32>,
-    /// Time at which interrupts went off, and the first reason.
+    /// Time at which interrupts were turned off, with the first reason.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
-    /// The last time that interrupts were off on the lane: begin and end; and the longest such time.
+    /// The last time for which interrupts were off on the lane, with begin and end, and the longest such time.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
-    /// Shortest time that is examined closer.
+    /// Shortest time without interrupts that is examined further.
     pub(crate) note_off_from: Cell<u64>,
-    /// Clock with which the lane continues after a handler that runs in front of it, unless it spins.
+    /// Clock at which the lane continues after a handler that runs in front of it, unless the lane is spinning.
     pub(crate) resume_at: Cell<u64>,
     /// `true` while the lane spins.
     pub(crate) is_spinning: Cell<bool>,
-    /// `true` if the lock was handed to the lane while a handler ran in front of it.
+    /// `true` if a lock was handed to the lane while a handler ran in front of it.
     pub(crate) is_granted: Cell<bool>,
     /// The next lane that spins for the same lock.
     pub(crate) next_waiter: Cell<LaneId>,
-    /// Class of the lock that it spins for, for reports.
+    /// Class of the lock that the lane spins for; used in reports.
     pub(crate) spins_for: Cell<u8>,
 }
 
@@ -95,7 +95,7 @@ impl Lane {
         self.held.get() == 0 && self.masked.get() == 0 && self.slots.get() == 0 && !self.is_spinning.get()
     }
 
-    /// Returns the locks and slots held, in words.
+    /// Returns the locks and slots that the lane holds, in words.
     pub(crate) fn held_words(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         for class in LockClass::ALL {
@@ -110,7 +110,7 @@ impl Lane {
     }
 }
 
-/// A task that waits for a CPU, in order of virtual runtime or rank, then of arrival.
+/// A task that waits for a CPU. Such tasks are ordered by virtual runtime or rank, then by arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Queued {
     pub(crate) order: u64,
@@ -120,36 +120,36 @@ pub(crate) struct Queued {
 
 /// A virtual CPU.
 pub(crate) struct Cpu {
-    /// Clock of the CPU while it is suspended; while it runs, the world's `clock` is ahead of it.
+    /// Clock of the CPU while it is suspended. While the CPU runs, the world's `clock` is ahead of this one.
     pub(crate) clock: Cell<u64>,
-    /// The task on it.
+    /// The task that is on the CPU.
     pub(crate) task: Cell<Option<TaskId>>,
     /// Time at which the task came on the CPU.
     pub(crate) on_since: Cell<u64>,
-    /// The task that was on the CPU before. Its return costs no switch.
+    /// The task that was on the CPU before. If it comes back, no switch is charged.
     pub(crate) last_task: Cell<Option<TaskId>>,
     /// `true` while a handler runs in front of the task.
     pub(crate) in_handler: Cell<bool>,
     pub(crate) handler_began: Cell<u64>,
     /// Shortest time without interrupts that is kept.
     pub(crate) keep_off_from: Cell<u64>,
-    /// Tasks that can run, last one first.
+    /// Tasks that wait for this CPU; the first to run is at the end.
     pub(crate) queue: RefCell<Vec<Queued>>,
-    /// Virtual runtimes on this CPU count from here.
+    /// The virtual runtime from which runtimes on this CPU are counted.
     pub(crate) runtime_floor: Cell<u64>,
     pub(crate) slice_end: Cell<u64>,
-    /// Time of the earliest slice event under way.
+    /// Time of the earliest slice event that is still to come.
     pub(crate) slice_event: Cell<u64>,
-    /// `true` if the task is to leave the CPU as soon as it may be taken off.
+    /// `true` if the task has to leave the CPU as soon as it may be taken off.
     pub(crate) wants_switch: Cell<bool>,
-    /// An interrupt waits until interrupts are on, or a switch until preemption is.
+    /// `true` if an interrupt waits until interrupts are on, or a switch waits until preemption is on.
     pub(crate) attention: Cell<bool>,
-    /// Devices whose interrupt waits.
+    /// Devices whose interrupts wait to be handled.
     pub(crate) pending: RefCell<VecDeque<u8>>,
     pub(crate) idle_since: Cell<u64>,
     pub(crate) idle_total: Cell<u64>,
     pub(crate) interrupt_total: Cell<u64>,
-    /// Pages whose I/O the handler that runs has ended so far.
+    /// Number of pages whose I/O the running handler has ended so far.
     pub(crate) handled_pages: Cell<u64>,
     pub(crate) handlers: Cell<u64>,
     pub(crate) pages_total: Cell<u64>,
@@ -189,7 +189,7 @@ impl Cpu {
         (0..2 * cpus).map(|_| Lane::new()).collect()
     }
 
-    /// Returns the lane that runs.
+    /// Returns the lane that runs on the CPU: the handler's if a handler runs, otherwise the task's.
     pub(crate) fn front(&self, cpu: usize) -> LaneId {
         task_lane(cpu) + LaneId::from(self.in_handler.get())
     }

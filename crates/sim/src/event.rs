@@ -1,11 +1,11 @@
-//! Events: what is to happen at a time, the earliest first.
+//! Events: each is due at a time, and the earliest comes first.
 
 use crate::wait_queue::Sleeper;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An event that is to happen at a time.
+/// The effect of an event at its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// A sleep reaches its deadline.
@@ -14,11 +14,11 @@ pub(crate) enum EventKind {
     Device(u8),
     /// A packet reaches the network card.
     Packet,
-    /// The time for tasks to end after the main task is over.
+    /// The time slice of the task on a CPU ends.
     Slice(u16),
-    /// The time limit of the run is reached.
+    /// The time that tasks have to return after the main task is over.
     ShutdownLimit,
-    /// The run has had enough time.
+    /// The time limit of the run is reached.
     TimeLimit,
 }
 
@@ -41,7 +41,7 @@ impl PartialOrd for Event {
     }
 }
 
-/// The events under way.
+/// The events that are still to come.
 pub(crate) struct Events {
     queue: RefCell<BinaryHeap<Reverse<Event>>>,
     made: Cell<u64>,
@@ -55,7 +55,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Returns the time of the earliest event; `u64::MAX` without any.
+    /// Returns the time of the earliest event; `u64::MAX` if there is no event.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next.get()
@@ -76,7 +76,7 @@ impl Events {
     /// Takes the earliest event.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there is no event.
     pub(crate) fn pop(&self) -> Event {
         let mut queue = self.queue.borrow_mut();
         let Reverse(event) = queue.pop().expect("`next` is the time of an event");

@@ -1,4 +1,4 @@
-//! Why a world stopped before its time.
+//! The failure of a world: why it stopped before its end.
 
 use machine::Nanos;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Failure {
     /// The failure, in words.
     pub message: String,
-    /// The task (or `interrupt`) in which the failure occurred, if any.
+    /// Name of the task in which the failure occurred, or `interrupt`; `None` if it occurred in neither.
     pub task: Option<String>,
     /// Virtual time of the failure.
     pub time: Nanos,

@@ -1,12 +1,12 @@
 //! Stacks that run one job after another.
 //!
-//! A fiber is a coroutine whose body takes a job, runs it to its end, and asks for the next. A stack costs system
-//! calls, so a fiber is made once and serves many tasks and interrupt handlers. It leaves its stack only by
-//! [`Fiber::suspend`], which passes a reason to the loop in `world`.
+//! A fiber is a coroutine whose body takes a job, runs it to its end, and asks for the next job. Creating a stack takes
+//! system calls, so a fiber is created once and serves many tasks and interrupt handlers. A fiber leaves its stack only
+//! by [`Fiber::suspend`], which passes a reason to the loop in `world`.
 //!
-//! *Safety*: a job is any code of a task, and may lend data on its stack to other threads (`std::thread::scope`). So
-//! the stack of an abandoned job is never freed. A fiber is suspended only on its own stack, which is checked: a task
-//! of one world may run another world inside, with other stacks.
+//! *Safety*: a job may be any code of a task, and may lend data on its stack to other threads (`std::thread::scope`).
+//! So the stack of an abandoned job is never freed. A fiber may be suspended only on its own stack, which is checked: a
+//! task of one world may run another world inside, on other stacks.
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -22,13 +22,13 @@ use std::rc::Rc;
 pub(crate) enum Ask {
     /// The fiber's clock has passed the next event. The fiber is resumed when its clock is the earliest again.
     Spent,
-    /// The fiber spins for a lock until it is handed over.
+    /// The fiber spins for a lock until the lock is handed over to it.
     Spin,
     /// The fiber's task sleeps.
     Sleep,
     /// The fiber's task yields the CPU but can run.
     Yield,
-    /// Interrupts or preemption are on again, and something waits for that.
+    /// Interrupts or preemption are on again, and an interrupt or a switch waits for that.
     Unmasked,
     /// The fiber's job returned.
     Done,
@@ -49,12 +49,13 @@ struct Inside {
 pub(crate) struct Fiber {
     coroutine: ManuallyDrop<RefCell<Coroutine<(), Ask, (), ColouredStack>>>,
     inside: Rc<Inside>,
-    /// Addresses of the stack.
+    /// The addresses of the fiber's stack.
     stack: Range<usize>,
 }
 
 impl Fiber {
-    /// Makes a stack. `colour` shifts its base, so that the hot ends of stacks do not share cache sets.
+    /// Creates a fiber with a stack of `stack_bytes` bytes. `colour` shifts the stack's base, so that the hot ends of
+    /// different stacks are not in the same cache sets.
     pub(crate) fn new(stack_bytes: usize, colour: usize) -> Self {
         let inside = Rc::new(Inside { job: Cell::new(None), yielder: Cell::new(null()) });
         let shared = Rc::clone(&inside);
@@ -77,7 +78,7 @@ impl Fiber {
         self.inside.job.set(Some(job));
     }
 
-    /// Runs until the job asks for something.
+    /// Runs the job until it asks the loop for something, and returns what it asks for.
     #[inline]
     pub(crate) fn resume(&self) -> Ask {
         match self.coroutine.borrow_mut().resume(()) {
@@ -89,7 +90,7 @@ impl Fiber {
     /// Asserts that the caller may leave the fiber's stack.
     ///
     /// # Panics
-    /// When it runs on another stack.
+    /// When the caller runs on another stack.
     #[inline]
     pub(crate) fn assert_on_own_stack(&self) {
         let here = 0u8;
@@ -109,7 +110,7 @@ impl Fiber {
         unsafe { (*self.inside.yielder.get()).suspend(ask) }
     }
 
-    /// Ends an idle fiber, so that its stack can go.
+    /// Ends an idle fiber, so that its stack can be freed.
     pub(crate) fn retire(&self) {
         let mut coroutine = self.coroutine.borrow_mut();
         if coroutine.started() && !coroutine.done() {
@@ -123,15 +124,16 @@ impl Drop for Fiber {
     fn drop(&mut self) {
         let coroutine = self.coroutine.get_mut();
         if !coroutine.started() || coroutine.done() {
-            // SAFETY: dropped here and nowhere else, once.
+            // SAFETY: the coroutine is dropped here and nowhere else, once.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) }
         }
-        // Otherwise the job was abandoned in the middle, for the world failed. It never runs again, and its values are leaked.
-        // So is its stack: threads that the job has started may use what lies there (`std::thread::scope`).
+        // Otherwise the job was abandoned in the middle, because the world failed. It never runs again, and its values
+        // are leaked. Its stack is leaked, too, because threads that the job has started may use data on it
+        // (`std::thread::scope`).
     }
 }
 
-/// A stack whose base lies a little below the end of its memory.
+/// A stack whose base is a little below the end of its memory.
 struct ColouredStack {
     stack: DefaultStack,
     shift: usize,
@@ -139,14 +141,14 @@ struct ColouredStack {
 
 impl ColouredStack {
     fn new(bytes: usize, colour: usize) -> Self {
-        // 12 shifts of 5 cache lines fit in a page; one page more than asked for makes up for them.
+        // 12 shifts of 5 cache lines fit in a page. One page more than asked for makes up for the shift.
         let stack = DefaultStack::new(bytes + machine::PAGE_BYTES).expect("memory for another stack");
         Self { stack, shift: colour % 13 * 320 }
     }
 }
 
-// SAFETY: it is `DefaultStack`'s memory with its guard page, less at most 3840 bytes at the far end, of which `new`
-// asks for 4096 more; the shift is a multiple of 64, so the base stays aligned.
+// SAFETY: this is the memory of a `DefaultStack` with its guard page, without at most 3840 bytes at the far end; `new`
+// asks for 4096 bytes more to make up for them. The shift is a multiple of 64, so the base stays aligned.
 unsafe impl Stack for ColouredStack {
     fn base(&self) -> StackPointer {
         StackPointer::new(self.stack.base().get() - self.shift).expect("a stack is not at address 0")

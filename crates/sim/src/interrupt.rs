@@ -1,7 +1,8 @@
-//! Interrupts: the times when they are off, and the handlers.
+//! Interrupts: the handlers, and the times for which interrupts are off.
 //!
-//! A handler runs on its own fiber in front of its CPU's task, which stands still: a spend during which the interrupt
-//! comes takes longer by that time. Handlers do not nest, and one run handles all interrupts that wait.
+//! A handler runs on its own fiber in front of its CPU's task, which stands still meanwhile. If an interrupt comes
+//! during a spend, the spend takes longer by the time of the handler. Handlers do not nest, and one run of a handler
+//! handles all waiting interrupts.
 
 use crate::cause::{HANDLER, cause_name};
 use crate::cpu::handler_lane;
@@ -13,7 +14,7 @@ use crate::world::World;
 use machine::{Func, Step};
 
 impl World {
-    /// Restarts the counts of time without interrupts and of handlers.
+    /// Restarts the counts of times without interrupts and of handlers.
     pub(crate) fn restart_interrupt_counts(&self) {
         self.mask_counts.iter().for_each(MaskCounts::clear);
         self.lanes.iter().for_each(|lane| lane.longest_off.set(0));
@@ -23,7 +24,8 @@ impl World {
         self.off_windows.borrow_mut().clear();
     }
 
-    /// Records the end of a handler. The time without interrupts began with the handler, or with its delay.
+    /// Records the end of a handler. The time without interrupts began with the handler, or with the time without
+    /// interrupts that delayed it.
     fn note_handled(&self, cpu: usize) {
         let [below, lane] = [&self.lanes[2 * cpu], &self.lanes[handler_lane(cpu) as usize]];
         let [began, now] = [self.cpus[cpu].handler_began.get(), self.clock.get()];
@@ -32,7 +34,7 @@ impl World {
         self.note(began, now, || Activity::InterruptsOff { cpu, cause: cause_name(HANDLER) });
         if now - from >= self.cpus[cpu].keep_off_from.get() {
             let mut windows = self.off_windows.borrow_mut();
-            // The time that it waited for was kept alone.
+            // The time that delayed the handler was kept as a window of its own, which the longer window replaces.
             if windows.last().is_some_and(|last| last.0 == from && last.1 == began) {
                 windows.pop();
             }
@@ -47,7 +49,7 @@ impl World {
         }
     }
 
-    /// Notes that the task on `cpu` has interrupts on again.
+    /// Handles what waited until interrupts are on again for the task on `cpu`: an interrupt or a switch.
     pub(crate) fn unmasked(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         state.attention.set(false);
@@ -64,7 +66,7 @@ impl World {
         let state = &self.cpus[cpu];
         state.pending.borrow_mut().push_back(device);
         if state.in_handler.get() {
-            // The handler takes this one too, before it ends.
+            // The running handler also takes this interrupt, before it ends.
         } else if state.task.get().is_some() && self.lanes[2 * cpu].masked.get() > 0 {
             state.attention.set(true);
         } else {
@@ -95,7 +97,7 @@ impl World {
         self.mask(lane, HANDLER);
     }
 
-    /// Handles all pending interrupts of a CPU, as its handler.
+    /// Handles all pending interrupts of a CPU; this is the body of its handler.
     fn handle_pending(&self, cpu: usize) {
         loop {
             let Some(device) = self.next_pending(cpu) else { return };
@@ -109,7 +111,7 @@ impl World {
         }
     }
 
-    /// Returns the next device whose interrupt waits; the network card last.
+    /// Takes the next device whose interrupt waits; the network card comes last. Returns `None` if no interrupt waits.
     fn next_pending(&self, cpu: usize) -> Option<u8> {
         let mut pending = self.cpus[cpu].pending.borrow_mut();
         let disk = if self.network.is_some() { pending.iter().position(|device| *device != CARD) } else { None };
@@ -141,7 +143,8 @@ impl World {
             self.clocks.stop(cpu);
             return;
         }
-        // A lock that it got meanwhile it has had since; a spend goes on where it stood.
+        // If the lane was granted a lock meanwhile, it continues at the time of the grant or now. Otherwise its spend
+        // continues where it was interrupted.
         let resume_at = below.resume_at.get();
         self.set_running(cpu, if below.is_granted.get() { resume_at.max(now) } else { resume_at + took });
         self.switch_if_possible(cpu);

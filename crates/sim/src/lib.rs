@@ -6,14 +6,16 @@
 //! Modules from top to bottom:
 //!
 //! * `sim` is the machine as the engine sees it; `run` is the main loop, which resumes the earliest CPU or event;
-//! * `interrupt` has the handlers; `requests` and `packets` bring requests to disks and back, packets from a card to their answers;
+//! * `interrupt` has the handlers; `requests` takes requests to disks and back; `packets` takes packets from a card to
+//!   their answers;
 //! * `lock`, `per_cpu`, `mask` and `wait` are objects that tasks wait for; `scheduler` assigns tasks to CPUs;
-//! * `schedule` is all chance in that: the forms of its trait are the orders in which a run can be tried;
+//! * `schedule` has all chance in the order of CPUs and tasks: a trait, and the kinds of order in which a run can be
+//!   tried;
 //! * `span`, `notes` and `pressure` report events to the records;
-//! * `world` is the state of the machine, on which all of them work;
-//! * below it are its parts, which do not know it: `clock` and `event` order the future, `fiber` is the stack of a task
-//!   or handler, `cpu` and `task` hold their state, `device` holds disks and the card, `tlb` and `cache_line` are costs
-//!   of memory, `record` holds counts;
+//! * `world` is the state of the machine, on which all modules above work;
+//! * below `world` are its parts, which do not know it: `clock` and `event` order the future, `fiber` is the stack of a
+//!   task or handler, `cpu` and `task` hold their state, `device` holds disks and the card, `tlb` and `cache_line` are
+//!   costs of memory, `record` holds counts;
 //! * [`cost`] has the cost of each step, [`disk`] the model of a disk.
 //!
 //! Next: `run`.

@@ -1,13 +1,13 @@
 //! Spin locks.
 //!
-//! A free lock is taken at the moment of the call, and then costs [`Step::LockAcquire`]. If the lock is held, the
-//! caller's CPU spins, which is charged to `_raw_spin_lock`, until the holder hands the lock over. That costs
-//! [`Step::LockHandover`], during which the lock already belongs to the waiter. Waiters form a list through their
-//! lanes, so a lock is small: a million of them are affordable. If another CPU had the lock last, the lines that come
-//! with it travel too ([`crate::CacheLines`]), and the lock is held meanwhile.
+//! A free lock is taken at the moment of the call, which then costs [`Step::LockAcquire`]. If the lock is held, the
+//! caller's CPU spins until the holder hands the lock over; this time is charged to `_raw_spin_lock`. The handover
+//! costs [`Step::LockHandover`], during which the lock already belongs to the waiter. Waiters form a list through their
+//! lanes, so a lock is small: a machine may have a million of them. If another CPU had the lock last, the cache lines
+//! that come with the lock travel, too ([`crate::CacheLines`]), and the lock is held meanwhile.
 //!
-//! Reported as bugs, by a panic: taking a lock of not-higher rank than one held; taking, in an interrupt handler, a lock
-//! whose holders leave interrupts on; sleeping while holding a lock.
+//! These bugs are reported by a panic: taking a lock whose rank is not higher than that of a held lock; taking, in an
+//! interrupt handler, a lock whose holders leave interrupts on; sleeping while holding a lock.
 
 use crate::cache_line::LastCpu;
 use crate::cause::{SLOT, cause_name};
@@ -23,7 +23,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// The holder when no task runs: during set-up and the inspection of results.
+/// Stands for the holder of a lock that was taken while no task runs: during set-up and the inspection of results.
 const OUTSIDE: LaneId = NO_LANE - 1;
 
 /// The holder of a lock, and the tasks that spin for it.
@@ -33,7 +33,7 @@ pub(crate) struct RawLock {
     last: Cell<LaneId>,
     /// Time since which the lock is held.
     since: Cell<u64>,
-    /// The CPU that had it last.
+    /// The CPU that had the lock last.
     last_cpu: LastCpu,
 }
 
@@ -62,7 +62,7 @@ impl RawLock {
 }
 
 impl World {
-    /// Takes a lock or a slot; the caller has noted it as held.
+    /// Takes a lock or a slot, and spins if it is held. The caller has noted it as held.
     pub(crate) fn acquire(&self, raw: &RawLock, cause: u8) {
         let id = self.lane.get();
         if id == NO_LANE {
@@ -80,7 +80,7 @@ impl World {
             }
             return;
         }
-        // It would be told that the lock is its own, beside the guard that it has.
+        // If a task took a lock again, it would be told that it has the lock, but it has a guard already.
         assert!(!raw.is_held_by(id), "`{}` is taken by a task that holds it already", cause_name(cause));
         self.assert_on_own_stack();
         counts.contended.set(counts.contended.get() + 1);
@@ -101,18 +101,18 @@ impl World {
         add(&counts.wait_total, &counts.wait_max, waited);
         self.profile.charge_wait(self.lanes[id as usize].node.get(), cause, waited);
         self.note_lock(began, cause, true);
-        // What the lock protects comes after the lock.
+        // The data that the lock protects is moved after the lock itself.
         self.spend_picos(self.lock_travel(&raw.last_cpu, id, cause));
     }
 
-    /// Releases a lock or a slot. Returns whether the running lane held it, which the caller then notes.
+    /// Releases a lock or a slot. Returns whether the running lane held it; if so, the caller notes the release.
     ///
     /// # Panics
-    /// When another task or handler took it.
+    /// When another task or handler holds it.
     #[must_use]
     #[inline]
     pub(crate) fn release(&self, raw: &RawLock, cause: u8) -> bool {
-        // Taken before the run, or given up after it; or the run ends here.
+        // The lock was taken before the run, or is released after it, or the run is ending.
         if raw.holder.get() == OUTSIDE || self.lane.get() == NO_LANE || self.is_dying() {
             raw.holder.set(NO_LANE);
             return false;
@@ -151,7 +151,8 @@ impl World {
         }
     }
 
-    /// Draws one of the waiters that are spinning now. Waiters interrupted by a handler are left out, unless all are.
+    /// Draws one of the waiters that are spinning now. Waiters that a handler interrupted are left out; if all are
+    /// interrupted, the first waiter wins.
     fn draw_winner(&self, raw: &RawLock) -> LaneId {
         let looks = |lane: &LaneId| self.cpus[cpu_of(*lane)].front(cpu_of(*lane)) == *lane;
         let waiters = || {
@@ -197,7 +198,7 @@ impl World {
         assert!(lane.slots.get() == 0 || is_inner, "lock `{}` taken while holding a per-CPU slot", class.name());
     }
 
-    /// Notes that the running lane holds a lock of `class`; `false` when none runs.
+    /// Notes that the running lane is about to hold a lock of `class`. Does nothing if no lane runs.
     #[inline]
     fn note_taking(&self, class: LockClass) {
         let Some(lane) = self.running() else { return };

@@ -1,11 +1,11 @@
-//! Interrupts off and on again, on the CPU of the lane that runs.
+//! Turning interrupts off and on again, on the running lane's CPU.
 
 use crate::cpu::{Lane, cpu_of, is_handler};
 use crate::fiber::Ask;
 use crate::world::World;
 
 impl World {
-    /// Counts another reason for interrupts to be off on the running lane's CPU.
+    /// Adds a reason for interrupts to be off on the running lane's CPU.
     #[inline]
     pub(crate) fn mask(&self, lane: &Lane, cause: u8) {
         let reasons = lane.masked.get();
@@ -16,7 +16,7 @@ impl World {
         }
     }
 
-    /// Removes a reason for interrupts to be off.
+    /// Removes a reason for interrupts to be off on the running lane's CPU.
     #[inline]
     pub(crate) fn unmask(&self, lane: &Lane) {
         let reasons = lane.masked.get() - 1;
@@ -43,7 +43,7 @@ impl World {
         self.note_off(from, to, cause);
     }
 
-    /// Delivers interrupts that were delayed, after a lock or a slot was released.
+    /// Delivers what was delayed, an interrupt or a switch, after a lock or a slot was released.
     #[inline]
     pub(crate) fn look_up(&self) {
         let id = self.lane.get();

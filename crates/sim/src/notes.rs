@@ -1,4 +1,4 @@
-//! Reports of a run to the recorder, if there is one.
+//! Notes: what a run reports to the recorder, if something is recorded.
 
 use crate::cause::cause_name;
 use crate::clock::{nanos, picos};
@@ -9,7 +9,7 @@ use crate::world::World;
 use machine::{DeviceId, Func, Note, Request, WaitReason};
 
 impl World {
-    /// Records from now on.
+    /// Starts recording.
     pub(crate) fn start_recording(&self, config: TraceConfig) {
         let mut state = self.recorder.state.borrow_mut();
         state.window = [picos(config.from), picos(config.to)];
@@ -22,7 +22,7 @@ impl World {
         self.recorder.waits_of.set(config.waits_of);
     }
 
-    /// Takes the record, if anything was to be recorded.
+    /// Ends the recording and takes the record; `None` if nothing was to be recorded.
     pub(crate) fn take_trace(&self) -> Option<Trace> {
         if !self.recorder.is_on.replace(false) {
             return None;
@@ -38,7 +38,7 @@ impl World {
         })
     }
 
-    /// Notes a slice that ends, if anything is recorded.
+    /// Records a slice that has ended, if something is recorded.
     #[inline]
     pub(crate) fn note(&self, from: u64, to: u64, what: impl FnOnce() -> Activity) {
         if self.recorder.is_on() {
@@ -64,7 +64,8 @@ impl World {
         }
     }
 
-    /// Notes that a task's CPU takes interrupts again.
+    /// Records that interrupts are on again on the running lane's CPU. Times shorter than the recorder's `shortest_off`
+    /// are left out.
     pub(crate) fn note_off(&self, from: u64, to: u64, cause: u8) {
         if to - from >= self.recorder.shortest_off.get() {
             let cpu = crate::cpu::cpu_of(self.lane.get());
@@ -72,7 +73,8 @@ impl World {
         }
     }
 
-    /// Notes that a task has a CPU for which it waited; times as short as those without interrupts are left out.
+    /// Records that a task has got the CPU for which it waited. Waits shorter than the recorder's `shortest_off` are
+    /// left out.
     pub(crate) fn note_queued(&self, task: &Task, to: u64) {
         let from = task.queued_at.get();
         if to.saturating_sub(from) >= self.recorder.shortest_off.get() {
@@ -80,7 +82,7 @@ impl World {
         }
     }
 
-    /// Notes that a spin for a lock ends, or a hold that another spun for.
+    /// Records the end of a spin for a lock (`is_wait`), or of a hold for which another CPU spun.
     pub(crate) fn note_lock(&self, from: u64, cause: u8, is_wait: bool) {
         let (cpu, class) = (crate::cpu::cpu_of(self.lane.get()), cause_name(cause));
         self.note(from, self.clock.get(), || match is_wait {
@@ -89,7 +91,7 @@ impl World {
         });
     }
 
-    /// Notes that the running task leaves a function in which it was for a time.
+    /// Records that the running task leaves a function, unless it was there for no time.
     pub(crate) fn note_function(&self, from: u64, func: Func) {
         if self.recorder.is_on()
             && from < self.clock.get()
@@ -99,7 +101,7 @@ impl World {
         }
     }
 
-    /// Notes why the running task sleeps, or that it has slept.
+    /// Notes why the running task is about to sleep; `None` records that the sleep is over.
     #[inline]
     pub(crate) fn note_wait(&self, reason: Option<WaitReason>) {
         if self.recorder.is_on() {
@@ -117,8 +119,8 @@ impl World {
         }
     }
 
-    /// Notes the running task's reason for a wait, if anything is recorded. A task that was held back was in a function
-    /// of that for a time.
+    /// Records the running task's note on a wait, if something is recorded. If the task was throttled, the wait is also
+    /// recorded as a time in `balance_dirty_pages`.
     #[inline]
     pub(crate) fn note_words(&self, note: impl FnOnce() -> Note) {
         if self.recorder.is_on() {
@@ -142,7 +144,7 @@ impl World {
         }
     }
 
-    /// Notes that a handler has dealt with an interrupt.
+    /// Records that a handler has dealt with an interrupt.
     pub(crate) fn note_interrupt(&self, from: u64, cpu: usize, device: u8, pages: u64) {
         let disk = (device != CARD).then_some(DeviceId(device.into()));
         self.note(from, self.clock.get(), || Activity::Interrupt { cpu, disk, pages });
@@ -168,7 +170,8 @@ impl World {
         }
     }
 
-    /// Records that a handler has ended a request, and the end of the command with the last request of it.
+    /// Records that a handler has ended a request. With the last request of a command, the command is recorded as a
+    /// slice.
     pub(crate) fn note_ended(&self, way: Way, has_failed: bool, is_last: bool) {
         if !self.recorder.is_on() {
             return;

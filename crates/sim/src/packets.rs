@@ -1,4 +1,4 @@
-//! Packets, from the card to their answers.
+//! Packets on their way from the card to their answers.
 
 use crate::clock::{nanos, picos};
 use crate::device::network::RoundTrip;
@@ -9,7 +9,7 @@ use crate::world::World;
 use machine::{Func, Nanos};
 
 impl World {
-    /// Sends `count` packets at interval `every`, starting at `first`, without waiting for replies.
+    /// Starts sending `count` packets at interval `every`, the first at `first`. The sender does not wait for answers.
     pub(crate) fn send_packets(&self, first: Nanos, every: Nanos, count: u32) {
         let network = self.network.as_ref().expect("the machine has a network card");
         assert!(network.left.get() == 0, "packets are being sent already");
@@ -20,8 +20,7 @@ impl World {
         }
     }
 
-    /// Notes that a packet has reached the card at the present time. Returns the CPU that the card interrupts, if it
-    /// does.
+    /// Notes that a packet reaches the card at the present time. Returns the CPU that the card interrupts, if it does.
     pub(crate) fn packet_arrived(&self) -> Option<usize> {
         let network = self.network.as_ref().expect("packets come to a card");
         let sent = nanos(self.clock.get() - picos(Nanos(network.config.wire.0 / 2)));
@@ -38,7 +37,7 @@ impl World {
         (!network.is_raised.replace(true)).then_some(network.config.cpu)
     }
 
-    /// Answers the waiting packets. Called in a handler.
+    /// Answers all packets that wait in the card. Called in a handler.
     pub(crate) fn answer_packets(&self) {
         let network = self.network.as_ref().expect("packets come to a card");
         network.is_raised.set(false);

@@ -1,8 +1,8 @@
-//! One value for each CPU.
+//! Per-CPU data: one value for each CPU.
 //!
-//! A slot is a lock that its own CPU finds free, unless [`machine::PerCpu::for_each_cpu`] is visiting it. The CPU then
-//! waits until the visitor has finished. A visitor waits for a holder that is in the middle of a spend. Interrupts are
-//! off on the CPU that holds a slot. Neither costs anything in itself.
+//! A slot is a lock that its own CPU finds free, unless [`machine::PerCpu::for_each_cpu`] is visiting the slot. In that
+//! case the CPU waits until the visitor has finished. A visitor waits for a holder that is in the middle of a spend.
+//! Interrupts are off on a CPU that holds a slot. Taking a slot and turning interrupts off cost nothing by themselves.
 
 use crate::cause::SLOT;
 use crate::cpu::{NO_LANE, cpu_of};
@@ -18,7 +18,7 @@ struct Slot<T> {
     value: UnsafeCell<T>,
 }
 
-/// A `T` for each CPU of the simulated machine.
+/// A value for each CPU of the simulated machine.
 pub struct CpuSlots<T> {
     world: Rc<World>,
     slots: Box<[Slot<T>]>,

@@ -1,27 +1,28 @@
-//! Requests that a task holds back until it has more of them (`blk_plug`).
+//! Plugs: requests that a task holds back until it has more of them (`blk_plug`).
 //!
-//! A request joins one that is held if their blocks touch. All go to their devices when the task ends the plug or sleeps, and
-//! before that when a further one would be too many (`BLK_MAX_REQUEST_COUNT`) or the last is long enough by itself
-//! (`BLK_PLUG_FLUSH_SIZE`). Linux: 2.6.39, "block: initial patch for on-stack per-task plugging"; the size since 4.10.
+//! A request joins a held one if their blocks touch. All held requests go to their devices when the task ends the plug
+//! or sleeps. They go earlier if one more request would be too many (`BLK_MAX_REQUEST_COUNT`), or if the last held one
+//! is long enough by itself (`BLK_PLUG_FLUSH_SIZE`). Linux: 2.6.39, "block: initial patch for on-stack per-task
+//! plugging"; the size since 4.10.
 
 use machine::{BLOCK_BYTES, DeviceId, Operation, Request};
 use std::collections::VecDeque;
 
-/// Requests on separate blocks that are held at most.
+/// Largest number of runs of consecutive blocks that are held.
 const HELD_MAX: usize = 16;
 
-/// Length of the last request, in blocks, from which on no further one is held: 128 KiB.
+/// Length in blocks of the last run from which on no further run is held: 128 KiB.
 const LONG: u64 = (128 << 10) / BLOCK_BYTES as u64;
 
 /// The requests that a task holds back.
 #[derive(Debug, Default)]
 pub(crate) struct Plug {
-    /// `true` while requests are held back.
+    /// `true` while the task has a plug, so that requests are held back.
     pub(crate) is_open: bool,
     held: VecDeque<Held>,
 }
 
-/// Requests on consecutive blocks.
+/// Held requests on consecutive blocks.
 #[derive(Debug)]
 struct Held {
     kind: (DeviceId, Operation, bool),
@@ -36,7 +37,8 @@ impl Held {
         Self { kind: kind_of(&request), block, end, parts: VecDeque::from([request]) }
     }
 
-    /// Adds a request that touches these. Gives it back if it does not, or if more than `blocks_max` would be one.
+    /// Adds a request whose blocks touch these. Returns the request if its blocks do not touch these, or if more than
+    /// `blocks_max` blocks would be together.
     fn join(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
         let end = end_of(&request);
         if kind_of(&request) != self.kind || self.end - self.block + end - request.block > blocks_max {
@@ -56,7 +58,7 @@ impl Held {
 }
 
 impl Plug {
-    /// Holds a request back. Gives it back if the task must let go of all that it holds first.
+    /// Holds a request back. Returns the request if the task must first let go of all requests that it holds.
     pub(crate) fn hold(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
         let mut request = request;
         for held in &mut self.held {
@@ -70,7 +72,7 @@ impl Plug {
         None
     }
 
-    /// Takes the requests that are held longest: those on consecutive blocks, in block order.
+    /// Takes the requests on consecutive blocks that have been held longest, in block order.
     pub(crate) fn take_first(&mut self) -> Option<VecDeque<Request>> {
         self.held.pop_front().map(|held| held.parts)
     }
@@ -94,7 +96,7 @@ mod tests {
         Request { device: DeviceId(0), operation: Operation::Write, block, frames, is_sync: false }
     }
 
-    /// Takes all that is held: blocks and lengths.
+    /// Takes all held requests; returns the block and length of each.
     fn taken(plug: &mut Plug) -> Vec<Vec<(u64, usize)>> {
         let parts = |parts: VecDeque<Request>| parts.iter().map(|part| (part.block, part.frames.len())).collect();
         std::iter::from_fn(|| plug.take_first()).map(parts).collect()

@@ -1,4 +1,4 @@
-//! States of tasks for pressure (PSI).
+//! Changes of tasks' states, as pressure (PSI) counts them.
 
 use crate::clock::nanos;
 use crate::record::pressure::PressureStatistics;
@@ -11,7 +11,7 @@ const fn can_run(state: State) -> bool {
 }
 
 impl World {
-    /// Changes the activity of a task.
+    /// Changes the state of a task, and counts the change for pressure.
     pub(crate) fn set_state(&self, task: &Task, state: State) {
         let before = task.state.replace(state);
         if can_run(before) != can_run(state) && task.stalls.get() == 0 && !task.is_aside.get() {
@@ -19,7 +19,7 @@ impl World {
         }
     }
 
-    /// Notes that the running task is stalled from now on, or not any more.
+    /// Notes that a stall of the running task begins or ends.
     pub(crate) fn note_stall(&self, begins: bool) {
         let Some(task) = self.current_task().filter(|task| !task.is_aside.get()) else { return };
         let before = task.stalls.get();
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// Excludes a task that was just spawned, the kernel's own, from the counts.
+    /// Excludes a task that was just spawned from the counts, because it is the kernel's own.
     pub(crate) fn set_aside(&self, id: TaskId) {
         let task = self.task(id);
         if !task.is_aside.replace(true) && can_run(task.state.get()) {

@@ -1,4 +1,5 @@
-//! Block devices: requests go in, their disk's events are dispatched, completions come out in a handler.
+//! Requests to block devices: they go in, the events of their disks are dispatched, and their completions come out in a
+//! handler.
 
 use crate::clock::{nanos, picos};
 use crate::device::Device;
@@ -30,7 +31,8 @@ impl World {
         });
     }
 
-    /// Runs `work` with a plug, if the task has none yet.
+    /// Runs `work` with a plug, so that its requests are held back, and then lets them go. If the task already has a
+    /// plug, only runs `work`.
     pub(crate) fn plugged<T>(&self, work: impl FnOnce() -> T) -> T {
         let task = self.sleeping_task("plug");
         if task.plug.borrow().is_open {
@@ -43,7 +45,8 @@ impl World {
         done
     }
 
-    /// Holds a request back, or returns it if the task has no plug or must let go of what it holds before.
+    /// Holds a request back in the task's plug. Returns the request if the task has no plug, or must first let go of
+    /// the requests that it holds.
     fn hold_back(&self, task: &Task, request: Request) -> Option<Request> {
         let mut plug = task.plug.borrow_mut();
         if !plug.is_open {
@@ -53,7 +56,7 @@ impl World {
         plug.hold(request, blocks_max)
     }
 
-    /// Queues the requests that the task has held back. It may wait for places in queues.
+    /// Puts the requests that the task has held back into their devices' queues. May wait for places in these queues.
     pub(crate) fn let_go(&self, task: &Task) {
         loop {
             let first = task.plug.borrow_mut().take_first();
@@ -62,12 +65,13 @@ impl World {
         }
     }
 
-    /// Puts a request into its device's queue, if need be when there is room.
+    /// Puts a request into its device's queue. If the queue has no room for it, first waits for room.
     fn queue(&self, request: Request) {
         let index = request.device.index();
         let device = &self.devices[index];
         if !device.takes_at_once(&request) {
-            // A task that lets go because it is about to wait for something else waits for that all the time.
+            // If the task lets go of its requests because it is about to wait for something else, the whole wait keeps
+            // that reason.
             let is_told = self.sleeping_task("submit").waits.get().is_some();
             if !is_told {
                 self.note_wait(Some(WaitReason::DeviceQueue));
@@ -92,7 +96,7 @@ impl World {
         self.note_congestion(device);
     }
 
-    /// Waits for a place in the device's queue. No kill ends the wait, because the request must reach its device.
+    /// Waits for a place in a device's queue. A kill does not end the wait, because the request must reach its device.
     fn wait_for_room(&self, device: &Device, request: &Request) {
         let task = self.sleeping_task("submit");
         let waiters = &device.waiters[request.operation as usize];
@@ -102,7 +106,8 @@ impl World {
             let mine = Sleeper { task: task.id, sleep };
             waiters.borrow_mut().iter_mut().filter(|waiter| waiter.task == task.id).for_each(|waiter| *waiter = mine);
             self.suspend(Ask::Sleep);
-            // Only the first is woken, but others may have come and merged into what waits, or taken the place.
+            // Only the first waiter is woken. But a newcomer may have taken the place, or merged into a waiting
+            // request.
             if device.disk.borrow().can_take(request) {
                 let first = waiters.borrow_mut().pop_front();
                 assert!(first == Some(mine), "submitters are served in the order in which they came");
@@ -137,14 +142,15 @@ impl World {
         let device = &self.devices[index];
         let next = device.disk.borrow().next_event();
         let Some(next) = next else { return device.armed.set(u64::MAX) };
-        // What the disk does at once it does at the present time, which is a part of a nanosecond later.
+        // The disk's time is in whole nanoseconds, so what it does at once may seem a fraction of a nanosecond ago; it
+        // is done at the present time.
         let time = picos(next).max(self.clock.get());
         if device.armed.replace(time) != time {
             self.push_event(time, EventKind::Device(index as u8));
         }
     }
 
-    /// Lets a device do its due work. Returns the CPU that it interrupts, if any.
+    /// Lets a device do the work that is due. Returns the CPU that the device interrupts, if it does.
     pub(crate) fn device_event(&self, index: usize) -> Option<usize> {
         let device = &self.devices[index];
         device.armed.set(u64::MAX);
@@ -162,7 +168,7 @@ impl World {
         (is_any && !device.is_raised.replace(true)).then_some(device.cpu)
     }
 
-    /// Passes on the finished requests of a device. Called in a handler.
+    /// Passes a device's finished requests on to the receiver of completions. Called in a handler.
     pub(crate) fn complete_finished(&self, index: usize) {
         let device = &self.devices[index];
         device.is_raised.set(false);
@@ -181,7 +187,7 @@ impl World {
         }
     }
 
-    /// Ends a command. Called in a handler.
+    /// Ends a command of a disk with a `command_depth`. Called in a handler.
     fn end_command(&self, index: usize, operation: Operation) {
         let device = &self.devices[index];
         device.disk.borrow_mut().end(nanos(self.clock.get()), operation);

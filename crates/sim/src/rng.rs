@@ -1,4 +1,4 @@
-//! Seeded chance: every generator is Xoshiro256++, whose stream is fixed by its definition.
+//! Random numbers from a seed: every generator is Xoshiro256++, whose stream is fixed by its definition.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,20 +8,20 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// Returns the generator number `stream` of a world's `seed`.
+    /// Returns the generator with the number `stream` of a world with this `seed`.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mixed = seed ^ stream.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 
-    /// Returns any `u64`.
+    /// Returns a random `u64`.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Returns a number below `end`, each equally likely.
+    /// Returns a random number below `end`; all are equally likely.
     ///
     /// # Panics
     /// When `end` is 0.
@@ -30,14 +30,14 @@ impl Rng {
         assert!(end > 0, "there is no number below 0");
         loop {
             let wide = u128::from(self.next_u64()) * u128::from(end);
-            // The low half is uneven only in the first 2^64 mod `end` values.
+            // A low half below 2^64 mod `end` is drawn again, because it would make some numbers more likely.
             if wide as u64 >= end || wide as u64 >= end.wrapping_neg() % end {
                 return (wide >> 64) as u64;
             }
         }
     }
 
-    /// Returns `true` with a chance of `of_65536` in 65536.
+    /// Returns `true` with a probability of `of_65536` / 65536.
     #[inline]
     pub fn chance(&mut self, of_65536: u32) -> bool {
         (self.next_u64() >> 48) < u64::from(of_65536)

@@ -1,8 +1,8 @@
 //! The main loop, which resumes the earliest CPU or event.
 //!
-//! It resumes the CPU with the earliest clock, or dispatches the earliest event when that is due first. All state that tasks
-//! share therefore changes in the order of virtual time; equal times go by CPU number, events first, and events by the order of
-//! their making.
+//! The loop resumes the CPU with the earliest clock, or dispatches the earliest event if that is due first. So all
+//! state that tasks share changes in the order of virtual time. At equal times events come first, in the order in which
+//! they were made, and then CPUs, by number.
 
 use crate::clock::{CPU_BITS, NOT_RUNNING, horizon_below, picos};
 use crate::cpu::{LaneId, NO_LANE, is_handler};
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Returns whether an event is not obsolete.
+    /// Returns whether an event still applies.
     fn is_current(&self, event: Event) -> bool {
         match event.kind {
             EventKind::Timer(sleeper) => {
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Runs until nothing is left to do, or something fails.
+    /// Runs until no CPU and no event is left, or something fails.
     fn run_loop(&self) {
         while !self.has_failed.get() {
             let key = if self.is_by_rank { self.first_by_rank() } else { self.clocks.least() };
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Resumes the CPU with the earliest clock, until it makes a request.
+    /// Resumes the CPU with the earliest clock until its fiber suspends, and answers what the fiber asks for.
     #[inline]
     fn run_cpu(&self, key: u64, event: u64) {
         let cpu = (key & ((1 << CPU_BITS) - 1)) as usize;
@@ -139,7 +139,8 @@ impl World {
         }
     }
 
-    /// Returns the key of the CPU whose task has the lowest rank, with the time at which it can continue.
+    /// Returns the key of the CPU whose task has the lowest rank, with the time at which the CPU can continue;
+    /// [`NOT_RUNNING`] if no CPU competes.
     #[cold]
     fn first_by_rank(&self) -> u64 {
         let rank = |cpu: usize| match self.cpus[cpu].task.get() {
@@ -286,7 +287,7 @@ impl World {
         id
     }
 
-    /// Runs everything; see [`crate::Sim::run`].
+    /// Runs the machine to its end; see [`crate::Sim::run`].
     pub(crate) fn run(&self, name: &str, job: Job) -> Result<(), Failure> {
         assert!(self.lane.get() == NO_LANE, "run inside of a task");
         assert!(self.main.get().is_none(), "a machine runs once");
@@ -313,10 +314,10 @@ impl World {
             }
         }
         drop(fibers);
-        // What takes completions owns locks, which own the world: the circle ends here.
+        // The receiver of completions owns locks, which own the world. Dropping it breaks this cycle.
         let completions = self.completions.take();
         drop(completions);
-        // So may an observer.
+        // An observer may own the world, too.
         let observer = (self.observer.take(), self.at_end.take());
         drop(observer);
         failure.map_or(Ok(()), Err)

@@ -1,9 +1,9 @@
-//! Which task runs on which CPU, by virtual runtime.
+//! The scheduler: which task runs on which CPU, by virtual runtime.
 //!
-//! A woken task goes to its previous CPU if that is idle, else to an idle one, else to the one with the fewest tasks.
-//! An idle CPU takes a task from the one with the most. With several memory nodes, CPUs of the same node come first. A
-//! task yields at the end of its slice, or earlier to a woken task that has had much less CPU time, but never while it
-//! holds a lock or a per-CPU slot.
+//! A woken task goes to its previous CPU if that is idle, else to an idle CPU, else to the CPU with the fewest tasks.
+//! An idle CPU takes a task from the CPU with the most tasks. With several memory nodes, CPUs of the same node are
+//! preferred. A task yields at the end of its slice, or earlier to a woken task that has had much less CPU time, but
+//! never while it holds a lock or a per-CPU slot.
 
 use crate::clock::picos;
 use crate::cpu::{Queued, cpu_of};
@@ -17,10 +17,10 @@ use crate::world::World;
 use machine::{Func, Step};
 
 impl World {
-    /// Finds a CPU for a task that can run from now on.
+    /// Puts a task that can run from now on on a CPU or into a CPU's queue.
     pub(crate) fn place_woken(&self, task: &Task) {
         let cpu = self.choose_cpu(task);
-        // A sleeper has some credit, but not all the time that it slept.
+        // A sleeper gets credit for one slice, not for all the time that it slept.
         let floor = self.cpus[cpu].runtime_floor.get();
         self.move_runtime(task, cpu);
         task.runtime.set(task.runtime.get().max(floor.saturating_sub(picos(self.config.scheduler.slice))));
@@ -69,7 +69,8 @@ impl World {
         task.bound_to.is_none_or(|node| self.node_of_cpu(cpu) == node)
     }
 
-    /// Keeps the task's lead or lag when it changes CPUs, whose virtual runtimes are not comparable.
+    /// Keeps a task's lead over the virtual runtimes of its CPU when it moves to another CPU, because runtimes of
+    /// different CPUs are not comparable.
     fn move_runtime(&self, task: &Task, to: usize) {
         let from = task.cpu.replace(to);
         if from != to {
@@ -93,7 +94,7 @@ impl World {
         self.arm_slice(cpu);
     }
 
-    /// Lets a woken task preempt the running one if that has had much more CPU time.
+    /// Lets a woken task preempt the running task if that has had much more CPU time.
     fn preempt_for(&self, cpu: usize, woken: &Task) {
         let state = &self.cpus[cpu];
         let Some(current) = state.task.get() else { return };
@@ -128,7 +129,7 @@ impl World {
         if state.task.get().is_none() || state.queue.borrow().is_empty() {
             state.wants_switch.set(false);
         } else if self.is_by_rank && !state.wants_switch.get() {
-            // No slices: the rank says for how long.
+            // There are no slices: the rank decides how long a task runs.
         } else if !state.wants_switch.get() && self.clock.get() < state.slice_end.get() {
             self.arm_slice(cpu);
         } else {
@@ -137,7 +138,8 @@ impl World {
         }
     }
 
-    /// Switches now if a switch is due and the task may be preempted; else switches as soon as it may.
+    /// Switches to the next task if a switch is due and the running task may be preempted. If it may not, the switch
+    /// comes as soon as it may.
     pub(crate) fn switch_if_possible(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         if state.wants_switch.get() && !state.in_handler.get() {
@@ -155,19 +157,19 @@ impl World {
             return false;
         }
         let state = &self.cpus[cpu_of(self.lane.get())];
-        // Another CPU may have taken the task that waited.
+        // If another CPU has taken the task that waited, no switch is due.
         state.wants_switch.get() && !state.queue.borrow().is_empty()
     }
 
-    /// Puts the task on `cpu` back into the queue at the present time, perhaps in the middle of a spend; the CPU takes
-    /// the next task.
+    /// Puts the task on `cpu` back into the queue at the present time, perhaps in the middle of a spend, and lets the
+    /// CPU take the next task.
     pub(crate) fn give_way(&self, cpu: usize) {
         if self.is_by_rank {
             self.catch_up(cpu);
         }
         let state = &self.cpus[cpu];
         let task = self.task(state.task.get().expect("a CPU gives way from a task"));
-        // It may still be paying for its own switch: that it finishes.
+        // If the task is still paying for the switch to it, it first pays all of that.
         let lane = &self.lanes[2 * cpu];
         let now = self.clock.get();
         let stop = now.max(lane.mark.get());
@@ -180,7 +182,7 @@ impl World {
         self.clock.set(now);
     }
 
-    /// Moves the clock of a held-back CPU to the present. The skipped time is no CPU time.
+    /// Moves the clock of a CPU that was held back to the present. The skipped time does not count as CPU time.
     pub(crate) fn catch_up(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         let lane = &self.lanes[state.front(cpu) as usize];
@@ -203,7 +205,7 @@ impl World {
         self.schedule(cpu);
     }
 
-    /// Takes the task on `cpu` off it at the present time.
+    /// Takes the task that is on `cpu` off the CPU at the present time.
     pub(crate) fn take_off(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         let lane = &self.lanes[2 * cpu];
@@ -220,7 +222,8 @@ impl World {
         state.wants_switch.set(false);
     }
 
-    /// Puts the next task on a CPU that has none, its own or another's, or lets it idle.
+    /// Gives a CPU without a task the next task from its own queue or another CPU's. If there is none, the CPU becomes
+    /// idle.
     pub(crate) fn schedule(&self, cpu: usize) {
         match self.next_task(cpu) {
             Some(id) => {
@@ -308,15 +311,15 @@ impl World {
         self.idle[cpu / 64].get() >> (cpu % 64) & 1 == 1
     }
 
-    /// Notes that the CPU has something to do from now on, a task or an interrupt.
+    /// Notes that an idle CPU has a task or an interrupt from now on.
     pub(crate) fn leave_idle(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         self.idle[cpu / 64].set(self.idle[cpu / 64].get() & !(1 << (cpu % 64)));
         state.idle_total.set(state.idle_total.get() + self.clock.get().saturating_sub(state.idle_since.get()));
     }
 
-    /// Offers the CPU of the calling task to others. At [`Point::Waits`] another task has to run before the caller can
-    /// continue.
+    /// Offers the calling task's CPU to other tasks. [`Point::Waits`] says that another task has to run before the
+    /// caller can continue.
     pub(crate) fn relax(&self, at: Point) {
         self.sleeping_task("relax");
         self.schedule_point(at);

@@ -1,4 +1,4 @@
-//! The machine as the engine and the lab see it.
+//! The simulated machine as the engine and the lab see it.
 
 use crate::clock::{nanos, picos};
 use crate::config::Config;
@@ -26,37 +26,37 @@ use machine::{
 };
 use std::rc::Rc;
 
-/// A machine in virtual time. Clones are the same machine.
+/// A machine in virtual time. A clone is a handle to the same machine.
 ///
-/// Before and after [`Sim::run`], when no task runs, everything that does not sleep may be called, too, and takes no
-/// time.
+/// Functions that do not sleep may also be called before and after [`Sim::run`], when no task runs; they take no time
+/// then.
 #[derive(Clone)]
 pub struct Sim(pub(crate) Rc<World>);
 
-/// Use of the time of one CPU.
+/// The use of a CPU's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuStatistics {
-    /// Time with nothing to do.
+    /// Time in which the CPU had nothing to do.
     pub idle: Nanos,
     /// Time in interrupt handlers.
     pub interrupt: Nanos,
     /// Number of switches to another task.
     pub switches: u64,
-    /// The longest time without interrupts.
+    /// The longest time for which interrupts were off.
     pub longest_off: Nanos,
-    /// Number of handlers that ended I/O. A handler continues while it finds completed requests.
+    /// Number of runs of interrupt handlers that ended I/O. A handler keeps running while it finds completed requests.
     pub handlers: u64,
-    /// Pages whose I/O these handlers ended.
+    /// Number of pages whose I/O these handlers ended.
     pub handled_pages: u64,
-    /// Largest number of pages that one handler ended.
+    /// Largest number of pages whose I/O one handler ended.
     pub handled_pages_max: u64,
 }
 
 impl Sim {
-    /// Makes a machine at time 0.
+    /// Creates a machine at time 0.
     ///
     /// # Panics
-    /// When the configuration makes no sense: no CPU or more than 256, an interrupt on a CPU that is not there.
+    /// When the configuration makes no sense: no CPU, more than 256 CPUs, or an interrupt on a CPU that does not exist.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let device = |(index, disk)| {
@@ -82,7 +82,7 @@ impl Sim {
         *self.0.completions.borrow_mut() = Some(completions);
     }
 
-    /// Starts a task. Tasks of one name share their root in the profile.
+    /// Starts a task. Tasks with the same name share their root in the profile.
     pub fn spawn(&self, name: &str, main: impl FnOnce() + 'static) -> TaskId {
         self.0.spawn(name, None, Box::new(main))
     }
@@ -92,19 +92,19 @@ impl Sim {
         self.0.spawn(name, node.into(), Box::new(main))
     }
 
-    /// Leaves a task that was just spawned out of [`Sim::pressure`]: a task of the kernel, whose stalls are no
-    /// program's.
+    /// Excludes a task that was just spawned from [`Sim::pressure`]. This is for tasks of the kernel, whose stalls
+    /// stall no program.
     pub fn set_aside(&self, id: TaskId) {
         self.0.set_aside(id);
     }
 
-    /// Returns the times for which tasks were stalled for memory so far.
+    /// Returns the time for which tasks were stalled for memory so far.
     #[must_use]
     pub fn pressure(&self) -> PressureStatistics {
         self.0.pressure_now()
     }
 
-    /// Returns the CPU time of all tasks whose name begins with `name`, spinning for locks included.
+    /// Returns the CPU time of all tasks whose name begins with `name`, including the time spent spinning for locks.
     #[must_use]
     pub fn cpu_time_of(&self, name: &str) -> Nanos {
         let tasks = self.0.tasks.borrow();
@@ -113,7 +113,8 @@ impl Sim {
         ids.into_iter().map(|id| self.cpu_time(id)).fold(Nanos(0), |sum, time| sum + time)
     }
 
-    /// Waits until a task has returned, or the caller is killed. Returns whether the task has returned. *May sleep.*
+    /// Waits until task `id` has returned, or the caller is killed. Returns whether task `id` has returned. *May
+    /// sleep.*
     pub fn join(&self, id: TaskId) -> bool {
         let task = self.0.task(id);
         loop {
@@ -134,8 +135,8 @@ impl Sim {
         self.0.task(id).state.get() == State::Sleeping
     }
 
-    /// Returns one line for each task that has not returned: its name, what it waits for, and the call path in which it does. Each line
-    /// begins with a line break and two spaces.
+    /// Returns one line for each task that has not returned: its name, what it waits for, and the call path in which it
+    /// waits. Each line begins with a line break and two spaces.
     #[must_use]
     pub fn list_tasks(&self) -> String {
         self.0.list_tasks()
@@ -146,12 +147,12 @@ impl Sim {
         self.0.kill(id);
     }
 
-    /// Runs the machine until the main task returns; then kills the remaining tasks and runs on until they have
-    /// returned too and every device is idle. A machine runs once.
+    /// Runs the machine until the main task returns. Kills the other tasks then, and runs on until these have returned,
+    /// too, and every device is idle. A machine runs once.
     ///
     /// # Errors
-    /// The first bug: a panic in a task or a completion, a deadlock, a task that does not end, a time limit. Whatever
-    /// was under way is then abandoned, without running destructors.
+    /// Fails at the first bug: a panic in a task or a completion, a deadlock, a task that does not end, a time limit.
+    /// Tasks that were running are abandoned then, without running destructors.
     pub fn run(&self, name: &str, main: impl FnOnce() + 'static) -> Result<(), Failure> {
         self.0.run(name, Box::new(main))
     }
@@ -166,7 +167,7 @@ impl Sim {
         self.0.current_task().expect("only a task has a generator")
     }
 
-    /// Draws from the calling task's generator, which depends on the seed and the number of the task only.
+    /// Draws from the calling task's random generator, which depends only on the seed and the number of the task.
     ///
     /// # Panics
     /// Outside of a task.
@@ -183,7 +184,7 @@ impl Sim {
         self.with_rng(|rng| Rng::new(rng.next_u64(), 0))
     }
 
-    /// Returns the CPU time that a task has used, spinning for locks included.
+    /// Returns the CPU time that a task has used, including the time spent spinning for locks.
     #[must_use]
     pub fn cpu_time(&self, id: TaskId) -> Nanos {
         let task = self.0.task(id);
@@ -213,7 +214,7 @@ impl Sim {
         self.0.task(id).state.get() == State::Finished
     }
 
-    /// Returns the decisions of chance so far; none unless [`Config::keep_decisions`] is set.
+    /// Returns the decisions of chance so far; empty unless [`Config::keep_decisions`] is set.
     #[must_use]
     pub fn decisions(&self) -> Decisions {
         self.0.decisions.as_ref().map_or_else(Decisions::default, |decisions| decisions.borrow().clone())
@@ -225,7 +226,7 @@ impl Sim {
         self.0.fingerprint.get()
     }
 
-    /// Mixes a number into the fingerprint: a counter at the end of a run.
+    /// Mixes a number, such as a counter at the end of a run, into the fingerprint.
     pub fn mix(&self, value: u64) {
         self.0.fingerprint.mix(Mark::Lab, self.0.clock.get(), value);
     }
@@ -236,16 +237,16 @@ impl Sim {
         self.0.within(Func::User, || self.0.spend_picos(picos(time)));
     }
 
-    /// Returns whether translations of addresses cost anything.
+    /// Returns whether translating addresses costs time.
     #[must_use]
     #[inline]
     pub fn has_tlb(&self) -> bool {
         !self.0.tlbs.is_empty()
     }
 
-    /// Translates an address on the calling task's CPU: page number `page`, of 4 KiB or of 2 MiB (`is_huge`), of the
-    /// region `space`. One call stands for `times` equal ones. A translation that the CPU does not keep costs a walk.
-    /// Without a [`crate::TlbConfig`] nothing happens.
+    /// Translates an address on the calling task's CPU. The address is in page `page` of the region `space`; the page
+    /// has 2 MiB if `is_huge`, otherwise 4 KiB. One call stands for `times` equal translations. A translation that the
+    /// CPU does not keep costs a walk of the page table. Without a [`crate::TlbConfig`] this does nothing.
     pub fn translate(&self, space: u32, page: u32, is_huge: bool, times: u32) {
         let Some(config) = &self.0.config.tlb else { return };
         let Some(cpu) = self.0.cpu_here() else { return };
@@ -255,9 +256,9 @@ impl Sim {
         }
     }
 
-    /// Sets a function that is called before the first event after each multiple of `every`, with the event's time. It
-    /// sees the machine at that time and takes no time itself, so it does not change the run. It must not use the
-    /// machine as a task does: no spending, locking or sleeping.
+    /// Sets a function that is called before the first event after each multiple of `every`, with the event's time. The
+    /// function sees the machine at that time and takes no time itself, so it does not change the run. It must not use
+    /// the machine as a task does: it must not spend, lock or sleep.
     ///
     /// # Panics
     /// When `every` is zero.
@@ -265,43 +266,43 @@ impl Sim {
         self.0.set_observer(picos(every), Box::new(move |time| look(nanos(time))));
     }
 
-    /// Sets a function that is called with the time at which the main task ends, before the other tasks are told to
-    /// end. It has the same limits as for [`Sim::observe`], whose function may be called again while they end. It is
-    /// not called for a run that fails.
+    /// Sets a function that is called when the main task ends, with the time, before the other tasks are told to end.
+    /// The function has the same limits as the one of [`Sim::observe`], which may be called again while the other tasks
+    /// end. It is not called for a run that fails.
     pub fn observe_end(&self, look: impl FnOnce(Nanos) + 'static) {
         *self.0.at_end.borrow_mut() = Some(Box::new(move |time| look(nanos(time))));
     }
 
-    /// Starts a recording of events. It does not change the run.
+    /// Starts recording events. The recording does not change the run.
     pub fn start_trace(&self, config: TraceConfig) {
         self.0.start_recording(config);
     }
 
-    /// Returns the record, if [`Sim::start_trace`] was called; recording ends.
+    /// Ends the recording and returns the record; `None` if [`Sim::start_trace`] was not called.
     #[must_use]
     pub fn take_trace(&self) -> Option<Trace> {
         self.0.take_trace()
     }
 
-    /// Returns the CPU time by call path, as folded stacks: sorted lines `task;func;func ns`.
+    /// Returns the CPU time of each call path, as folded stacks: sorted lines `task;func;func ns`.
     #[must_use]
     pub fn profile(&self) -> Vec<String> {
         self.0.profile.folded(|on_cpu, _| on_cpu)
     }
 
-    /// Returns the time off the CPU by the call path that slept, in the form of [`Sim::profile`].
+    /// Returns the time that tasks slept, by the call path that slept, in the form of [`Sim::profile`].
     #[must_use]
     pub fn sleep_profile(&self) -> Vec<String> {
         self.0.profile.folded(|_, off_cpu| off_cpu)
     }
 
-    /// Counts of each lock class, in order of rank, and of per-CPU slots.
+    /// Returns the counts of each lock class, in order of rank, and of per-CPU slots.
     #[must_use]
     pub fn lock_statistics(&self) -> Vec<LockStatistics> {
         (0..).zip(&self.0.lock_counts).map(|(cause, counts)| counts.statistics(cause)).collect()
     }
 
-    /// Returns the time that tasks have spun for locks of each class, by call path: path, class, time; sorted by path,
+    /// Returns the time that tasks have spun for locks, as tuples of call path, lock class and time, sorted by path and
     /// then by class.
     #[must_use]
     pub fn lock_waits(&self) -> Vec<(String, &'static str, Nanos)> {
@@ -311,13 +312,13 @@ impl Sim {
         waits
     }
 
-    /// Returns how long interrupts were off, by cause.
+    /// Returns how long interrupts were off, by the cause that turned them off.
     #[must_use]
     pub fn mask_statistics(&self) -> Vec<MaskStatistics> {
         (0..).zip(&self.0.mask_counts).map(|(cause, counts)| counts.statistics(cause)).collect()
     }
 
-    /// Returns the use of the time of each CPU.
+    /// Returns for each CPU how it used its time.
     #[must_use]
     pub fn cpu_statistics(&self) -> Vec<CpuStatistics> {
         let statistics = |(cpu, state): (usize, &crate::cpu::Cpu)| {
@@ -338,9 +339,9 @@ impl Sim {
         self.0.cpus.iter().enumerate().map(statistics).collect()
     }
 
-    /// Restarts all counts of interrupts: how long they are off ([`Sim::mask_statistics`], [`Sim::off_windows`],
-    /// [`CpuStatistics::longest_off`]) and the work of handlers. A time that has begun counts as a whole when it ends;
-    /// the total time of handlers is kept.
+    /// Sets all counts of interrupts to 0: how long interrupts were off ([`Sim::mask_statistics`],
+    /// [`Sim::off_windows`], [`CpuStatistics::longest_off`]), and the work of handlers. A time that has begun before
+    /// this call counts as a whole when it ends. The total time of handlers is kept.
     pub fn restart_interrupt_statistics(&self) {
         self.0.restart_interrupt_counts();
     }
@@ -353,19 +354,19 @@ impl Sim {
         self.0.send_packets(first, every, count);
     }
 
-    /// Returns the CPU that takes the network card's interrupts, if there is a card.
+    /// Returns the CPU that takes the network card's interrupts; `None` if there is no card.
     #[must_use]
     pub fn network_cpu(&self) -> Option<usize> {
         self.0.network.as_ref().map(|network| network.config.cpu)
     }
 
-    /// Returns the packets sent so far that have reached the card, in order.
+    /// Returns the packets that have reached the card so far, in the order in which they were sent.
     #[must_use]
     pub fn round_trips(&self) -> Vec<RoundTrip> {
         self.0.network.as_ref().map_or_else(Vec::new, Network::round_trips)
     }
 
-    /// Returns the recorded times without interrupts on the network card's CPU, in order of their end.
+    /// Returns the recorded times in which interrupts were off on the network card's CPU, in order of their end.
     #[must_use]
     pub fn off_windows(&self) -> Vec<OffWindow> {
         let windows = self.0.off_windows.borrow();
@@ -384,7 +385,7 @@ impl Sim {
         self.0.devices[device.index()].disk.borrow().capacity_blocks()
     }
 
-    /// Puts a fault into a device.
+    /// Adds a fault to a device.
     pub fn inject(&self, device: DeviceId, fault: Fault) {
         self.0.inject(device.index(), fault);
     }

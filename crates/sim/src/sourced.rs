@@ -1,23 +1,23 @@
-//! A constant together with where it comes from.
+//! A constant together with the origin of its value.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Origins of the value of a constant.
+/// Ways in which the value of a constant was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Chosen so that a simulated figure meets a published one; the source names the figure.
+    /// Chosen so that a simulated figure agrees with a published one; the source names the figure.
     Fitted,
-    /// Stated in a posting, a paper, a kernel's documentation or its defaults.
+    /// Stated in a posting, a paper, or the documentation or defaults of a kernel.
     Published,
     /// Stated by the maker of the hardware.
     DataSheet,
     /// Measured on real hardware.
     Measured,
-    /// Worked out from other published figures; the source says from which.
+    /// Calculated from other published figures; the source names them.
     Inferred,
-    /// Unknown, and assumed as plausible. Results that depend on it have to be shown with other values.
+    /// Unknown, and assumed because it is plausible. Results that depend on it have to be shown with other values, too.
     Assumed,
 }
 
@@ -34,15 +34,15 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value that says where it comes from: `{ value = 7200, from = "data-sheet", source = "…" }`.
+/// A value with its origin: `{ value = 7200, from = "data-sheet", source = "…" }`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sourced<T> {
-    /// The value, in the unit that the name of the field ends with.
+    /// The value, in the unit with which the name of the field ends.
     pub value: T,
     /// The way in which the value was found.
     pub from: Origin,
-    /// The print, data sheet or measurement; for a fitted value, the figure that it was fitted to.
+    /// The print, data sheet or measurement. For a fitted value, the figure to which it was fitted.
     pub source: String,
 }
 

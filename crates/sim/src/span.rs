@@ -1,16 +1,16 @@
-//! Parts of the profile.
+//! Spans: parts of the profile.
 
 use crate::record::profile::NodeId;
 use crate::record::trace::is_recorded;
 use crate::world::World;
 use machine::Func;
 
-/// Ends a part of the profile when it is dropped.
+/// A span of the profile, which ends when this is dropped.
 pub struct Span<'a> {
     world: &'a World,
     before: NodeId,
     func: Func,
-    /// The span's start, if such spans are recorded.
+    /// Clock at the start of the span, if spans of its function are recorded.
     from: u64,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Span<'a> {
 impl Drop for Span<'_> {
     #[inline]
     fn drop(&mut self) {
-        // A panic keeps the path, for the report.
+        // After a panic the path is kept for the report.
         if self.world.is_dying() {
             return;
         }
@@ -44,7 +44,7 @@ impl Drop for Span<'_> {
 }
 
 impl World {
-    /// Runs `body` as a part of `func`.
+    /// Runs `body` with its time charged to `func`.
     #[inline]
     pub(crate) fn within(&self, func: Func, body: impl FnOnce()) {
         let span = Span::enter(self, func);

@@ -1,4 +1,4 @@
-//! The first eight bytes of each page, in frames and on devices.
+//! Stamps: the first eight bytes of each page, in frames and on devices.
 
 use machine::{FrameNumber, Operation, PAGE_BYTES, Request};
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 const STAMP_BYTES: usize = 8;
 
-/// Stamps of all frames; empty when the machine keeps none.
+/// The stamps of all frames; empty if the machine keeps no stamps.
 pub(crate) struct Stamps(Option<RefCell<Vec<[u8; STAMP_BYTES]>>>);
 
 impl Stamps {
@@ -49,16 +49,16 @@ impl Stamps {
     }
 }
 
-/// Stamps of the blocks of one device; a block that was never written holds zeroes.
+/// The stamps of the blocks of one device. A block that was never written has zeroes.
 #[derive(Default)]
 pub(crate) struct BlockStamps {
     written: BTreeMap<u64, [u8; STAMP_BYTES]>,
-    /// Stamps of writes on their way, by first block, in order of submission.
+    /// The stamps of writes that are under way, by first block, in order of submission.
     under_way: BTreeMap<u64, VecDeque<Vec<[u8; STAMP_BYTES]>>>,
 }
 
 impl BlockStamps {
-    /// Starts a request: a write carries the stamps that its frames hold now.
+    /// Notes that a request was submitted. A write takes the stamps that its frames hold now.
     pub(crate) fn submit(&mut self, frames: &Stamps, request: &Request) {
         let (Some(stamps), Operation::Write) = (&frames.0, request.operation) else { return };
         let stamps = stamps.borrow();
@@ -66,7 +66,7 @@ impl BlockStamps {
         self.under_way.entry(request.block).or_default().push_back(carried);
     }
 
-    /// Ends a request: its stamps arrive, unless it failed.
+    /// Notes that a request has ended. If it succeeded, its stamps arrive on the device or in the frames.
     pub(crate) fn complete(&mut self, frames: &Stamps, request: &Request, is_ok: bool) {
         let Some(stamps) = &frames.0 else { return };
         match request.operation {

@@ -1,4 +1,4 @@
-//! Tasks: kernel tasks and workloads alike.
+//! Tasks of the machine: kernel tasks and workloads.
 
 use crate::fiber::{Fiber, Job};
 use crate::plug::Plug;
@@ -17,9 +17,9 @@ pub(crate) enum State {
     Queued,
     /// The task is on a CPU, running or spinning.
     OnCpu,
-    /// Waits to be woken; a kill ends it.
+    /// The task waits to be woken; a kill ends the wait.
     Sleeping,
-    /// Waits for a place in a device's queue; a kill does not end it.
+    /// The task waits for a place in a device's queue; a kill does not end the wait.
     Uninterruptible,
     /// The task has returned.
     Finished,
@@ -29,37 +29,37 @@ pub(crate) struct Task {
     pub(crate) id: TaskId,
     pub(crate) name: Rc<str>,
     pub(crate) state: Cell<State>,
-    /// Body of the task, until it starts.
+    /// The body of the task, until the task starts.
     pub(crate) job: Cell<Option<Job>>,
-    /// Stack of the task, from its start on.
+    /// The fiber of the task, from its start on.
     pub(crate) fiber: Cell<*const Fiber>,
     /// Position in the profile while the task is off its CPU.
     pub(crate) node: Cell<NodeId>,
     pub(crate) root: NodeId,
-    /// The memory node to whose CPUs it keeps, if it does.
+    /// The memory node to whose CPUs the task is bound, if it is.
     pub(crate) bound_to: Option<usize>,
-    /// The CPU that it was last on.
+    /// The CPU that the task was last on.
     pub(crate) cpu: Cell<usize>,
     pub(crate) runtime: Cell<u64>,
-    /// The task's place in the order of all tasks, the least first, where the schedule is by rank.
+    /// The task's place in the order of all tasks, if the schedule is by rank. The task with the least rank runs first.
     pub(crate) rank: Cell<u64>,
-    /// Time that it was in the middle of spending when it was put off.
+    /// Time that the task had still to spend when it was taken off its CPU in the middle of a spend.
     pub(crate) owed: Cell<u64>,
     pub(crate) cpu_time: Cell<u64>,
     pub(crate) started_at: u64,
     pub(crate) slept_at: Cell<u64>,
     /// Time at which the task came into its CPU's queue.
     pub(crate) queued_at: Cell<u64>,
-    /// Counts its sleeps, so that a late waker or timer does not end a later one.
+    /// Number of the task's sleeps, so that a late waker or timer does not end a later sleep.
     pub(crate) sleeps: Cell<u64>,
-    /// Reason of its sleep, if it gave one, and the time since when.
+    /// Reason of the task's wait, if it gave one, and the time at which the wait began.
     pub(crate) waits: Cell<Option<(WaitReason, u64)>>,
     pub(crate) is_killed: Cell<bool>,
-    /// Stalls for memory that it is in, within each other.
+    /// Number of nested stalls for memory in which the task is.
     pub(crate) stalls: Cell<u32>,
     /// `true` if the task does not count for pressure.
     pub(crate) is_aside: Cell<bool>,
-    /// The requests that it holds back.
+    /// The requests that the task holds back.
     pub(crate) plug: RefCell<Plug>,
     pub(crate) rng: RefCell<Rng>,
     pub(crate) ended: WaitQueue,

@@ -1,26 +1,26 @@
-//! A processor's cache of translations, for pages of 4 KiB and of 2 MiB.
+//! TLBs: a CPU's cache of address translations, for pages of 4 KiB and of 2 MiB.
 //!
-//! Each CPU has one TLB. A translation can be in one of four places, by its address, and replaces the least recently
-//! used of them. A task that moves to a CPU leaves the translations of others there; each names its region. A
-//! translation that the kernel removes stays, too, so a page that is swapped out and soon in again costs its fault but
-//! no walk.
+//! Each CPU has one TLB. The address of a translation decides the four places in which it can be. A new translation
+//! replaces the least recently used one of these four. A translation names its region, so when a task moves to a CPU,
+//! it leaves the translations of other tasks there. A translation that the kernel removes stays in the TLB, too. So a
+//! page that is swapped out and is soon in again costs its fault but no walk.
 
 use machine::Nanos;
 use std::cell::Cell;
 
-/// Places for one translation.
+/// Number of places in which a translation can be.
 const WAYS: usize = 4;
 
-/// The translations that a CPU keeps, and the cost of a miss.
+/// The number of translations that a CPU keeps, and the cost of a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbConfig {
-    /// Translations of pages of 4 KiB.
+    /// Number of translations of pages of 4 KiB.
     pub entries_4k: usize,
-    /// Translations of pages of 2 MiB.
+    /// Number of translations of pages of 2 MiB.
     pub entries_2m: usize,
-    /// A walk of the page table down to a page of 4 KiB.
+    /// Time of a walk of the page table down to a page of 4 KiB.
     pub walk_4k: Nanos,
-    /// A walk down to a page of 2 MiB, one level less.
+    /// Time of a walk of the page table down to a page of 2 MiB, which is one level less.
     pub walk_2m: Nanos,
 }
 
@@ -37,7 +37,8 @@ impl Tlb {
         Self { small: sets(config.entries_4k), huge: sets(config.entries_2m) }
     }
 
-    /// Looks a translation up, and adds it if there is room. Returns whether it was there.
+    /// Looks a translation up. If it is not there, adds it in place of the least recently used one of its set, unless
+    /// the TLB has no places. Returns whether the translation was there.
     #[inline]
     pub(crate) fn look_up(&self, space: u32, page: u32, is_huge: bool) -> bool {
         let sets = if is_huge { &self.huge } else { &self.small };
@@ -45,7 +46,7 @@ impl Tlb {
             return false;
         }
         let set = &sets[(page ^ space.wrapping_mul(0x9e37_79b9)) as usize % sets.len()];
-        // Not 0, which is an empty place.
+        // The tag is never 0, which stands for an empty place.
         let tag = u64::from(space) << 32 | u64::from(page) | 1 << 63;
         let mut ways = set.get();
         let at = ways.iter().position(|way| *way == tag);
@@ -67,7 +68,8 @@ mod tests {
         let tlb = Tlb::new(&CONFIG);
         let pass = |pages: u32| (0..pages).filter(|page| tlb.look_up(3, *page, false)).count();
         assert_eq!([pass(16), pass(16)], [0, 16]);
-        // One more than a set has, again and again in the same order: the one that is wanted next has just made room.
+        // If one more page than a set has places is touched again and again in the same order, the wanted page is
+        // always the one that was just replaced.
         assert_eq!([pass(20), pass(20)], [16, 0]);
         assert!(!tlb.look_up(4, 19, false), "of another region");
         assert!(!tlb.look_up(3, 19, true), "of another size");

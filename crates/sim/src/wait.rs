@@ -38,8 +38,8 @@ impl World {
         }
     }
 
-    /// Refuses a killed task's sleep. What it holds back goes to the devices, as it may wait for that. Time passes nevertheless, so
-    /// that other tasks get their turn, and shutdown ends.
+    /// Lets a killed task return from a sleep at once. The requests that it holds back go to their devices, because the
+    /// task may be waiting for them. Time passes nevertheless, so that other tasks get their turn and shutdown ends.
     fn refuse_to_sleep(&self, task: &Task) {
         self.let_go(task);
         self.spend_picos(self.costs[Step::ContextSwitch as usize].max(1_000_000));
@@ -57,7 +57,7 @@ impl World {
         queue.sleepers.borrow_mut().retain(|other| *other != sleeper);
     }
 
-    /// Marks the calling task as asleep from the next suspend on. Returns the number of the sleep.
+    /// Marks the calling task as asleep from its next suspend on. Returns the number of the sleep.
     pub(crate) fn begin_sleep(&self, task: &Task, state: State, until: u64) -> u64 {
         let sleep = task.sleeps.get() + 1;
         task.sleeps.set(sleep);
@@ -88,11 +88,11 @@ impl World {
         }
     }
 
-    /// Wakes the one that has slept longest.
+    /// Wakes the task that has slept longest on a queue.
     pub(crate) fn wake_first(&self, queue: &WaitQueue) {
         queue.wakes.set(queue.wakes.get() + 1);
         while !self.is_dying() && !queue.sleepers.borrow().is_empty() {
-            // What a timer or a kill has woken is still in the queue until it runs.
+            // A sleeper that a timer or a kill has woken is still in the queue until its task runs.
             let first = queue.sleepers.borrow_mut().remove(0);
             if self.end_sleep(first) {
                 return self.spend(Step::Wake, 1);
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// Ends a sleep, unless it is over. Returns whether the task slept.
+    /// Ends a sleep, unless it is already over. Returns whether the sleep was still going on.
     pub(crate) fn end_sleep(&self, sleeper: Sleeper) -> bool {
         let task = self.task(sleeper.task);
         let sleeps = matches!(task.state.get(), State::Sleeping | State::Uninterruptible);

@@ -4,14 +4,14 @@ use crate::task_id::TaskId;
 use machine::Ticket;
 use std::cell::{Cell, RefCell};
 
-/// A task that sleeps, and which of its sleeps it is.
+/// A sleeping task, with the number of its sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sleeper {
     pub(crate) task: TaskId,
     pub(crate) sleep: u64,
 }
 
-/// A place to wait at. It counts its wakes; a ticket is a count.
+/// A queue of waiting tasks. It counts its wakes; a ticket is the count at one time.
 #[derive(Default)]
 pub struct WaitQueue {
     pub(crate) wakes: Cell<u64>,

@@ -1,9 +1,10 @@
 //! The state of a simulated machine, with its time, events and running tasks.
 //!
-//! A running fiber adds to `clock`. While the clock is within `horizon` nothing else is due, and [`World::spend`]
-//! returns at once. Past it the fiber is suspended, and the loop (`run`) goes on.
+//! A running fiber adds the cost of its work to `clock`. While the clock is within `horizon`, nothing else is due, and
+//! [`World::spend`] returns at once. When the clock passes `horizon`, the fiber is suspended, and the loop (`run`)
+//! continues.
 //!
-//! Invariant: a fiber acts, and asks for anything but [`Ask::Spent`], only while its clock is within the limit.
+//! Invariant: a fiber acts, and makes any request but [`Ask::Spent`], only while its clock is within `limit`.
 
 use crate::cache_line::{CacheLines, LastCpu};
 use crate::clock::{CPU_BITS, Clocks, END_OF_TIME, horizon_below, nanos};
@@ -29,25 +30,25 @@ use machine::{Completions, FrameNumber, Step};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-/// Phase of a world.
+/// The phase of a world's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Being set up, or running.
+    /// The world is being set up, or is running.
     Alive,
-    /// The main task has returned, and the others are told to end.
+    /// The main task has returned, and the other tasks are told to end.
     Ending,
-    /// Over.
+    /// The run is over.
     Ended,
 }
 
 pub(crate) struct World {
-    /// The time: of the running CPU, or of the event being dispatched.
+    /// The present time: the clock of the running CPU, or the time of the event that is being dispatched.
     pub(crate) clock: Cell<u64>,
-    /// Clock past which `spend` must look closer; the limit, or 0 when the schedule sees each step or no fiber runs.
+    /// Clock past which `spend` has to do more than add: `limit`, or 0 if the schedule sees each step or no fiber runs.
     pub(crate) horizon: Cell<u64>,
     /// Clock up to which the running fiber may go.
     pub(crate) limit: Cell<u64>,
-    /// The lane that runs.
+    /// The lane that is running.
     pub(crate) lane: Cell<LaneId>,
     pub(crate) costs: [u64; Step::ALL.len()],
     pub(crate) lanes: Box<[Lane]>,
@@ -58,27 +59,28 @@ pub(crate) struct World {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) config: Config,
     pub(crate) schedule: RefCell<Box<dyn Schedule>>,
-    /// Decisions of the schedule, if they are kept.
+    /// The decisions of the schedule; `None` if they are not kept.
     pub(crate) decisions: Option<Rc<RefCell<Decisions>>>,
-    /// [`Schedule::sees_steps`].
+    /// The schedule's [`Schedule::sees_steps`].
     pub(crate) sees_steps: bool,
-    /// [`Schedule::is_by_rank`].
+    /// The schedule's [`Schedule::is_by_rank`].
     pub(crate) is_by_rank: bool,
-    /// For schedules by rank: the latest time of any event, from which a held-back CPU goes on.
+    /// With a schedule by rank: the latest time at which anything was done. A CPU that was held back continues from
+    /// this time.
     pub(crate) acted: Cell<u64>,
-    /// For schedules by rank: whether the CPU is held back.
+    /// With a schedule by rank: `true` if more than one CPU has work, so that all but one are held back.
     pub(crate) holds_back: Cell<bool>,
     pub(crate) tasks: RefCell<Vec<Rc<Task>>>,
     pub(crate) tasks_left: Cell<usize>,
     pub(crate) tasks_queued: Cell<usize>,
     pub(crate) arrivals: Cell<u64>,
-    /// One bit for each CPU.
+    /// The idle CPUs, one bit for each CPU.
     pub(crate) idle: [Cell<u64>; 4],
     pub(crate) main: Cell<Option<TaskId>>,
     pub(crate) phase: Cell<Phase>,
     pub(crate) failure: RefCell<Option<Failure>>,
     pub(crate) has_failed: Cell<bool>,
-    /// Keeps every fiber where it is, from its making to the end of the run.
+    /// All fibers. Each is kept here, and does not move, from its creation to the end of the run.
     pub(crate) fibers: RefCell<Vec<Rc<Fiber>>>,
     pub(crate) idle_fibers: RefCell<Vec<*const Fiber>>,
     pub(crate) devices: Box<[Device]>,
@@ -92,15 +94,15 @@ pub(crate) struct World {
     pub(crate) stamps: Stamps,
     /// TLBs by CPU; empty if translations cost nothing.
     pub(crate) tlbs: Box<[Tlb]>,
-    /// Time for which cache lines of a lock travel from another CPU, by cause, ps.
+    /// Time that the cache lines of a lock take to travel from another CPU, by cause, ps.
     pub(crate) lock_travel: [u64; crate::cause::SLOT as usize + 1],
-    /// Time for which cache lines of a frame travel, ps.
+    /// Time that the cache lines of a frame take to travel from another CPU, ps.
     pub(crate) frame_travel: u64,
-    /// The CPU that touched each frame last; empty if its lines cost nothing.
+    /// The CPU that touched each frame last; empty if the travel of a frame's lines costs nothing.
     pub(crate) last_cpu_of_frame: Box<[LastCpu]>,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
-    /// Times without interrupts that are kept: begin and end.
+    /// The times without interrupts that are kept, each with begin and end.
     pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
     pub(crate) recorder: Recorder,
     pub(crate) pressure: Pressure,
@@ -188,7 +190,8 @@ impl World {
         self.spend_picos(self.costs[step as usize] * u64::from(n));
     }
 
-    /// Adds the cost of `n` steps on a frame, whose node may be another than the CPU's, and which another CPU may have touched last.
+    /// Adds the cost of `n` steps on a frame to the running CPU's clock. The cost depends on the frame's node, and on
+    /// whether another CPU touched the frame last.
     #[inline]
     pub(crate) fn spend_on(&self, step: Step, frame: FrameNumber, n: u32) {
         let mut cost = self.costs[step as usize] * u64::from(n);
@@ -208,7 +211,7 @@ impl World {
         self.config.nodes.as_ref().map_or(0, |nodes| usize::from(nodes.of_cpu[cpu]))
     }
 
-    /// Returns the memory node of the running CPU; the first node outside of tasks.
+    /// Returns the memory node of the running CPU; outside of tasks and handlers, the first node.
     #[inline]
     pub(crate) fn node_here(&self) -> usize {
         match self.lane.get() {
@@ -227,14 +230,14 @@ impl World {
         }
     }
 
-    /// Returns the time that the CPU of a lane takes to have the lines of a lock, which it has just got, ps.
+    /// Returns the time, in ps, until the cache lines of a lock arrive at the CPU of a lane that has just got the lock.
     #[inline]
     pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
         let cost = self.lock_travel[usize::from(cause)];
         if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
     }
 
-    /// Returns the time that the running CPU takes to have the lines of a frame, ps.
+    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU.
     #[inline]
     pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
         if self.frame_travel == 0 {
@@ -258,7 +261,7 @@ impl World {
     #[inline(never)]
     fn spend_past_horizon(&self, cost: u64) {
         if self.lane.get() == NO_LANE {
-            // Setting up, or looking at the result: no CPU does it.
+            // This is work of the set-up or of the inspection of results, which no CPU does.
             self.clock.set(self.clock.get() - cost);
         } else if !self.is_dying() {
             self.take_turn(Point::Step, cost);
@@ -266,7 +269,7 @@ impl World {
         }
     }
 
-    /// Handles all events that are due before the running clock.
+    /// Suspends the running fiber until all events that are due before its clock have been handled.
     #[inline]
     fn settle(&self) {
         if self.clock.get() > self.limit.get() {
@@ -274,7 +277,7 @@ impl World {
         }
     }
 
-    /// Asks the schedule about the running task or handler, after a step that took `cost`.
+    /// Asks the schedule for its decision about the running task or handler, after a step that cost `cost`.
     #[inline]
     fn take_turn(&self, at: Point, cost: u64) {
         if self.sees_steps {
@@ -299,7 +302,7 @@ impl World {
         }
     }
 
-    /// Gives the running task another rank. The task yields to one with a lower rank.
+    /// Gives the running task another rank. If a waiting task has a lower rank, the running task yields to it.
     fn take_rank(&self, rank: u64) {
         self.current_task().expect("a task has a rank").rank.set(rank);
         let cpu = cpu_of(self.lane.get());
@@ -314,7 +317,7 @@ impl World {
         self.suspend(Ask::Spent);
     }
 
-    /// Asks the schedule at a point other than a spend.
+    /// Asks the schedule for a decision at a point where no time was spent.
     #[inline]
     pub(crate) fn schedule_point(&self, at: Point) {
         if self.sees_steps && self.lane.get() != NO_LANE && !self.is_dying() {
@@ -323,7 +326,7 @@ impl World {
         }
     }
 
-    /// Yields the CPU, if this is allowed and a task waits for it.
+    /// Yields the CPU, if the running task may be taken off it and another task waits for it.
     pub(crate) fn yield_cpu(&self) {
         let lane = self.lane.get();
         let cpu = cpu_of(lane);
@@ -333,7 +336,7 @@ impl World {
         }
     }
 
-    /// Leaves the running fiber's stack until the loop resumes it, perhaps on another CPU.
+    /// Suspends the running fiber until the loop resumes it, perhaps on another CPU.
     #[inline]
     pub(crate) fn suspend(&self, ask: Ask) {
         let fiber = self.lanes[self.lane.get() as usize].fiber.get();
@@ -341,11 +344,11 @@ impl World {
         unsafe { (*fiber).suspend(ask) }
     }
 
-    /// Asserts that the running task or handler can leave its stack. Asked before anything says that it does: a caller may catch the
-    /// panic and go on.
+    /// Asserts that the running task or handler can leave its stack. This is checked before anything is marked as
+    /// suspended, because a caller may catch the panic and go on.
     ///
     /// # Panics
-    /// When it runs on another: that of a task of a world that it runs.
+    /// When the caller runs on another stack: the stack of a task of another world, which the running task runs.
     #[inline]
     pub(crate) fn assert_on_own_stack(&self) {
         let fiber = self.lanes[self.lane.get() as usize].fiber.get();
@@ -353,13 +356,13 @@ impl World {
         unsafe { (*fiber).assert_on_own_stack() }
     }
 
-    /// Returns whether this thread is unwinding. Then nothing may suspend any more, and the world ends afterwards.
+    /// Returns whether this thread is unwinding. Nothing may suspend any more then, and the world ends afterwards.
     #[inline]
     pub(crate) fn is_dying(&self) -> bool {
         std::thread::panicking()
     }
 
-    /// Returns the running lane, if there is one.
+    /// Returns the running lane; `None` if no lane runs.
     #[inline]
     pub(crate) fn running(&self) -> Option<&Lane> {
         self.lanes.get(self.lane.get() as usize)
@@ -370,7 +373,7 @@ impl World {
         self.current_task_id().map(|id| self.task(id))
     }
 
-    /// Returns the number of the running task, as [`World::current_task`].
+    /// Returns the number of the running task; `None` outside of tasks and in a handler.
     #[inline]
     fn current_task_id(&self) -> Option<TaskId> {
         let lane = self.lane.get();
@@ -386,10 +389,10 @@ impl World {
         self.current_task_id().is_some_and(|id| self.tasks.borrow()[id.0 as usize].is_killed.get())
     }
 
-    /// Returns the calling task before an operation that may sleep.
+    /// Returns the calling task, for an operation `what` that may sleep.
     ///
     /// # Panics
-    /// When it may not: that is a bug of the caller, and it is reported here.
+    /// When the caller may not sleep, which is a bug of the caller.
     pub(crate) fn sleeping_task(&self, what: &str) -> Rc<Task> {
         let lane = self.lane.get();
         assert!(lane != NO_LANE, "{what} outside of any task");
@@ -404,7 +407,7 @@ impl World {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }
 
-    /// Charges the running lane's time to where it is in the profile.
+    /// Charges the time since the running lane was last charged to its position in the profile.
     #[inline]
     pub(crate) fn charge(&self, lane: &Lane) {
         let clock = self.clock.get();
@@ -435,7 +438,7 @@ impl World {
 
     // ---- CPUs ----
 
-    /// Lets CPU `cpu` compete for the next turn from `clock` on.
+    /// Lets CPU `cpu` compete for the next turn, with its clock at `clock`.
     pub(crate) fn set_running(&self, cpu: usize, clock: u64) {
         self.cpus[cpu].clock.set(clock);
         self.clocks.run(cpu, clock);
@@ -460,7 +463,7 @@ impl World {
 
     // ---- fibers ----
 
-    /// Returns a fiber with a job.
+    /// Returns an idle fiber, or a new one, with `job` assigned to it.
     pub(crate) fn take_fiber(&self, job: Job) -> *const Fiber {
         let idle = self.idle_fibers.borrow_mut().pop();
         let fiber = idle.unwrap_or_else(|| {

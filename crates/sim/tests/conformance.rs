@@ -1,4 +1,5 @@
-//! The simulator passes the suite that every machine passes, undisturbed and disturbed, fair and unfair.
+//! The simulator passes the suite that every machine passes, with and without disturbed steps, and with fair and unfair
+//! locks.
 
 mod common;
 

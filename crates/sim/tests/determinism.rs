@@ -1,4 +1,5 @@
-//! Tests that equal seeds give equal runs, whatever else the computer runs, and that other seeds give others.
+//! Tests that equal seeds give equal runs, whatever else the computer runs, and that different seeds give different
+//! runs.
 
 mod common;
 
@@ -25,13 +26,13 @@ impl Completions for Complete {
     }
 }
 
-/// A run's fingerprint, end and profile, as [`run`], and its decisions.
+/// Returns the fingerprint, end and profile of a run, as [`run`] does, and its decisions.
 fn run_kept(config: Config) -> ((u64, Nanos, Vec<String>), Decisions) {
     let sim = machine_of(config);
     (run_on(&sim), sim.decisions())
 }
 
-/// Tasks that lock, compute, sleep, and read and write a disk; returns the fingerprint, the end and the profile.
+/// Runs tasks that lock, compute, sleep, and read and write a disk. Returns the fingerprint, the end and the profile.
 fn run(config: Config) -> (u64, Nanos, Vec<String>) {
     run_on(&machine_of(config))
 }

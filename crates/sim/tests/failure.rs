@@ -158,7 +158,7 @@ fn a_lock_that_is_never_released_is_a_deadlock() {
     let failure = failure(|sim| {
         let lock = Rc::new(sim.lock(LockClass::Lru, ()));
         let slots = Rc::new(sim.per_cpu(|_| ()));
-        // Each waits for what the other holds; no rank is violated.
+        // Each task waits for the lock or slot that the other holds, though no rank is violated.
         let (its_sim, its_lock, its_slots) = (sim.clone(), Rc::clone(&lock), Rc::clone(&slots));
         sim.spawn("other", move || {
             let _slot = its_slots.local();
@@ -194,7 +194,7 @@ fn shutdown_ends_tasks_that_sleep_for_ever() {
     assert_eq!(ended.get(), 5);
 }
 
-/// Notes that a request has ended.
+/// A receiver of completions that notes that a request has ended.
 struct Noting(Rc<Cell<bool>>);
 
 impl Completions for Noting {
@@ -324,7 +324,8 @@ fn everything_that_does_not_sleep_may_be_done_outside_of_tasks() {
     assert_eq!((sim.now(), *lock.lock()), (ended, 4));
 }
 
-/// A scoped thread of a task goes on after the machine has failed: data that it borrows from the task's stack stay.
+/// A scoped thread of a task continues after the machine has failed. The data that the thread borrows from the task's
+/// stack stays.
 #[test]
 fn a_thread_keeps_what_it_borrows_from_a_task_that_is_abandoned() {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -341,7 +342,7 @@ fn a_thread_keeps_what_it_borrows_from_a_task_that_is_abandoned() {
                     }
                     SEEN.store(lent.iter().sum(), Ordering::Release);
                 });
-                // Never comes back.
+                // This pause never ends.
                 other.pause(Nanos(1_000_000));
             });
         });
@@ -349,7 +350,7 @@ fn a_thread_keeps_what_it_borrows_from_a_task_that_is_abandoned() {
         panic!("stop");
     });
     assert_says(&failure, &["stop"]);
-    // New stacks would lie where the old ones did.
+    // New stacks would be at the addresses of the old ones if these were freed.
     run(Config::uniform(2, 10), |sim| sim.pause(Nanos(1000))).unwrap();
     ENDED.store(true, Ordering::Release);
     while SEEN.load(Ordering::Acquire) == 0 {
@@ -358,7 +359,8 @@ fn a_thread_keeps_what_it_borrows_from_a_task_that_is_abandoned() {
     assert_eq!(SEEN.load(Ordering::Acquire), 7 * 512);
 }
 
-/// A machine may run inside of another's task. It has stacks of its own, on which no task of the outer one waits.
+/// A machine may run inside a task of another machine. It has stacks of its own, on which no task of the outer machine
+/// may wait.
 #[test]
 fn a_task_that_waits_on_another_machines_stack_is_reported() {
     let failure = failure(|sim| {
@@ -379,7 +381,8 @@ fn a_machine_that_is_run_by_who_observes_it_is_reported() {
     let _ = sim.run("main", move || machine.pause(Nanos(1000)));
 }
 
-/// A task that catches the panic goes on. It does not sleep, and nothing wakes it on a second CPU.
+/// A task that may not wait catches the panic and continues. It is not left asleep, and no waker resumes it on a second
+/// CPU.
 #[test]
 fn a_task_that_may_not_wait_has_not_begun_to() {
     run(Config::uniform(2, 10), |sim| {
@@ -396,7 +399,7 @@ fn a_task_that_may_not_wait_has_not_begun_to() {
     .unwrap();
 }
 
-/// The same for a lock that another task holds: a task that does not wait is not left in the lock's queue.
+/// A task that may not wait for a lock that another task holds is not left in the lock's queue.
 #[test]
 fn a_task_that_may_not_spin_is_not_in_the_queue_of_the_lock() {
     let is_contended = Rc::new(Cell::new(None));
@@ -418,7 +421,7 @@ fn a_task_that_may_not_spin_is_not_in_the_queue_of_the_lock() {
     assert_eq!(is_contended.get(), Some(false));
 }
 
-/// A guard that was taken before the run ends in it. What the task holds is counted as before.
+/// A guard that was taken before the run is dropped during the run. The count of what the task holds stays as it was.
 #[test]
 fn a_guard_from_before_the_run_is_nothing_that_a_task_holds() {
     let sim = Sim::new(Config::uniform(2, 10));
@@ -447,7 +450,8 @@ fn a_guard_from_before_the_run_is_nothing_that_a_task_holds() {
     assert_says(&failure.expect_err("a failure"), &["pause while holding a per-CPU slot"]);
 }
 
-/// A guard moves to a task on another CPU and is dropped there. Neither task would then know its locks.
+/// A guard is passed to a task on another CPU and dropped there. Without a report, neither task's locks would be known
+/// any more.
 #[test]
 fn a_guard_that_another_task_drops_is_reported() {
     let failure = failure(|sim| {
@@ -462,7 +466,8 @@ fn a_guard_that_another_task_drops_is_reported() {
     assert_says(&failure, &["`lru` is released by who does not hold it"]);
 }
 
-/// All of it together once gave a task two guards of one lock: its value was changed beside itself.
+/// These misuses together once gave a task two guards of one lock, so that its value was changed twice at the same
+/// time.
 #[test]
 fn no_task_has_two_guards_of_one_lock() {
     let sim = Sim::new(Config::uniform(2, 10));

@@ -22,7 +22,7 @@ struct Memory {
     kswapd: WaitQueue,
     programs: WaitQueue,
     zone: <Sim as Machine>::Lock<()>,
-    /// Pages that kswapd frees at once.
+    /// Number of pages that kswapd frees at once.
     batch: u64,
     looks_again: bool,
 }
@@ -114,7 +114,7 @@ fn by_priority(depth: u32) -> Interleaving {
     Interleaving::ByPriority(Pct { depth, steps: 400, patience: 1 << 12 })
 }
 
-/// A name, and the order of a seed.
+/// A name, and a function that returns the interleaving for a seed.
 type Named = (&'static str, fn(u64) -> Interleaving);
 
 /// Returns the first of `batch` worlds in which the bug shows, and the number of such worlds.
@@ -123,8 +123,8 @@ fn worlds(interleaving: impl Fn(u64) -> Interleaving, batch: u64, of: u64) -> (O
     (found.first().copied(), found.len())
 }
 
-/// The more pages programs must take while kswapd goes to sleep, the rarer the bug is in virtual time, since a task
-/// must be delayed for that long. Priorities treat all delays alike.
+/// The more pages programs must take while kswapd goes to sleep, the rarer the bug is in virtual time, because a task
+/// must be delayed for that long. Random priorities find short and long delays equally well.
 #[test]
 fn random_priorities_find_a_lost_wakeup_in_fewer_worlds() {
     let of = 2000;
@@ -161,7 +161,7 @@ fn what_was_found_is_replayed_from_its_decisions() {
     let seed = worlds(|_| by_priority(2), 2, 200).0.expect("found in the first hundred worlds");
     let (result, decisions, fingerprint) = run(seed, by_priority(2), 2, false);
     assert!(result.as_ref().unwrap_err().message.starts_with("deadlock: "), "{result:?}");
-    // A rank for each task, and the changes.
+    // The decisions are a rank for each task, and the changes of ranks.
     assert!(decisions.len() < 20, "{decisions:?}");
     let replayed = run(seed, Interleaving::Replayed(Arc::new(decisions.clone())), 2, false);
     assert_eq!(replayed, (result, decisions, fingerprint));

@@ -1,5 +1,5 @@
-//! Tests of a network card beside a disk: when packets are answered, and when a handler that ends requests goes on
-//! without end.
+//! Tests of a network card beside a disk: when packets are answered, and when a handler that ends requests never
+//! returns.
 
 mod common;
 
@@ -13,14 +13,14 @@ use std::rc::Rc;
 const WIRE: Nanos = Nanos(60_000);
 const PACKET: Nanos = Nanos(10_000);
 
-/// Pages of a command.
+/// Number of pages of a command.
 const COMMAND: u64 = 32;
 
 fn card(turn: Turn) -> NetworkConfig {
     NetworkConfig { cpu: 0, wire: WIRE, packet: PACKET, turn, keep_from: Nanos(1_000_000) }
 }
 
-/// Takes its time for every page.
+/// The receiver of completions, which takes some time for every page.
 struct Handler {
     sim: Sim,
     page: Nanos,
@@ -34,7 +34,7 @@ impl Completions for Handler {
     }
 }
 
-/// Ten packets, a millisecond apart from 1 ms on, while `act` runs on the card's CPU.
+/// Sends ten packets, a millisecond apart from 1 ms on, while `act` runs on the card's CPU.
 fn pinged(act: impl Fn(&Sim) + 'static) -> (Vec<RoundTrip>, Sim) {
     let sim = Sim::new(Config { network: Some(card(Turn::AfterDisks)), ..free_kernel(1) });
     let machine = sim.clone();
@@ -97,8 +97,8 @@ fn disk(depth: u64) -> DiskConfig {
     disk
 }
 
-/// Writes 64 commands of consecutive blocks, which a handler ends with `page` for each page: how the CPU's handlers
-/// went, how long it all took, and the longest round trip.
+/// Writes 64 commands of consecutive blocks; a handler that ends them takes `page` for each page. Returns the
+/// statistics of the CPU's handlers, the total time, and the longest round trip.
 fn written(depth: u64, page: Nanos, turn: Turn) -> (sim::CpuStatistics, u64, Nanos) {
     let sim = Sim::new(Config { disks: vec![disk(depth)], network: Some(card(turn)), ..free_kernel(2) });
     let handler = Rc::new(Handler { sim: sim.clone(), page, pages: Cell::new(0) });
@@ -124,8 +124,9 @@ fn written(depth: u64, page: Nanos, turn: Turn) -> (sim::CpuStatistics, u64, Nan
     (sim.cpu_statistics()[0], end, longest)
 }
 
-/// Pages come every 36 us. A handler that needs less than half of this for a page ends one command and returns. One
-/// that needs more than twice as long finds the next command complete each time, and stays until the queue is dry.
+/// The disk finishes a page every 36 us. A handler that needs less than half of this for a page ends one command and
+/// returns. A handler that needs more than twice as long finds the next command complete each time, and runs until the
+/// queue is empty.
 #[test]
 fn a_handler_that_is_slower_than_the_disk_never_leaves() {
     let (fast, _, fast_trip) = written(32, Nanos(18_000), Turn::AfterDisks);
@@ -144,7 +145,8 @@ fn a_turn_after_each_request_bounds_the_wait() {
     assert!(trip < Nanos::from_millis(4), "{trip}");
 }
 
-/// A device that takes one command begins the next when the handler has ended the last, and never has another complete.
+/// A device that takes one command begins the next when the handler has ended the last. So a handler never finds
+/// another command complete.
 #[test]
 fn with_one_command_the_disk_waits_for_the_handler() {
     let (one, alone, _) = written(1, Nanos(80_000), Turn::AfterDisks);

@@ -11,7 +11,7 @@ use sim::{Config, LockFairness, PressureStatistics, Scheduler, Sim, TaskId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A list to which tasks write.
+/// A list to which tasks append.
 type Log<T> = Rc<RefCell<Vec<T>>>;
 
 /// Spawns `tasks` tasks that share a log.
@@ -61,8 +61,8 @@ fn costs_add_up_on_each_cpu_by_itself() {
     assert_eq!(sim.profile(), ["worker 30000", "worker;user 1000"]);
 }
 
-/// Holds the lock on CPU 0 for 100 us while others come in order, each to hold it for 1 us. Returns the order of the
-/// winners.
+/// Holds a lock on CPU 0 for 100 us while tasks on the other CPUs come in order, each to hold the lock for 1 us.
+/// Returns the order of the winners.
 fn lock_order(fairness: LockFairness, seed: u64) -> Vec<u64> {
     let sim = Sim::new(Config { lock_fairness: fairness, seed, ..free_kernel(8) });
     let lock = Rc::new(sim.lock(LockClass::Lru, ()));
@@ -112,8 +112,8 @@ fn a_handover_costs_the_waiter_and_a_free_lock_its_taker() {
     assert_eq!(*log.borrow(), [20, 1020 + 300]);
 }
 
-/// The lines of a lock travel to a CPU that takes it after another, whether it waited for the lock or not, and to no other; the wait
-/// for them is not the wait for the lock.
+/// The lines of a lock travel to a CPU that takes the lock after another CPU, whether it waited for the lock or not.
+/// They do not travel to a CPU that had the lock last. The wait for the lines does not count as a wait for the lock.
 #[test]
 fn what_another_cpu_had_last_travels() {
     let mut by_lock = [0; LockClass::ALL.len()];
@@ -127,7 +127,7 @@ fn what_another_cpu_had_last_travels() {
     let (tasks, log) = spawn_all(&sim, 2, move |sim, number, log| {
         sim.compute(Nanos(number * 10));
         for _ in 0..2 {
-            // The first takes it twice before the second, which waits, has it.
+            // The first task takes the lock twice before the second task, which waits, gets it.
             let _guard = index.lock();
             sim.compute(Nanos(1000));
             log.borrow_mut().push((number, now(sim)));
@@ -137,7 +137,8 @@ fn what_another_cpu_had_last_travels() {
         log.borrow_mut().push((number, now(sim)));
     });
     run_tasks(&sim, &tasks).unwrap();
-    // Fifo: 0, 1, 0, 1; each hold after the first has lines to wait for. The frame is new to who touches it first.
+    // With fair locks the order is 0, 1, 0, 1. Each hold after the first waits for lines. The frame is new to the CPU
+    // that touches it first.
     let expected = [(0, 1000), (1, 2500), (0, 4000), (0, 4000), (1, 5500), (1, 5700)];
     assert_eq!(*log.borrow(), expected);
     let statistics = &sim.lock_statistics()[LockClass::IPages as usize];
@@ -171,7 +172,7 @@ fn a_visitor_of_a_slot_waits_for_its_holder_and_a_holder_for_its_visitor() {
     assert_eq!(*log.borrow(), [("visitor", 10_000), ("visitor", 30_000), ("holder", 30_000)]);
 }
 
-/// Keeps when each completion came, and how long it takes.
+/// A receiver of completions that keeps when each completion came, and takes some time for it.
 struct Handler {
     sim: Sim,
     takes: Nanos,
@@ -236,14 +237,14 @@ fn an_interrupt_waits_while_interrupts_are_off() {
     assert_eq!((at, end), (1_000_000_000, 1_000_007_000));
     let lru = &sim.mask_statistics()[LockClass::Lru as usize];
     assert_eq!((lru.cause, lru.count, lru.max), ("lru", 1, Nanos::from_secs(1)));
-    // A lock that leaves them on delays nothing.
+    // A lock that leaves interrupts on delays nothing.
     let (at, ..) = read_while(1, |sim| {
         let lock = sim.lock(LockClass::PageTable, ());
         let _guard = lock.lock();
         sim.compute(Nanos::from_secs(1));
     });
     assert_eq!(at, free);
-    // A slot does.
+    // A slot delays the interrupt.
     let (at, ..) = read_while(1, |sim| {
         let slots = sim.per_cpu(|_| ());
         let _slot = slots.local();
@@ -350,7 +351,7 @@ fn a_sleeper_that_wakes_gets_the_cpu_from_a_hog() {
 fn an_idle_cpu_takes_tasks_from_the_busiest() {
     let sim = Sim::new(free_kernel(4));
     let (tasks, _) = spawn_all(&sim, 16, |sim, number, _: &Log<()>| {
-        // The first four are long, so that the CPUs end unevenly.
+        // The last four tasks are long, so that the CPUs finish at different times.
         sim.compute(Nanos::from_millis(if number < 12 { 10 } else { 40 }));
     });
     run_tasks(&sim, &tasks).unwrap();
@@ -376,7 +377,8 @@ fn switching_and_waking_cost_what_the_table_says() {
         log.borrow_mut().push((number, now(sim)));
     });
     run_tasks(&sim, &tasks).unwrap();
-    // In on 0, out and 1 in, wake 0, end of 1; the main task waited for the CPU since before 0 slept.
+    // Task 0 comes on the CPU and sleeps. Task 1 comes on the CPU and wakes task 0, which continues when task 1 has
+    // ended. The main task has waited for the CPU since before task 0 slept.
     assert_eq!(log.borrow()[0], (1, 1500 + 1500 + 700));
     assert_eq!(log.borrow()[1].0, 0);
     assert!(sim.profile().iter().any(|line| line.starts_with("worker;schedule ")), "{:?}", sim.profile());
@@ -469,7 +471,7 @@ fn who_observes_changes_nothing() {
     };
     let (alone, ..) = run(None);
     let (observed, seen, end) = run(Some(Nanos(2500)));
-    // After the main task has ended the others do, until a limit at the latest.
+    // After the main task has ended, the other tasks end, at the latest at a limit.
     let after_end = end.map(|end| seen.iter().filter(|now| **now > end).count());
     assert!(after_end.is_some_and(|after| after <= 1), "{end:?} {seen:?}");
     assert_eq!(alone, observed);
@@ -478,7 +480,7 @@ fn who_observes_changes_nothing() {
     assert!(beats.windows(2).all(|pair| pair[0] < pair[1]), "at most one look each time: {seen:?}");
 }
 
-/// Events before a measurement do not count in it.
+/// Events before the restart of the counts do not count.
 #[test]
 fn statistics_of_interrupts_begin_anew() {
     let (_, _, sim) = read_while(1, |sim| {
@@ -501,7 +503,8 @@ fn statistics_of_interrupts_begin_anew() {
     assert_eq!(cpu.interrupt, Nanos(7000), "time is not forgotten");
 }
 
-/// Two tasks, a stall of each: of 30 ms in which one is stalled, the other works for 10.
+/// The main task is stalled for 30 ms, and another task works for 10 ms of these. The excluded task, which works
+/// longer, does not count.
 #[test]
 fn all_are_stalled_when_nobody_works() {
     let sim = Sim::new(Config::uniform(2, 1));

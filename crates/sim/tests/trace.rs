@@ -14,7 +14,7 @@ use std::rc::Rc;
 const EVERYTHING: TraceConfig =
     TraceConfig { from: Nanos(0), to: Nanos(u64::MAX), max_slices: 1000, shortest_off: Nanos(1000), waits_of: None };
 
-/// Each page of a request that ends takes a microsecond.
+/// The receiver of completions, which takes a microsecond for each page of a request.
 struct Handler(Sim);
 
 impl Completions for Handler {
@@ -23,7 +23,8 @@ impl Completions for Handler {
     }
 }
 
-/// Two tasks fight for a lock of a millisecond, one reclaims, a request is written, two packets come.
+/// Runs a machine on which two tasks compete for a lock held for a millisecond, one task reclaims, a request is
+/// written, and two packets arrive. Returns the trace and the fingerprint.
 fn run(config: Option<TraceConfig>) -> (Option<Trace>, u64) {
     let card = NetworkConfig {
         cpu: 0,

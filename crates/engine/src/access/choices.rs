@@ -6,15 +6,15 @@ choices! {
     /// Readahead, huge pages, khugepaged.
     [access]
 
-    /// Largest readahead window, KiB (`read_ahead_kb`); of memory, a sixteenth at most.
+    /// Largest readahead window, KiB (`read_ahead_kb`), but at most a sixteenth of memory.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
-    /// Order of the largest folio that reading ahead makes: a window is filled with the largest aligned folios that fit,
-    /// have a free block, and lie within the file (`mapping_set_large_folios`). 0: single pages.
+    /// Order of the largest folio that reading ahead makes. A window is filled with the largest aligned folios that
+    /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). 0: single pages.
     file_folio_order: u32 = 0 in 0..=9, drawn 151: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
-    /// Order of the largest folio that a fault of anonymous memory makes below a huge page: the largest aligned range around
-    /// the page that was never touched and for which there is a free block
+    /// Order of the largest folio, below a huge page, that a fault of anonymous memory makes. The folio covers the
+    /// largest aligned range around the page that was never touched and for which a block is free
     /// (`transparent_hugepage/hugepages-<size>kB/enabled`). 0: single pages.
     anonymous_folio_order: u32 = 0 in 0..=8, drawn 152: [0, 2, 4, 8];
 
@@ -23,12 +23,13 @@ choices! {
         /// Faults on consecutive pages are read ahead like consecutive reads; any other fault reads the pages around
         /// it.
         SequentialOrAround,
-        /// The pages around it. The last quarter of them is marked, and a fault there continues the readahead.
+        /// Any fault reads the pages around the missing one. The last quarter of them is marked, and a fault there
+        /// continues the readahead.
         Around,
     }
 
-    /// Pages of a mapped file that a read fault maps together: those in memory, of an aligned block of so many pages
-    /// around the faulting one (`fault_around_bytes`). A power of two; 1 maps that page alone.
+    /// Size, in pages, of the aligned block around the faulting page of a mapped file from which a read fault maps all
+    /// pages that are in memory (`fault_around_bytes`). A power of two; 1 maps the faulting page alone.
     fault_around_pages: u32 = 1 in 1..=512, drawn 150: [1, 16];
 
     /// States whether a write counts as a use of its page, as a read does (`mark_page_accessed`).
@@ -47,11 +48,11 @@ choices! {
         Never,
     }
 
-    /// States whether a fault reclaims and compacts for a huge page (`transparent_hugepage/defrag`).
+    /// States whether a fault reclaims and compacts to get a huge page (`transparent_hugepage/defrag`).
     huge_defrag: HugeDefrag = Always, drawn 104, with "access.huge_pages" in ["always"] {
-        /// Yes: it gets small pages only if that was in vain.
+        /// Yes: the fault gets small pages only if reclaim and compaction made no huge page free.
         Always,
-        /// No: it takes a free huge page, or else small pages.
+        /// No: the fault takes a free huge page, or else small pages.
         Never,
     }
 
@@ -59,22 +60,23 @@ choices! {
     khugepaged: Khugepaged = Off, drawn 105, with "access.huge_pages" in ["always"] {
         /// No: a range whose fault got no huge page never gets one.
         Off,
-        /// Yes, as the next five choices say, if faults may try for huge pages at all.
+        /// Yes, as the next five choices say, if `huge_pages` lets faults try for huge pages.
         On,
     }
 
-    /// States whether khugepaged reclaims and compacts for a huge page (`khugepaged/defrag`).
+    /// States whether khugepaged reclaims and compacts to get a huge page (`khugepaged/defrag`).
     khugepaged_defrag: KhugepagedDefrag = Yes, drawn 106, with "access.khugepaged" in ["on"] {
         /// Yes, as a fault does.
         Yes,
-        /// No: it takes a free huge page.
+        /// No: khugepaged only takes a free huge page.
         No,
     }
 
-    /// Pages that khugepaged looks at before it sleeps (`khugepaged/pages_to_scan`).
+    /// Number of pages that khugepaged looks at before it sleeps (`khugepaged/pages_to_scan`).
     khugepaged_pages_to_scan: u32 = 4096 in 1..=1 << 30, drawn 107, with "access.khugepaged" in ["on"]: [512, 4096, 65536];
 
-    /// Sleep of khugepaged after that many pages, ms (`khugepaged/scan_sleep_millisecs`).
+    /// Sleep of khugepaged after it has looked at `khugepaged_pages_to_scan` pages, ms
+    /// (`khugepaged/scan_sleep_millisecs`).
     khugepaged_scan_sleep_ms: u64 = 10000 in 1..=86_400_000, drawn 108, with "access.khugepaged" in ["on"]: [1, 20, 10000];
 
     /// Sleep of khugepaged when it got no huge page, ms (`khugepaged/alloc_sleep_millisecs`).
@@ -83,11 +85,11 @@ choices! {
     /// Largest number of untouched pages in a range that becomes a huge page (`khugepaged/max_ptes_none`).
     khugepaged_max_ptes_none: u32 = 511 in 0..=511, drawn 110, with "access.khugepaged" in ["on"]: [0, 64, 511];
 
-    /// The way in which a task is throttled that dirties pages faster than they are written.
+    /// The way in which a task is throttled if it dirties pages faster than the device writes them.
     dirty_throttle: DirtyThrottle = Writes, drawn 84 {
         /// The task sleeps, so that it dirties as fast as the device writes.
         Sleeps,
-        /// The task writes 1.5 times as much as it has dirtied, and sleeps where there is nothing to write.
+        /// The task writes 1.5 times as many pages as it has dirtied, and sleeps if there is nothing to write.
         Writes,
         /// At the limit the task sleeps until a page has been written. Each written page releases one task, the longest
         /// waiting first. Writes to pages that are dirty already do not count.
@@ -96,7 +98,7 @@ choices! {
 
     /// The list that a new anonymous page joins.
     new_anonymous: NewAnonymous = Active, drawn 117 {
-        /// The active list: a new page has time to be used again, at the expense of others.
+        /// The active list: a new page has time to be used again, but other pages are reclaimed sooner.
         Active,
         /// The inactive list: the page has to be used again before reclaim reaches it.
         Inactive,
@@ -112,7 +114,7 @@ choices! {
 }
 
 impl Written {
-    /// Returns whether a page that was written is marked as used.
+    /// Returns whether a write marks its page as used.
     pub(super) const fn is_used(self) -> bool {
         match self {
             Self::Used => true,
@@ -122,7 +124,7 @@ impl Written {
 }
 
 impl NewAnonymous {
-    /// Returns whether the page joins the active list.
+    /// Returns whether a new anonymous page joins the active list.
     pub(crate) const fn is_active(self) -> bool {
         match self {
             Self::Active => true,
@@ -132,7 +134,7 @@ impl NewAnonymous {
 }
 
 impl SwappedIn {
-    /// Returns whether the page joins the active list.
+    /// Returns whether a page read from swap joins the active list.
     pub(crate) const fn is_active(self) -> bool {
         match self {
             Self::Active => true,

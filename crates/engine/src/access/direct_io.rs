@@ -1,4 +1,4 @@
-//! I/O past the page cache, from and to a buffer of the caller's own.
+//! Direct I/O: reads into and writes from a buffer of the caller, without the page cache.
 
 use super::{Access, Error};
 use crate::memory::{Flags, Gfp};
@@ -11,7 +11,7 @@ use machine::{DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES, Re
 pub struct DirectBuffer(Vec<FrameNumber>);
 
 impl<M: Machine> Access<M> {
-    /// Returns a buffer of `pages` pages. *May sleep.*
+    /// Allocates a buffer of `pages` pages for direct I/O. *May sleep.*
     ///
     /// # Errors
     /// When memory is exhausted.
@@ -36,10 +36,10 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Reads or writes a whole buffer at a block of a device, and waits until the device is done. *May sleep.*
+    /// Reads or writes a whole buffer at block `block` of a device, and waits until the device is done. *May sleep.*
     ///
     /// # Errors
-    /// What the device said.
+    /// The error that the device returned.
     pub fn direct_io(
         &self,
         operation: Operation,

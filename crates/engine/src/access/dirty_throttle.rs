@@ -1,5 +1,5 @@
-//! Holding writers back: a task that dirties pages sleeps so that it dirties as fast as the device
-//! writes (`balance_dirty_pages`; mechanisms/reclaim, 21.2, ≥33, without I/O of its own).
+//! Throttling of writers: a task that dirties pages sleeps so that it dirties them as fast as the device writes them
+//! (`balance_dirty_pages`; mechanisms/reclaim, 21.2, ≥33). The task itself writes nothing.
 
 use super::choices::DirtyThrottle;
 use super::{Access, Error};
@@ -13,34 +13,35 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::HeldBack;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
 
-/// Pages dirtied between two checks while over the limit, and the smallest number worth a pause.
+/// Number of pages that a task over the limit dirties between two checks, and smallest number of dirtied pages that is
+/// worth a pause.
 const POLL_PAGES: u64 = 32;
 
 /// The longest pause.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
-/// Length of a pause that is worth a sleep and is not felt.
+/// Intended length of a pause: long enough to be worth a sleep, short enough not to be noticed.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
-/// Time that a writer waits for pages of a file that cannot be written, before it gets the error. The flusher has tried
-/// ten times by then, unless the disk takes longer.
+/// Time that a writer waits while pages of its file cannot be written, before it gets the error. By then the flusher
+/// has tried ten times, unless the disk takes longer.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
-/// Interval at which a writer that waits for pages that cannot be written checks again.
+/// Interval at which a writer checks again whether its file's pages can be written.
 const REFUSAL_POLL: Nanos = Nanos::from_millis(10);
 
-/// The result of a pause.
+/// A pause of a writer, and how it goes on.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     time: Nanos,
-    /// Pages until the next look.
+    /// Number of pages to dirty until the next check.
     poll_pages: u64,
-    /// `true` if nothing may be dirtied at all; the task looks again after the pause.
+    /// `true` if nothing may be dirtied at all; the task checks again after the pause.
     is_blocked: bool,
 }
 
 impl<M: Machine> Access<M> {
-    /// Says how long a writer was paused since `began`, and why. Says nothing if it was not paused.
+    /// Notes how long a writer was paused since `began`, and why. Notes nothing if it was not paused.
     pub(super) fn note_held_back(&self, began: Nanos, device: DeviceId, state: DirtyState) {
         if self.machine.now() > began {
             self.machine.note(|| {
@@ -72,11 +73,11 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Notes the pages that a write made dirty and that were clean before: the device has so many more to write.
+    /// Counts pages that a write made dirty and that were clean before, because the device has that many more to write.
     pub(super) fn note_dirtied(&self, task: &mut Task, pages: u64) {
         match self.choices.dirty_throttle {
             DirtyThrottle::ForWriteback => task.pages_dirtied += pages,
-            // They count writes, dirty pages or not.
+            // These two ways count all writes, also those to pages that were dirty already.
             DirtyThrottle::Sleeps | DirtyThrottle::Writes => {}
         }
     }
@@ -87,7 +88,8 @@ impl<M: Machine> Access<M> {
             return;
         }
         let backing = self.backing(device);
-        // At the limit a sleep for each page would cost more than the page; where many wait, each has one.
+        // At the limit, a sleep for each page would cost more than the page. If many tasks wait, each sleeps after a
+        // single page.
         let at_limit = || (POLL_PAGES / 4 / (1 + backing.dirty_waits.tasks())).max(1);
         let is_due = task.pages_dirtied >= task.pages_dirtied_poll.max(1);
         if !(is_due || self.is_over_limit_fast(backing) && task.pages_dirtied >= at_limit()) {
@@ -105,7 +107,7 @@ impl<M: Machine> Access<M> {
             let began = self.machine.now();
             self.wait_for_dirty_room(backing, limits.dirty);
             self.note_held_back(began, device, state);
-            // The tasks that hold them may be the writers.
+            // The tasks that hold these pages may be the writers themselves.
             if backing.has_only_held.load(Relaxed) {
                 break;
             }
@@ -115,10 +117,11 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns whether more pages are dirty than the limit allows. Uses the limit of the last look, so that the sums
+    /// Returns whether more pages are dirty than the limit allows. Uses the limit of the last check, so that the sums
     /// over zones are not computed for each page.
     fn is_over_limit_fast(&self, backing: &Backing<M>) -> bool {
-        // A writer looks at least every few hundred pages; the tracked limit moves far less than that.
+        // A writer checks at least every few hundred pages; between two checks the tracked limit moves far less than
+        // that.
         let limit = |backing: &Backing<M>| backing.tracked_limit.load(Relaxed);
         match self.writeback().choices.device_limits {
             DeviceLimits::Together => self.dirty_pages() > self.backings.iter().map(limit).max().unwrap_or(0).max(1),
@@ -126,11 +129,11 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Holds back a task that is about to dirty more of a file whose pages cannot be written, until they are written or
-    /// the time is over. *May sleep.*
+    /// Holds back a task that is about to dirty a file whose pages cannot be written, until they are written or
+    /// [`REFUSAL_AFTER`] has passed. *May sleep.*
     ///
     /// # Errors
-    /// When they still cannot be.
+    /// When the pages still cannot be written.
     pub(super) fn wait_while_refused(&self, file: &File<M>) -> Result<(), Error> {
         let mut waited = Nanos(0);
         while let Some(failure) = self.refuses_writes(file) {
@@ -190,7 +193,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the time that the task pauses for the pages it has dirtied; `None` if it was not too fast.
+    /// Returns the pause for the pages that the task has dirtied; `None` if the task did not dirty them too fast.
     fn pause_for(&self, task: &mut Task, backing: &Backing<M>, now: Nanos) -> Option<Pause> {
         let sample = self.bandwidth_sample(backing);
         let (rate, write_rate) = {
@@ -199,7 +202,8 @@ impl<M: Machine> Access<M> {
             let position = bandwidth.position(&sample).max(0) as u64;
             ((bandwidth.ratelimit * position) >> 10, bandwidth.average_write)
         };
-        // An eighth of what the device needs for the pages it has; more would let it run dry.
+        // The pause is at most an eighth of the time that the device needs for its dirty pages, so that the device does
+        // not run out of work.
         let drain = Nanos(sample.device_dirty * NANOS_PER_SECOND / (8 * write_rate.max(1)));
         let pause_max = (drain + TICK).min(PAUSE_MAX);
         let blocked = Pause { time: pause_max, poll_pages: POLL_PAGES / 4, is_blocked: true };
@@ -210,7 +214,7 @@ impl<M: Machine> Access<M> {
         let period = Nanos(task.pages_dirtied * NANOS_PER_SECOND / rate);
         let think = now.since(task.dirty_paused_at);
         if period < think + pause_min {
-            // Not yet worth a sleep: carry the debt on, or forgive it when it is old.
+            // The pause is not worth a sleep yet. Its time is added to the next pause, or forgotten if it is old.
             if think.since(period) > Nanos::from_secs(1) {
                 task.dirty_paused_at = now;
                 task.pages_dirtied = 0;
@@ -225,20 +229,20 @@ impl<M: Machine> Access<M> {
     }
 }
 
-/// Returns the shortest pause worth making, and the number of pages to dirty until it is due.
+/// Returns the shortest pause that is worth a sleep, and the number of pages to dirty before it.
 fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
     let goal = PAUSE_GOAL.min(pause_max);
     let pages = rate * goal.0 / NANOS_PER_SECOND;
     if pages >= POLL_PAGES {
         return (TICK + Nanos(goal.0 / 2), pages);
     }
-    // A slow device: fewer, longer pauses.
+    // If the device is slow, pauses are fewer and longer.
     let pages = (rate * pause_max.0 / NANOS_PER_SECOND).clamp(1, POLL_PAGES);
     (Nanos(goal.0 / 2), pages)
 }
 
-/// Returns the number of pages that a task below the limit dirties before it looks again: the square root of the room,
-/// in powers of two.
+/// Returns the number of pages that a task below the limit dirties before its next check: the square root of the number
+/// of pages left to the limit, rounded to a power of two.
 fn poll_interval(dirty: u64, limit: u64) -> u64 {
     if limit > dirty { 1 << ((limit - dirty).ilog2() / 2) } else { 1 }
 }

@@ -1,8 +1,8 @@
 //! Dirty throttling before Linux 3.2: a task that dirties pages while too many are dirty writes some itself, and
 //! sleeps where nothing is left to write (`balance_dirty_pages`; mechanisms/reclaim, 21.2, 37*).
 //!
-//! A task may dirty up to 4 MiB between two checks, and only 8 pages once too much is dirty. The large interval makes
-//! bursts that reclaim has to absorb. The small one makes writers submit in small pieces.
+//! A task may dirty up to 4 MiB between two checks, but only 8 pages once too many pages are dirty. The long interval
+//! makes bursts that reclaim has to absorb. The short interval makes writers submit in small pieces.
 
 use super::Access;
 use crate::lru::wait::TICK;
@@ -12,10 +12,10 @@ use crate::writeback::dirty_limit::DirtyState;
 use machine::atomic::Ordering::Relaxed;
 use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
-/// Pages dirtied between two checks while too many pages are dirty.
+/// Number of pages that a task dirties between two checks while too many pages are dirty.
 const POLL_OVER: u64 = 8;
 
-/// Smallest and largest number of pages dirtied between two checks in other cases.
+/// Smallest and largest number of pages that a task dirties between two checks in other cases.
 const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as u64;
 
 /// The longest sleep between two attempts.
@@ -31,7 +31,8 @@ impl<M: Machine> Access<M> {
         (pages / (32 * self.machine.cpus() as u64)).clamp(*POLL_PAGES.start(), *POLL_PAGES.end())
     }
 
-    /// Writes half as much again as the task has dirtied, while there is too much. *May sleep.*
+    /// While too many pages are dirty, writes 1.5 times as many pages as the task has dirtied since its last check.
+    /// *May sleep.*
     pub(super) fn balance_dirty_pages_by_writing(&self, task: &mut Task, device: DeviceId) {
         let _span = self.machine.span(Func::BalanceDirtyPages);
         let backing = self.backing(device);
@@ -62,9 +63,9 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the number of pages that are dirty or under writeback, if it exceeds this task's limit. The task that
-    /// dirties most is paused first. An eighth of the device's limit is reserved for tasks that dirty less, in
-    /// proportion to the task's share of all pages dirtied since the start.
+    /// Returns the number of pages that are dirty or under writeback, if it exceeds this task's limit; otherwise
+    /// `None`. The limit is lowered by up to an eighth of the device's limit, in proportion to the task's share of all
+    /// pages dirtied since the start. So the task that dirties most is paused first.
     fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
         let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
         let device_limit = self.device_limit(backing, limits.dirty);

@@ -13,15 +13,15 @@ pub enum Error {
     OutOfMemory {
         /// The request that failed.
         cause: OutOfMemory,
-        /// Pages free, which only reclaim may use.
+        /// Number of free pages; only reclaim may use them.
         free_pages: u64,
         /// Free swap slots.
         free_slots: u32,
         /// Number of all swap slots.
         total_slots: u32,
-        /// Pages of files that are dirty or being written: they can be freed only after that.
+        /// File pages that are dirty or being written, and that can be freed only after that.
         unwritten_pages: u64,
-        /// True where `lru.swappiness` is more than 0. With 0 free slots may stay so.
+        /// `true` if `lru.swappiness` is more than 0. If it is 0, free slots may stay unused.
         may_swap: bool,
     },
     /// A page of a file could not be read.
@@ -35,7 +35,7 @@ pub enum Error {
     },
     /// Page tables use all the memory that they may use. A page table stays until its region is dropped.
     TooManyTables {
-        /// Pages that they take.
+        /// Number of pages that page tables take.
         tables: u64,
     },
     /// A page could not be read back from swap.
@@ -45,11 +45,11 @@ pub enum Error {
         /// The error of the device.
         source: IoError,
     },
-    /// Pages of a file could not be written since this was last asked.
+    /// Pages of a file could not be written since a task last asked for such errors.
     Write {
         /// Number of the file.
         file: u32,
-        /// First byte of the last of them.
+        /// First byte of the last page that could not be written.
         offset: u64,
         /// The error of the device.
         source: IoError,
@@ -70,7 +70,7 @@ pub enum Error {
     },
     /// The page has as many readers as its descriptor can count.
     TooManyReaders {
-        /// The page, in its file or region.
+        /// The number of the page in its file or region.
         page: u32,
     },
     /// A page after the end of its file was touched through a mapping (`SIGBUS`), or was to be pinned for writing.

@@ -11,18 +11,19 @@ use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
-/// Part of memory that page tables may take: a half. A table maps 512 pages, so a program that uses all that it maps
-/// needs a 512th of its memory for tables. Only a program that maps much and uses single pages of it comes near.
-/// Without a limit, tables that never leave could fill memory, and no page could be read in.
+/// Page tables may take at most one part in this many of memory. A page-table page maps 512 pages, so a program that
+/// uses all that it maps needs a 512th of its memory for tables. Only a program that maps much and uses single pages of
+/// it comes near this limit. Without the limit, tables, which are never reclaimed, could fill memory, and no page could
+/// be read in.
 const TABLES_SHARE: u64 = 2;
 
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
 
-/// States whether a fault that makes a page of a file dirty may hold the task back.
+/// Says whether a fault that dirties a page of a file may throttle the task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
     Yes,
-    /// The task was already held back for this write.
+    /// The task was already throttled for this write.
     No,
 }
 
@@ -60,8 +61,8 @@ impl<M: Machine> Access<M> {
         })
     }
 
-    /// Reads bytes of a region, from byte `offset` on. Bytes that were never written read as zero, and no table is made
-    /// for them. *May sleep.*
+    /// Reads bytes of a region, from byte `offset` on. Bytes that were never written read as zero, and reading them
+    /// allocates no page table. *May sleep.*
     ///
     /// # Errors
     /// As [`Access::touch`].
@@ -97,16 +98,17 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Takes a reference and the latch of the page that is mapped now, unless reclaim is faster.
+    /// Takes a reference and the latch of the page that is mapped now. Returns its frame; `None` if the page is not
+    /// mapped as the access needs, or is no longer.
     ///
-    /// A page of a huge page becomes one of its own: each is latched for itself. Of another large folio the whole is latched,
-    /// and the page's frame is returned.
+    /// A huge page is split first, because each of its pages is latched for itself. A smaller folio is latched as a
+    /// whole.
     ///
     /// Reclaim may still unmap the page. But the page is written to swap only if nothing else refers to it, and it was
     /// marked dirty before it could be latched for writing.
     ///
     /// # Errors
-    /// When the page is to be read and has as many readers as can be.
+    /// When the page is to be read and has as many readers as its descriptor can count.
     pub(super) fn try_pin(&self, region: &Region<M>, page: u32, write: bool) -> Result<Option<FrameNumber>, Error> {
         if region.entry(page).is_huge() {
             self.split_huge_page(region, page);
@@ -166,7 +168,7 @@ impl<M: Machine> Access<M> {
         result.map(|dirtied| dirtied.is_some())
     }
 
-    /// Maps the page. Returns the device, if the fault dirtied a page of a file.
+    /// Maps a page. Returns the device if the fault dirtied a page of a file, otherwise `None`.
     fn handle_fault(
         &self,
         task: &mut Task,
@@ -253,7 +255,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Tries for a folio around a page: the largest aligned range that was never touched, for which there is a block.
+    /// Maps a folio around a page: the largest for which an aligned range around the page was never touched and a block
+    /// is free. Returns `false` if there is no such folio.
     #[doc(alias = "alloc_anon_folio")]
     fn try_folio(&self, task: &mut Task, region: &Region<M>, page: u32) -> bool {
         for order in (1..=self.choices.anonymous_folio_order as u8).rev().map(Order) {
@@ -284,8 +287,8 @@ impl<M: Machine> Access<M> {
         false
     }
 
-    /// Maps each page of a fresh folio by its own entry; the folio's one reference becomes that of its mappings. The caller
-    /// holds the entries' lock.
+    /// Maps each page of a fresh folio by its own entry. The folio's one reference is passed to its mappings. The
+    /// caller holds the entries' lock.
     fn map_new_folio(&self, region: &Region<M>, start: u32, head: FrameNumber, order: Order) {
         let folio = self.frames.make_folio(head, order);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
@@ -297,7 +300,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Maps a fresh page, whose one reference becomes the mapping's. The caller holds the entry's lock.
+    /// Maps a fresh page, and passes the page's one reference to the mapping. The caller holds the entry's lock.
     pub(super) fn map_new(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         descriptor.set(Flags::SWAPBACKED.with(Flags::UPTODATE));
@@ -306,7 +309,8 @@ impl<M: Machine> Access<M> {
         region.replace(page, Entry::mapped(frame, true));
     }
 
-    /// Tries for a huge page in a range that was never touched.
+    /// Maps a huge page over the aligned range around a page, if the range was never touched. Returns `false` if it got
+    /// none.
     fn try_huge_page(&self, task: &mut Task, region: &Region<M>, page: u32) -> bool {
         let start = page / ENTRIES * ENTRIES;
         match self.choices.huge_pages {
@@ -336,15 +340,15 @@ impl<M: Machine> Access<M> {
             self.stat.count(Event::ThpFaultAlloc, 1);
             self.add(head, Insert::Fault, self.choices.new_anonymous.is_active());
         } else {
-            // Others have touched pages of the range meanwhile.
+            // Other tasks have touched pages of the range meanwhile.
             self.stat.count(Event::ThpFaultFallback, 1);
             self.free_block(head, PAGEBLOCK_ORDER);
         }
         is_mapped
     }
 
-    /// Makes a fresh block the huge page of a range, whose entry maps it already; its one reference becomes the mapping's. The
-    /// caller holds the entries' lock.
+    /// Makes a fresh block the huge page of a range, whose entry maps the block already. The block's one reference is
+    /// passed to the mapping. The caller holds the entries' lock.
     pub(super) fn map_new_huge(&self, region: &Region<M>, start: u32, head: FrameNumber) {
         self.frames.make_folio(head, PAGEBLOCK_ORDER);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
@@ -361,13 +365,13 @@ impl<M: Machine> Access<M> {
         }
         let is_still_mapped = || region.entry(page).frame() == Some(part) && self.frames.head(part) == frame;
         if !is_still_mapped() {
-            // The frame may be somebody else's by now: its lock is not ours to take.
+            // The frame may have another owner by now, and must not be locked.
             self.put(frame);
             return;
         }
         self.lock_page(frame);
         if is_still_mapped() {
-            // While it is being written the slot is kept; the write is then simply lost.
+            // If the page is under writeback, its slot is kept, and that write was useless.
             self.try_to_free_swap(frame);
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);

@@ -1,20 +1,21 @@
-//! The tasks that the engine itself needs.
+//! The tasks that the engine itself needs: kswapd, flushers, khugepaged.
 //!
-//! *Flow*: the ground asks which there are and starts each with `run_kernel_task`, which returns when the task is killed.
+//! *Flow*: the ground asks which tasks there are and starts each with `run_kernel_task`, which returns when the task is
+//! killed.
 //! *Called by* [`crate::Engine`]. *Locks*: none.
 
 use super::Access;
 use crate::memory::NodeId;
 use machine::{DeviceId, Machine, Nanos};
 
-/// A task that the engine itself needs; the ground starts one of each.
+/// A task that the engine itself needs. The ground starts each of them once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelTask {
-    /// Reclaims on a node.
+    /// The kswapd of a node, which reclaims there.
     Kswapd(NodeId),
-    /// Writes back to a device.
+    /// The flusher of a device, which writes dirty pages to it.
     Flusher(DeviceId),
-    /// Makes huge pages of small ones ([`crate::Engine::khugepaged`]).
+    /// Khugepaged, which makes huge pages of small ones ([`crate::Engine::khugepaged`]).
     Khugepaged,
 }
 

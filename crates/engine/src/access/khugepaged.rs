@@ -2,8 +2,8 @@
 //!
 //! A range whose fault got no huge page, because no block was free, may get one later. Khugepaged scans the regions
 //! that may have huge pages, a few ranges at a time. If all pages of a range are there, writable and without other
-//! owners, it allocates a huge page, copies them into it and lets one entry map it. Otherwise the range stays as it is
-//! until the next scan. *Locks*: the range's `page_table`. *Description*: the kernel's own,
+//! owners, khugepaged allocates a huge page, copies the pages into it and lets one entry map it. Otherwise the range
+//! stays as it is until the next scan. *Locks*: the range's `page_table`. *Description*: the kernel's own,
 //! Documentation/vm/transhuge.txt.
 
 use super::Access;
@@ -19,12 +19,12 @@ use machine::atomic::Ordering::{Acquire, Relaxed};
 use machine::{FrameNumber, Func, Lock, Machine, Nanos, Step};
 use std::sync::Arc;
 
-/// The work that khugepaged has done, as its folder in sysfs tells it.
+/// Counts of khugepaged's work, as its folder in sysfs shows them.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     /// Ranges that became huge pages (`pages_collapsed`).
     collapsed: AtomicU64,
-    /// Times that it went through all regions (`full_scans`).
+    /// Number of completed scans of all regions (`full_scans`).
     full_scans: AtomicU64,
 }
 
@@ -33,16 +33,16 @@ pub(super) struct Done {
 struct Place {
     /// Number of the first region that is not scanned yet.
     region: u32,
-    /// The page in it.
+    /// The first page of that region that is not scanned yet.
     page: u32,
 }
 
-/// The outcome of the check of one range.
+/// The result for one range, or for one round over several ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
-    /// The range is a huge page now, or stays as it is.
+    /// Khugepaged goes on: each range became a huge page or stays as it is.
     GoesOn,
-    /// The range qualifies, but no huge page was free for it.
+    /// A range qualifies, but khugepaged got no huge page for it.
     NoMemory,
 }
 
@@ -80,11 +80,12 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Scans the next ranges: as many as are allowed before a sleep, each at most once.
+    /// Scans the next ranges, until as many pages are scanned as are allowed before a sleep, or each range was scanned
+    /// once.
     fn khugepaged_round(&self, task: &mut Task, place: &mut Place) -> Looked {
         let _span = self.machine.span(Func::Khugepaged);
-        // A page that waits in a batch has one reference too many. Those of other CPUs stay in the way: assumed, no source says so
-        // of these kernels.
+        // A page that waits in a batch has one reference too many, so the batch of this CPU is drained. A page in the
+        // batch of another CPU stays and prevents the collapse. Assumed: no source says so of these kernels.
         self.drain_before_use();
         let mut regions = self.regions();
         regions.retain(|region| region.is_huge_allowed);
@@ -111,7 +112,7 @@ impl<M: Machine> Access<M> {
                     }
                     self.machine.cond_resched();
                 }
-                // A region costs something to visit, though it has no range.
+                // A visit to a region costs something even if the region has no range, so it counts as a page.
                 left = left.saturating_sub(1);
                 *place = Place { region: region.id + 1, page: 0 };
             }
@@ -149,10 +150,10 @@ impl<M: Machine> Access<M> {
         Looked::GoesOn
     }
 
-    /// Returns the pages of a range with their numbers in it, if the range can be collapsed: enough pages are present,
-    /// at least one was touched lately, and all are writable and referenced by their entry alone. A page that is
-    /// pinned, isolated, in a batch or in the swap cache prevents this, and so does the shared zero page. The caller
-    /// holds the entries' lock.
+    /// Returns the frames of a range's pages, each with its number in the range; `None` if the range cannot be
+    /// collapsed. It can be collapsed if enough pages are present, at least one was touched lately, and all are
+    /// writable and referenced by their entry alone. A page that is pinned, isolated, in a batch or in the swap cache
+    /// prevents this, and so does the shared zero page. The caller holds the entries' lock.
     fn collapsible_pages(&self, region: &Region<M>, start: u32) -> Option<Vec<(u32, FrameNumber)>> {
         let entries = region.small_entries(start)?;
         let (mut frames, mut absent, mut is_touched) = (Vec::new(), 0, false);
@@ -174,20 +175,21 @@ impl<M: Machine> Access<M> {
                 && !descriptor.is(Flags::LOCKED)
                 && !descriptor.is(Flags::HAZARD)
         });
-        // A line of the table holds eight entries; each page's descriptor is one of its own.
+        // Reading the entries costs little, because a cache line of the table holds eight. Each page's descriptor has a
+        // cache line of its own.
         self.machine.spend(Step::ScanFrame, looked);
         (is_fit && is_touched && !region.is_closing.load(Acquire)).then_some(frames)
     }
 
-    /// Copies the pages of a range into a fresh block, which one entry then maps. Returns `false` if the range cannot
-    /// be collapsed any more. On success the caller has a reference of the huge page, because the region may be dropped
-    /// before the page is on a list.
+    /// Copies the pages of a range into a fresh block, and makes one entry map the block as a huge page. Returns
+    /// `false` if the range can no longer be collapsed. On success the caller has a reference to the huge page, because
+    /// the region may be dropped before the page is on a list.
     fn collapse(&self, region: &Region<M>, start: u32, head: FrameNumber) -> bool {
         let _span = self.machine.span(Func::CollapseHugePage);
         let frames = {
             let _guard = region.page_table(start).lock();
             let Some(frames) = self.collapsible_pages(region, start) else { return false };
-            // From here until the entry is changed no simulated time may pass, because a task that finds a frozen page
+            // No simulated time may pass from here until the entry is changed, because a task that finds a frozen page
             // tries again in a loop.
             let frozen = frames.iter().take_while(|(_, frame)| self.frames[*frame].freeze(1)).count();
             if frozen < frames.len() {
@@ -209,7 +211,8 @@ impl<M: Machine> Access<M> {
             }
             self.frames[head].get();
             self.map_new_huge(region, start, head);
-            // As after any unmapping: the last reference falls below, and with it the page leaves its list.
+            // Each page has its last reference again, as after any unmapping. That reference is dropped below, and the
+            // page then leaves its list.
             frames.iter().for_each(|(_, frame)| self.frames[*frame].set_references(1));
             let copied = frames.len() as u32;
             self.machine.spend_on(Step::CopyPage, head, copied);

@@ -1,12 +1,12 @@
 //! The length of a file.
 //!
-//! A file becomes shorter in three steps: [`Access::hold_end`], [`Access::cut`], [`Access::release_end`]. A ground
-//! whose files have an end of their own can cut them in between. From the first to the last step the page that the new
-//! end cuts stays in memory and is not written. Its bytes after the end may still be on the device meanwhile, but are
-//! not read from there.
+//! A file becomes shorter in three steps: [`Access::hold_end`], [`Access::cut`], [`Access::release_end`]. A ground that
+//! keeps file lengths of its own can change its length between the steps. From the first to the last step, the page
+//! that the new end cuts stays in memory and is not written. Meanwhile the page's bytes after the end may still be on
+//! the device, but they are not read from there.
 //!
-//! *Locks*: the latch of that page, and under it page locks of those after it. A task with a page lock waits for no
-//! latch.
+//! *Locks*: the latch of the page that is cut, and under it the locks of the pages after it. A task with a page lock
+//! waits for no latch.
 
 use super::{Access, Error, PinnedForWrite};
 use crate::page_cache::File;
@@ -20,16 +20,16 @@ use std::sync::Arc;
 pub struct HeldEnd {
     /// The future end of the file, bytes.
     bytes: u64,
-    /// The page that is cut, if the end lies within one.
+    /// The page that is cut, if the end lies within a page.
     pinned: Option<PinnedForWrite>,
 }
 
 impl<M: Machine> Access<M> {
-    /// Sets the length of a file to `bytes`. Bytes after it are dropped, added bytes read as zeroes. *May sleep.*
+    /// Sets the length of a file to `bytes`. Bytes after the new end are dropped; added bytes read as zeroes. *May
+    /// sleep.*
     ///
     /// # Errors
-    /// When the page that the new end cuts cannot be read, or memory for it is exhausted; then nothing was
-    /// changed.
+    /// When the page that the new end cuts cannot be read, or memory for it is exhausted; nothing has changed then.
     pub fn set_length(&self, task: &mut Task, file: &Arc<File<M>>, bytes: u64) -> Result<(), Error> {
         if bytes >= file.length() {
             file.extend(bytes);
@@ -41,18 +41,18 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Prepares to truncate a file to `bytes` bytes, and changes nothing yet. The page at the new end is latched. Where
-    /// pages are stable (`writeback.stable_pages`), no write of it is under way or begins. *May sleep.*
+    /// Prepares to truncate a file to `bytes` bytes, and changes nothing yet. Latches the page at the new end. If pages
+    /// are stable (`writeback.stable_pages`), no write of this page is under way or begins. *May sleep.*
     ///
     /// # Errors
-    /// When that page cannot be read, or memory for it is exhausted.
+    /// When the page at the new end cannot be read, or memory for it is exhausted.
     pub fn hold_end(&self, task: &mut Task, file: &Arc<File<M>>, bytes: u64) -> Result<HeldEnd, Error> {
         if bytes.is_multiple_of(PAGE_BYTES as u64) {
             return Ok(HeldEnd { bytes, pinned: None });
         }
         let pinned = self.pin_dirty(task, file, (bytes / PAGE_BYTES as u64) as u32)?;
-        // A write that begins before the cut and ends after it might take only the bytes before the new end to the device: half
-        // of an older page beside half of a newer one.
+        // A write that begins before the cut and ends after it might bring only the bytes before the new end to the
+        // device. The page there would then have old bytes beside new ones.
         self.wait_on_writeback(self.frames.head(pinned.frame));
         Ok(HeldEnd { bytes, pinned: Some(pinned) })
     }
@@ -63,18 +63,18 @@ impl<M: Machine> Access<M> {
         let old_end = file.end_page();
         let in_page = (end.bytes % PAGE_BYTES as u64) as usize;
         if let Some(PinnedForWrite { frame, .. }) = end.pinned {
-            // It may grow again: what is cut off must read as zeroes then.
+            // If the file grows again, the bytes that were cut off must read as zeroes.
             self.machine.write_frame(frame, in_page, &[0; PAGE_BYTES][in_page..]);
         }
-        // With the latch: nobody writes after the new end before it is one.
+        // The latch is held, so no task writes bytes after the new end before the length is set.
         file.set_length(end.bytes);
         let from = end.bytes.div_ceil(PAGE_BYTES as u64) as u32;
         self.unmap_file_range(file, from);
         self.truncate_pages(file, from);
         file.index.forget_shadows(from..u32::MAX);
-        // A task that was about to copy a page for a private mapping has done so by now.
+        // A task that was about to copy a page for a private mapping has mapped its copy by now.
         self.unmap_file_range(file, from);
-        // Writers may have made it longer meanwhile.
+        // Other tasks may have made the file longer meanwhile.
         self.give_file_blocks(file, from..old_end.max(file.end_page()));
     }
 

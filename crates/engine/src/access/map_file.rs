@@ -1,9 +1,10 @@
 //! Mapped files: faults on them, and `msync`.
 //!
-//! *Flow*: [`Access::map_file`] makes a region. A touch of a missing page finds it in the page cache (a minor fault) or
-//! reads it with its neighbours (a major one). A write to a shared mapping marks the page dirty before the entry may be
-//! written, and counts as a write for the dirty limits. A write to a private mapping makes an anonymous copy. *Locks*:
-//! the page lock, then `page_table`. *Description*: mechanisms/reclaim, 9, 13; see [`crate::anonymous::reverse_map`].
+//! *Flow*: [`Access::map_file`] makes a region. A touch of a missing page finds the page in the page cache (a minor
+//! fault) or reads it with its neighbours (a major fault). A write to a shared mapping marks the page dirty before the
+//! entry allows the write, and counts as a write for the dirty limits. A write to a private mapping makes an anonymous
+//! copy. *Locks*: the page lock, then `page_table`. *Description*: mechanisms/reclaim, 9, 13; see
+//! [`crate::anonymous::reverse_map`].
 
 use super::{Access, Error};
 use crate::anonymous::{Entry, FileMapping, MapMode, Region, Sharing};
@@ -15,10 +16,11 @@ use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Ste
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
-    /// Maps `pages` of a file, from its page `first_page` on. The file is open until the region is dropped. *May sleep.*
+    /// Maps `pages` pages of a file, from its page `first_page` on. The file stays open until the region is dropped.
+    /// *May sleep.*
     ///
     /// # Errors
-    /// When memory for its inode and directory entry, if they were dropped, is exhausted.
+    /// When the file's inode or directory entry was dropped, and memory for a new one is exhausted.
     pub fn map_file(
         &self,
         task: &mut Task,
@@ -32,7 +34,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Writes the dirty pages of the file that a shared mapping maps, and waits until they are on the device (`msync`).
-    /// Leaves other regions alone. *May sleep.*
+    /// Does nothing for other regions. *May sleep.*
     ///
     /// # Errors
     /// As [`Access::fsync`].
@@ -43,8 +45,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Handles the fault of a page of a mapped file that is not in the page table. Returns the device, if the fault
-    /// dirtied a page.
+    /// Handles the fault of a page of a mapped file that is not in the page table. Returns the device if the fault
+    /// dirtied a page, otherwise `None`.
     pub(super) fn fault_file_page(
         &self,
         task: &mut Task,
@@ -84,8 +86,8 @@ impl<M: Machine> Access<M> {
         prepared.map(|()| write.then_some(file.backing))
     }
 
-    /// Maps a page of a locked folio of the region's file, unless the entry is taken. The mapping has the caller's reference
-    /// of the folio then.
+    /// Maps a page of a locked folio of the region's file, unless the entry is taken. Returns whether the page was
+    /// mapped; the caller's reference to the folio then belongs to the mapping.
     fn map_if_empty(&self, region: &Region<M>, page: u32, frame: FrameNumber, write: bool) -> bool {
         let _guard = region.page_table(page).lock();
         self.machine.spend(Step::PteSet, 1);
@@ -97,8 +99,8 @@ impl<M: Machine> Access<M> {
         is_empty
     }
 
-    /// Maps pages around the page of a read fault, if they are valid, in memory and not in use by another task
-    /// (`access.fault_around_pages`). Returns whether the faulting page is among them; the fault is then over. Their
+    /// Maps the pages around a read fault that are in memory, valid and not in use by another task
+    /// (`access.fault_around_pages`). Returns whether the faulting page is among them, so that the fault is over. The
     /// entries count as touched, as on x86.
     #[doc(alias = "filemap_map_pages")]
     fn map_around(&self, region: &Region<M>, mapped: &FileMapping<M>, page: u32) -> bool {
@@ -107,7 +109,7 @@ impl<M: Machine> Access<M> {
             return false;
         }
         let first = page / around * around;
-        // A table has a power of two of entries: those around one lie in its table.
+        // A page-table page has a power of two of entries, so the aligned block around an entry lies in the same table.
         let last = mapped.file.length_pages().saturating_sub(mapped.first_page).min(region.pages).min(first + around);
         let empty = (first..last).filter(|page| region.entry(*page) == Entry::NONE);
         let found: Vec<u32> = empty.filter(|page| self.map_cached(region, mapped, *page)).collect();
@@ -117,7 +119,7 @@ impl<M: Machine> Access<M> {
         found.contains(&page)
     }
 
-    /// Maps a page of a file if it can be had without waiting.
+    /// Maps a page of a file, if that is possible without waiting. Returns whether the page was mapped.
     fn map_cached(&self, region: &Region<M>, mapped: &FileMapping<M>, page: u32) -> bool {
         let (file, index) = (&mapped.file, mapped.first_page + page);
         if file.index.get(index).is_none() {
@@ -125,7 +127,7 @@ impl<M: Machine> Access<M> {
         }
         let Some(frame) = self.find_page(&file.index, index) else { return false };
         let descriptor = &self.frames[frame];
-        // A page at a mark is left to a fault of its own, which reads on.
+        // A page with the readahead mark is left to a fault of its own, which continues the readahead.
         let is_mapped =
             !descriptor.is(Flags::READAHEAD) && descriptor.is(Flags::UPTODATE) && descriptor.try_lock() && {
                 let is_ours = self.is_page_of(frame, Owner::File(file.id), index)
@@ -141,7 +143,8 @@ impl<M: Machine> Access<M> {
         is_mapped
     }
 
-    /// Handles a write to a page of a file that is mapped read-only. Returns the device, if the write dirtied a page.
+    /// Handles a write to a page of a file that is mapped read-only. Returns the device if the write dirtied a page,
+    /// otherwise `None`.
     pub(super) fn write_mapped_page(
         &self,
         task: &mut Task,
@@ -160,7 +163,7 @@ impl<M: Machine> Access<M> {
         let is_still_mapped = || region.entry(page).frame() == Some(part) && self.frames.head(part) == frame;
         let is_held = self.frames[frame].get_unless_zero();
         if !is_held || !is_still_mapped() {
-            // The frame may be somebody else's by now: its lock is not ours to take.
+            // The frame may have another owner by now, and must not be locked.
             copy.into_iter().chain(is_held.then_some(frame)).for_each(|frame| self.put(frame));
             return Ok(None);
         }
@@ -205,13 +208,13 @@ impl<M: Machine> Access<M> {
         self.machine.spend_on(Step::CopyPage, to, 1);
     }
 
-    /// Maps a private copy in place of the entry that was seen, or frees it if the entry has changed.
+    /// Maps a private copy in place of the entry `seen`. If the entry has changed, frees the copy.
     fn map_copy(&self, region: &Region<M>, page: u32, seen: Entry, copy: FrameNumber) {
         let replaced = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
             let entry = region.entry(page);
-            // Its accessed bit may have come or gone.
+            // The entry's accessed bit may have changed, which does not matter.
             let is_unchanged = entry.frame() == seen.frame() && (seen.frame().is_some() || entry == seen);
             is_unchanged.then(|| {
                 self.map_new(region, page, copy);
@@ -227,8 +230,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Finds the valid folio of the page of a file that a page of a mapping shows. The caller gets a reference and its
-    /// lock, and maps the page or a copy of it.
+    /// Finds the folio of the file page that a page of a mapping shows, and reads it if it is not valid. Returns the
+    /// folio locked and with a reference; the caller maps the page or a copy of it.
     fn lock_mapped_page(
         &self,
         task: &mut Task,
@@ -298,7 +301,8 @@ impl<M: Machine> Access<M> {
             let failed = descriptor.read_error();
             self.unlock_page(frame);
             self.drop_failed_page(file, frame);
-            // A request for many pages may have failed for any of them.
+            // A request for many pages may have failed because of any of them, so an error counts only if the page was
+            // read alone.
             if let Some(source) = failed.filter(|_| has_read_alone) {
                 return Err(Error::Read { file: file.id, offset, source });
             }
@@ -306,8 +310,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Changes the read state of a mapping with a copy, outside its lock, because readahead may have to reclaim memory.
-    /// If two tasks fault at once, the later one's state stays.
+    /// Changes a mapping's read state by means of a copy, outside of the state's lock, because readahead may have to
+    /// reclaim memory. If two tasks fault at once, the state of the later one stays.
     fn with_map_state(&self, mapped: &FileMapping<M>, change: impl FnOnce(&mut super::ReadState)) {
         let mut state = mapped.state.lock().clone();
         change(&mut state);

@@ -1,12 +1,12 @@
 //! Access: the operations of a task on memory and files.
 //!
 //! *Flow*: [`read`] and [`readahead`] read a file, [mod@write] writes it, [`length`] truncates it, [`dirty_throttle`]
-//! slows its writers down. [`fault`] handles page faults in a region, [`map_file`] those in mapped files.
+//! slows its writers down. [`fault`] handles page faults in a region, [`map_file`] faults in mapped files.
 //! [`khugepaged`] makes huge pages of small ones. [mod@send] holds data that leaves by the network. *Called by* the
 //! tasks of the ground. *Locks*: page locks, one at a time; `page_table` inside. *Description*:
 //! mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
 //!
-//! Next: nothing; the way of a page begins and ends here.
+//! Next: nothing; this is the last module, where each access to a page begins and ends.
 
 pub mod choices;
 pub mod direct_io;
@@ -68,8 +68,8 @@ impl<M: Machine> Access<M> {
         Self { allocate, choices, khugepaged: khugepaged::Done::default() }
     }
 
-    /// Notes a stall for memory (`/proc/pressure/memory`) if the task is about to wait for a page of the workingset
-    /// that reclaim had taken.
+    /// Begins a stall for memory (`/proc/pressure/memory`) if the task is about to wait for a page of the workingset
+    /// that reclaim had evicted. The stall ends when the result is dropped.
     fn stall_for_refault(&self, frame: FrameNumber) -> Option<Stalled<'_, M>> {
         let flags = self.frames[frame].flags();
         (flags.has(Flags::WORKINGSET) && !flags.has(Flags::UPTODATE)).then(|| Stalled::begin(&self.machine))
@@ -86,10 +86,10 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Creates an empty file on a device, with its inode and directory entry. It is not open yet. *May sleep.*
+    /// Creates an empty file on a device, with its inode and directory entry. The file is not open yet. *May sleep.*
     ///
     /// # Errors
-    /// When memory for them is exhausted.
+    /// When memory for the inode or the directory entry is exhausted.
     pub fn create(&self, task: &mut Task, device: DeviceId) -> Result<Arc<File<M>>, Error> {
         let file = self.create_file(device);
         let added = [ObjectKind::Inode, ObjectKind::Dentry]
@@ -108,7 +108,7 @@ impl<M: Machine> Access<M> {
     /// sleep.*
     ///
     /// # Errors
-    /// When memory for its inode and directory entry, if they were dropped, is exhausted.
+    /// When the inode or directory entry was dropped, and memory for a new one is exhausted.
     pub fn open(&self, task: &mut Task, file: &File<M>) -> Result<(), Error> {
         file.handles.fetch_add(1, Ordering::AcqRel);
         for kind in [ObjectKind::Inode, ObjectKind::Dentry] {
@@ -123,12 +123,12 @@ impl<M: Machine> Access<M> {
     }
 
     /// Looks a file up, as a walk of a file system does. The engine keeps only the inode and the directory entry of
-    /// such a file; both are in use for a moment and may then be dropped. The numbers of these files are independent of
-    /// those of other files. Returns whether the inode had to be created, which takes a read of the device if that is
-    /// simulated. *May sleep.*
+    /// such a file; both are in use for a moment and may then be dropped. The numbers of looked-up files are
+    /// independent of the numbers of other files. Returns whether the inode had to be created; a machine that simulates
+    /// the device then needs a read of it. *May sleep.*
     ///
     /// # Errors
-    /// When memory for them is exhausted.
+    /// When memory for the inode or the directory entry is exhausted.
     ///
     /// # Panics
     /// When the number is [`OWNERS_MAX`] or more.
@@ -165,7 +165,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Adds an object to a cache. This may need a page for a slab. *May sleep.*
+    /// Adds an object to an object cache, and allocates a slab for it if there is no free place. *May sleep.*
     ///
     /// # Errors
     /// When memory is exhausted.
@@ -183,10 +183,10 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Makes sure that there is a node, and a slot, for a page that is about to be added to a file. *May sleep.*
+    /// Makes sure that the index of a file has a node and a slot for a page that is about to be added. *May sleep.*
     ///
     /// # Errors
-    /// When memory is exhausted, or the ground has none for the index so far into the file.
+    /// When memory is exhausted, or the ground has no memory for the index at this distance from the file's start.
     pub(super) fn prepare_node(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
         let no_index = || Error::NoIndex { file: file.id, offset: u64::from(page) * PAGE_BYTES as u64 };
         if !file.index.prepare(page) {
@@ -202,7 +202,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Removes a file: drops all its pages, dirty ones unwritten, and frees its blocks. The file must not be in use.
+    /// Removes a file: drops all its pages, even dirty ones without a write, and frees its blocks. The file must not be
+    /// in use.
     /// *May sleep.*
     pub fn unlink(&self, file: &File<M>) {
         self.truncate_pages(file, 0);
@@ -215,7 +216,7 @@ impl<M: Machine> Access<M> {
         self.forget_file(file);
     }
 
-    /// Drops the clean pages of all files (`drop_caches`); returns how many. Objects of the kernel stay:
+    /// Drops the clean pages of all files (`drop_caches`) and returns their number. Kernel objects stay:
     /// [`Reclaim::drop_slabs`](crate::reclaim::Reclaim::drop_slabs).
     pub fn drop_caches(&self) -> u64 {
         self.drain_all();

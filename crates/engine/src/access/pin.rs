@@ -26,16 +26,17 @@ pub struct PinnedForWrite {
 }
 
 impl<M: Machine> Access<M> {
-    /// Pins the page in a slot for reading, if it is in memory and open ([`crate::page_cache::hazard`]) and
-    /// [`Hazards::publish_at_once`] finds a free hazard pointer.
-    // Keep this function short. The fewer instructions lie between two reads, and the fewer of those write a register,
+    /// Pins the page in a slot for reading. Returns `None` unless the page is in memory and open
+    /// ([`crate::page_cache::hazard`]) and [`Hazards::publish_at_once`] finds a free hazard pointer.
+    // Keep this function short. The fewer instructions lie between two reads, and the fewer of them write a register,
     // the more pages a processor can wait for at the same time.
     #[inline(always)]
     pub fn pin_open(&self, slot: Slot<'_>) -> Option<(FrameNumber, HazardPointer<'_, M>)> {
         self.pin_open_by(slot, M::Hazards::publish_at_once)
     }
 
-    /// Pins the page in a slot by a free hazard pointer of the task.
+    /// Pins the page in a slot as [`Access::pin_open`], but takes more time to find a free hazard pointer
+    /// ([`Hazards::publish`]).
     pub fn pin_open_slowly(&self, slot: Slot<'_>) -> Option<(FrameNumber, HazardPointer<'_, M>)> {
         self.pin_open_by(slot, M::Hazards::publish)
     }
@@ -56,16 +57,17 @@ impl<M: Machine> Access<M> {
         None
     }
 
-    /// Releases a page that was closed to hazard pointers, or left the file, while it was pinned. Another task may have
-    /// seen the pin and may wait for its end.
+    /// Releases a page that was closed to hazard pointers, or left the file, while this task pinned it. Another task
+    /// may have seen the pin and may wait for its end.
     #[cold]
     #[inline(never)]
     fn unpin_changed(&self, frame: FrameNumber, hazard: HazardPointer<'_, M>) {
         self.unpin_open(frame, hazard);
     }
 
-    /// Prefetches `bytes` bytes of a page of a file, starting at byte `offset`, from their probable place in memory.
-    /// They arrive while the page is looked up ([`FileIndex::guess`](crate::page_cache::FileIndex::guess)).
+    /// Prefetches `bytes` bytes of a page of a file, starting at byte `offset` of the page, from where the page
+    /// probably lies in memory ([`FileIndex::guess`](crate::page_cache::FileIndex::guess)). The bytes arrive while the
+    /// page is looked up.
     #[inline(always)]
     pub fn prefetch_page(&self, file: &File<M>, page: usize, offset: usize, bytes: usize) {
         if let Some(frame) = file.index.guess(page) {
@@ -82,10 +84,10 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Pins a page of a file for reading if it is in memory and valid. Takes no lock, allocates nothing, and sleeps
-    /// only for a writer's latch. Returns the page's frame and the descriptor of its folio. `is_new_use` says whether
-    /// the caller's last use was of another page, because several reads of one page in pieces are one use. It is called
-    /// only where the answer matters.
+    /// Pins a page of a file for reading if it is in memory and valid. Returns the page's frame and the descriptor of
+    /// its folio. Takes no lock, allocates nothing, and sleeps only for a writer's latch. `is_new_use` says whether the
+    /// caller's last use was of another page, because several reads of one page in pieces are one use. `is_new_use` is
+    /// called only where the answer matters.
     #[inline(always)]
     pub fn pin_cached(
         &self,
@@ -106,10 +108,10 @@ impl<M: Machine> Access<M> {
         Some((frame, descriptor))
     }
 
-    /// Notes the use of a latched page if it is valid; otherwise releases it. Returns whether it is valid.
+    /// Notes the use of a latched page if it is valid; otherwise releases it. Returns whether the page is valid.
     #[inline(never)]
     fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
-        // The mark of readahead is left to a caller that has the reader's state.
+        // A page marked for readahead is left to a caller that has the reader's state.
         if flags.has(Flags::UPTODATE) && (!flags.has(Flags::READAHEAD) || flags.has(Flags::WRITEBACK)) {
             if is_new_use() {
                 self.mark_accessed(frame);
@@ -120,8 +122,8 @@ impl<M: Machine> Access<M> {
         false
     }
 
-    /// Pins a page of a file for reading, from memory or from the device. `wanted_pages` from this one on will
-    /// be read next. *May sleep.*
+    /// Pins a page of a file for reading, and reads it from the device if it is not in memory. The caller will next
+    /// read `wanted_pages` pages from this one on. *May sleep.*
     ///
     /// # Errors
     /// When the page cannot be read, or memory for it is exhausted.
@@ -145,11 +147,11 @@ impl<M: Machine> Access<M> {
         self.put_shared(frame);
     }
 
-    /// Pins a page of a file for writing, and reads it first if it is not valid. *May sleep.*
+    /// Pins a page of a file for writing. If the page is not valid, reads it first. *May sleep.*
     ///
     /// # Errors
-    /// When the page lies after the end of the file, it cannot be read, memory is exhausted, the device has no room
-    /// for it, or pages of the file cannot be written and memory has many such already.
+    /// When the page lies after the end of the file, it cannot be read, memory is exhausted, the device has no block
+    /// for it, or pages of the file cannot be written and memory has too many such pages already.
     pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         self.wait_while_refused(file)?;
         // The task is throttled before it holds the page: otherwise readers of the page would wait, too, and the page
@@ -158,11 +160,11 @@ impl<M: Machine> Access<M> {
         self.pin_dirty(task, file, page)
     }
 
-    /// Pins a page of a file for writing, as [`Access::pin_for_write`], without throttling the task.
+    /// Pins a page of a file for writing as [`Access::pin_for_write`], but does not throttle the task.
     pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;
-        // With the page locked: a task that truncates the file now finds the page.
+        // The page is locked here, so a task that truncates the file from now on finds it.
         let bytes = bytes_in_page(file, page);
         let result = match bytes > 0 {
             true => self.prepare_write(file, frame, offset),
@@ -209,8 +211,8 @@ impl<M: Machine> Access<M> {
         self.put(frame);
     }
 
-    /// Pins a page of a region. Returns `None` if the page is to be read and was never written: it is all zeroes. *May
-    /// sleep.*
+    /// Pins a page of a region. Returns `None` if the page is to be read and was never written; such a page is all
+    /// zeroes. *May sleep.*
     ///
     /// # Errors
     /// When memory is exhausted, or swap cannot be read.
@@ -226,8 +228,8 @@ impl<M: Machine> Access<M> {
     ) -> Result<Option<FrameNumber>, Error> {
         let mut throttle = Throttle::Yes;
         while write || !region.is_untouched(page) {
-            // If the task were throttled at each attempt, it might never write: the flusher could write the page each
-            // time meanwhile, and make it read-only.
+            // If the task were throttled at each attempt, it might never write: each time, the flusher could write the
+            // page during the pause, and make it read-only.
             if region.touch(page..page + 1, write).is_some() && self.fault(task, region, page, write, throttle)? {
                 throttle = Throttle::No;
             }
@@ -238,7 +240,7 @@ impl<M: Machine> Access<M> {
             if !write && region.entry(page).is_zero_page() {
                 break;
             }
-            // The page was frozen, to leave or to move. The task that froze it goes first.
+            // Another task froze the page to free it or to move it. That task goes first.
             self.machine.relax();
         }
         Ok(None)
@@ -251,7 +253,7 @@ impl<M: Machine> Access<M> {
             && let Owner::File(id) = self.frames[head].owner()
             && let Some(file) = self.file(id)
         {
-            // A page of a mapped file: it may have been written to the device, and write-protected, meanwhile.
+            // A page of a mapped file may have been written to the device, and write-protected, meanwhile.
             self.unpin_write(&file, PinnedForWrite { frame, bytes: PAGE_BYTES });
         } else {
             self.unlatch(head, write);

@@ -8,11 +8,11 @@ use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step};
 
 impl<M: Machine> Access<M> {
-    /// Reads from a file at a byte offset; returns the bytes read, fewer than asked for only at the
-    /// end of the file. *May sleep.*
+    /// Reads from a file at a byte offset. Returns the number of bytes read, which is smaller than asked for only at
+    /// the end of the file. *May sleep.*
     ///
     /// # Errors
-    /// When a page cannot be read, or memory for it is exhausted. Bytes before it were read.
+    /// When a page cannot be read, or memory for it is exhausted. The bytes before that page were read.
     pub fn read(
         &self,
         task: &mut Task,
@@ -30,7 +30,8 @@ impl<M: Machine> Access<M> {
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let last_page = ((end - 1) / PAGE_BYTES as u64) as u32;
             let folio = self.read_page(task, file, state, page, last_page - page + 1)?;
-            // With the page in hand: what was cut off before is not read as zeroes that the file never had.
+            // The length is read again while the page is latched. Otherwise, if the file was truncated, bytes that were
+            // cut off would be read as zeroes that the file never had.
             end = end.min(file.length());
             if end <= at {
                 self.put_shared(folio);
@@ -41,7 +42,7 @@ impl<M: Machine> Access<M> {
             let from = (at - offset) as usize;
             self.machine.read_frame(frame, in_page, &mut bytes[from..from + n]);
             self.machine.spend_on(Step::CopyPage, frame, 1);
-            // Reading one page in pieces is one use.
+            // Several reads of one page in pieces count as one use.
             if state.previous != Some((page, in_page)) {
                 self.mark_accessed(folio);
             }
@@ -52,7 +53,8 @@ impl<M: Machine> Access<M> {
         Ok((at - offset) as usize)
     }
 
-    /// Returns the valid folio of a page of a file, with a reference and the shared latch for the caller.
+    /// Returns the valid folio of a page of a file, with a reference and the shared latch. If the folio is not in
+    /// memory, reads it first.
     pub(super) fn read_page(
         &self,
         task: &mut Task,
@@ -84,7 +86,7 @@ impl<M: Machine> Access<M> {
                 self.async_readahead(task, file, state, page);
             }
             if !descriptor.is(Flags::UPTODATE) {
-                // The task that fills the page may want it for itself.
+                // The task that fills the page may want the latch for itself.
                 self.unlatch(frame, false);
                 let stalled = self.stall_for_refault(frame);
                 self.wait_on_read(frame);
@@ -94,7 +96,8 @@ impl<M: Machine> Access<M> {
                 } else {
                     let failed = descriptor.read_error();
                     self.drop_failed_page(file, frame);
-                    // A request for many pages may have failed for any of them.
+                    // A request for many pages may have failed because of any of them, so an error counts only if the
+                    // page was read alone.
                     if let Some(source) = failed.filter(|_| has_read_alone) {
                         let offset = u64::from(page) * PAGE_BYTES as u64;
                         return Err(Error::Read { file: file.id, offset, source });
@@ -120,15 +123,15 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Reads a locked folio of a file.
+    /// Starts to read a locked folio of a file.
     pub(super) fn fill_locked_page(&self, file: &File<M>, head: FrameNumber) {
         let mut bio = Bio::new(file.device, Operation::Read, true);
         self.start_filling(file, head, &mut bio);
         bio.submit(self);
     }
 
-    /// Adds the pages of a locked folio of a file to those that are to be read; fills with zeroes those without a block.
-    /// Returns the number of pages to be read: without any, the folio is valid and unlocked now.
+    /// Prepares to read a locked folio of a file: adds the pages that have a block to `bio`, and fills the others with
+    /// zeroes. Returns the number of pages to be read. If it is 0, the folio is valid and unlocked now.
     pub(super) fn start_filling(&self, file: &File<M>, head: FrameNumber, bio: &mut Bio) -> u32 {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         if folio.is_large() {
@@ -151,7 +154,7 @@ impl<M: Machine> Access<M> {
         reads
     }
 
-    /// Takes a page that could not be read out of its file, so that the next reader tries again.
+    /// Removes a page that could not be read from its file, so that the next reader tries again.
     pub(super) fn drop_failed_page(&self, file: &File<M>, frame: FrameNumber) {
         self.lock_page(frame);
         let descriptor = &self.frames[frame];

@@ -1,7 +1,7 @@
 //! Readahead: reading a file's pages before a task needs them.
 //!
 //! A sequential reader gets a window that doubles up to `read_ahead_kb`. The first page of the window's later part is
-//! marked: a read of it starts the next window while the present one is used.
+//! marked: when this page is read, the next window is started while the present one is used.
 
 use super::Access;
 use super::choices::MapReadahead;
@@ -16,14 +16,14 @@ use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES};
 use std::ops::Range;
 
-/// Excess of faults that miss over faults that hit, above which a mapping is read page by page (`MMAP_LOTSAMISS`).
+/// A mapping is read page by page if its faults that missed exceed those that hit by more than this (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
 
-/// Number of largest windows that fit into memory. A larger window is shortened, so that a few readers cannot fill all
-/// of memory by reading ahead.
+/// The largest window takes at most one part in this many of memory, so that a few readers cannot fill all of memory by
+/// reading ahead.
 const WINDOWS_IN_MEMORY: u64 = 16;
 
-/// The time at which the pages of a window are needed.
+/// Says when the pages of a window are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Now,
@@ -39,27 +39,28 @@ impl<M: Machine> Access<M> {
         let kib = match pattern {
             ReadPattern::Normal => self.choices.read_ahead_kb,
             ReadPattern::Sequential => 2 * self.choices.read_ahead_kb,
-            // Only what is wanted now is read.
+            // Only the wanted page is read.
             ReadPattern::Random => 0,
         };
         let most = self.managed_pages() / WINDOWS_IN_MEMORY;
         (kib * 1024 / PAGE_BYTES as u32).min(most as u32).max(1)
     }
 
-    /// Starts to read the missing pages of a range, without waiting for them. Of a long range only the beginning is
-    /// read: half as many pages as are free or on an inactive list of files. More would evict pages that were just
-    /// read, and pages that others use. Stops early when memory is short. *May sleep.*
+    /// Starts to read the missing pages of a range, and does not wait for them. Of a long range, reads only the
+    /// beginning: half as many pages as are free or on an inactive list of files. A longer read would evict pages that
+    /// were just read, and pages that other tasks use. Stops early when memory is short. *May sleep.*
     #[doc(alias = "force_page_cache_readahead")]
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Later);
     }
 
-    /// Starts reads as [`Access::prefetch`], of pages that the caller needs as soon as they are in memory.
+    /// Starts reads as [`Access::prefetch`], for pages that the caller needs as soon as they are in memory.
     pub fn start_read(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Now);
     }
 
-    /// Returns the part of a range that is read at once; at least as much as is read ahead of a sequential reader.
+    /// Returns the part of a range that is read at once. It is at least as long as the largest window of a sequential
+    /// reader.
     fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
         let least = self.window_max(ReadPattern::Sequential);
         if pages.len() <= least as usize {
@@ -83,7 +84,7 @@ impl<M: Machine> Access<M> {
         let _span = self.machine.span(Func::SyncReadahead);
         let follows = |(previous, _)| page == previous || page == previous + 1;
         let max = self.window_max(state.pattern);
-        // Also where the last window ended, whatever was read in between.
+        // A read at the end of the last window continues it, even if other pages were read in between.
         let is_next_window = state.pages > 0 && page == state.start + state.pages;
         let is_random = state.pattern == ReadPattern::Random;
         let is_sequential = page == 0 || is_next_window || state.previous.is_some_and(follows);
@@ -143,7 +144,7 @@ impl<M: Machine> Access<M> {
         self.read_window(task, file, state, For::Later);
     }
 
-    /// Reads the pages of a window that are not in memory. Returns their number.
+    /// Starts to read the pages of a window that are not in memory. Returns the number of pages being read.
     fn read_window(&self, task: &mut Task, file: &File<M>, window: &ReadState, wanted: For) -> u32 {
         let mut reads = 0;
         let end = (file.length().div_ceil(PAGE_BYTES as u64) as u32).min(window.start.saturating_add(window.pages));
@@ -173,8 +174,8 @@ impl<M: Machine> Access<M> {
         reads
     }
 
-    /// Allocates the folio that begins at a page of a window: the largest of the orders that fit into the window and of
-    /// which there is a free block (`access.file_folio_order`).
+    /// Allocates the folio that begins at a page of a window. Its order is the largest that fits into the window and
+    /// for which a block is free (`access.file_folio_order`). Returns `None` if memory is short.
     #[doc(alias = "ra_alloc_folio")]
     fn allocate_ahead(&self, task: &mut Task, file: &File<M>, page: u32, end: u32) -> Option<FrameNumber> {
         for order in (1..=self.choices.file_folio_order.min(FOLIO_ORDER_MAX.0.into())).rev() {
@@ -194,7 +195,7 @@ impl<M: Machine> Access<M> {
         self.allocate(task, Gfp::READAHEAD, Order::ZERO).ok()
     }
 
-    /// Makes room for the pages of a folio in its file's index. Returns `false` where there is no memory for that.
+    /// Makes room for the pages of a folio in its file's index. Returns `false` if there is no memory for that.
     fn prepare_nodes(&self, task: &mut Task, file: &File<M>, pages: Range<u32>) -> bool {
         let mut firsts = pages.clone().step_by(NODE_PAGES as usize);
         firsts.all(|page| self.prepare_node(task, file, page).is_ok())

@@ -1,30 +1,31 @@
-//! Data that a task sends over the network: it is copied into socket buffers and stays there until the receiver has
-//! it.
+//! Data that a task sends over the network. The data is copied into socket buffers and stays there until the receiver
+//! has it.
 //!
-//! *Flow*: the data of a packet is one object of a kernel slab. Reclaim cannot free it. There is no network here: the
-//! sender decides when the receiver has the data.
+//! *Flow*: the data of each packet is one object of a kernel slab, which reclaim cannot free. There is no network here:
+//! the sender decides when the receiver has the data.
 //!
-//! *Assumed*: a card without scatter-gather, for which packets are built in one piece. With scatter-gather, data that
-//! is sent lies in single pages ("net: use a per task frag allocator", 2012, describes the state before), and a card
-//! receives into objects like these. *Left out*: `sk_buff`s, the time of protocols, interrupts of acknowledgements,
-//! and that TCP releases one packet at a time and makes a sender wait when its socket is full (`tcp_wmem`).
+//! *Assumed*: a card without scatter-gather, for which each packet is built in one piece. With scatter-gather, data to
+//! be sent lies in single pages ("net: use a per task frag allocator", 2012, describes the earlier state), and a card
+//! receives into objects like these. *Left out*: `sk_buff`s; the time that protocols take; interrupts for
+//! acknowledgements. TCP would also release one packet at a time, and make a sender wait when its socket is full
+//! (`tcp_wmem`).
 
 use super::{Access, Error};
 use crate::slab::SlabNumber;
 use crate::task::Task;
 use machine::{Func, Machine, PAGE_BYTES, Step};
 
-/// Bytes of a packet that are the sender's: the 1500 of an Ethernet frame (RFC 894) without 20 of IP, 20 of TCP and 12 of its
-/// time stamps (RFC 7323).
+/// Number of bytes of the sender's data in a packet: the 1500 of an Ethernet frame (RFC 894) without 20 for IP, 20 for
+/// TCP and 12 for TCP's time stamps (RFC 7323).
 const SEGMENT_BYTES: u64 = 1448;
 
-/// Data that were sent and not acknowledged yet. Dropping it leaks its memory: see [`Access::acknowledge`].
+/// Data that was sent and is not acknowledged yet. Dropping this leaks the data's memory: see [`Access::acknowledge`].
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Unacknowledged(Vec<SlabNumber>);
 
 impl<M: Machine> Access<M> {
-    /// Sends `bytes` bytes: copies them into socket buffers, one for each packet. *May sleep.*
+    /// Sends `bytes` bytes: copies them into socket buffers, one for each packet. Returns the buffers. *May sleep.*
     ///
     /// # Errors
     /// When memory is exhausted; then nothing is sent.

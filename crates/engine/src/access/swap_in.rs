@@ -1,8 +1,9 @@
-//! Faults on pages in swap (`do_swap_page`; mechanisms/reclaim, 20.4 with the correction in mechanisms/parallelio-trial, 5).
+//! Faults on pages in swap (`do_swap_page`; mechanisms/reclaim, 20.4 with the correction in
+//! mechanisms/parallelio-trial, 5).
 //!
 //! A fault on a page in the swap cache is a minor fault, even while the page is being written. A read maps the page
-//! read-only and keeps the slot. A write frees the slot, unless the page is under writeback. On swap devices that
-//! complete at once, a read does the same as a write.
+//! read-only and keeps the slot. A write frees the slot, unless the page is under writeback. If the swap device
+//! completes at once, a read does the same as a write.
 
 use super::{Access, Error};
 use crate::anonymous::{Entry, Region};
@@ -15,17 +16,17 @@ use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
 use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step};
 
-/// The slots that are read together with a slot.
+/// The slots that are read together with the wanted slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
-    /// The wanted slot and its neighbours, as many as the kernel and the region's window say.
+    /// The wanted slot and its neighbours; the kernel and the region's window decide how many.
     Window,
-    /// No other page.
+    /// The wanted slot alone.
     Nothing,
 }
 
 impl<M: Machine> Access<M> {
-    /// Maps the page of a swap slot, reading it if it is not in memory.
+    /// Maps the page of a swap slot, and reads it if it is not in memory.
     pub(super) fn swap_page(
         &self,
         task: &mut Task,
@@ -36,7 +37,8 @@ impl<M: Machine> Access<M> {
     ) -> Result<(), Error> {
         let _span = self.machine.span(Func::SwapPage);
         if self.try_swap_page(task, region, page, slot, write, Around::Window)?.is_some() {
-            // A request for many slots may have failed for any of them, and for another fault: this one alone.
+            // A read of many slots may have failed because of any of them, or in another task's fault, so this slot is
+            // now read alone.
             if let Some(source) = self.try_swap_page(task, region, page, slot, write, Around::Nothing)? {
                 return Err(Error::SwapRead { slot, source });
             }
@@ -44,8 +46,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Maps the page. Returns the I/O error if the page could not be read; `None` if it is mapped now, or its entry has
-    /// changed.
+    /// Tries once to map the page of a swap slot. Returns the I/O error if the page could not be read; `None` if the
+    /// page is mapped now, or its entry has changed.
     fn try_swap_page(
         &self,
         task: &mut Task,
@@ -59,7 +61,7 @@ impl<M: Machine> Access<M> {
             Some(frame) => frame,
             None => {
                 let started = self.machine.now();
-                // What is wanted back was taken for want of memory.
+                // The wait counts as a stall, because a lack of memory had evicted the page.
                 let stalled = Stalled::begin(&self.machine);
                 let cluster = self.next_window(region, page, around);
                 let found = self.swapin_readahead(task, region, page, slot, cluster)?;
@@ -77,26 +79,27 @@ impl<M: Machine> Access<M> {
         if !is_ours || !descriptor.is(Flags::UPTODATE) {
             let failed = descriptor.read_error().filter(|_| is_ours);
             if failed.is_some() {
-                // The next to fault reads it anew: the slot stays in use.
+                // The slot stays in use, and the next fault reads it anew.
                 self.delete_from_swap_cache(frame);
             }
             self.unlock_page(frame);
             self.put(frame);
             return Ok(failed);
         }
-        // Under the page lock: reclaim sets the same bit before it writes the page, and holds the lock until it does. A mark
-        // that it set too late, after the write, may be counted here; it is one in many.
+        // The page lock is held here. Reclaim sets the same flag before it writes a page, and holds the lock until
+        // then. If the flag is set late, when the write has ended, this may take it for the mark of readahead; that is
+        // rare.
         if self.is_window_by_use() && !descriptor.is(Flags::WRITEBACK) && descriptor.test_clear(Flags::READAHEAD) {
             region.swap_window.note_used(slot);
         }
-        // A page whose slot is freed belongs to this region alone: it may be written without another fault.
+        // A page whose slot is freed belongs to this region alone, so it may be mapped writable.
         let is_freed = write || self.swap_is_synchronous();
         let is_mapped = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
             let is_wanted = region.entry(page).slot() == Some(slot);
             if is_wanted {
-                // Of a folio that has not left memory yet, this page.
+                // If a folio has not left memory yet, the slot's page may be another than the folio's first.
                 let n = slot - descriptor.swap_slot();
                 descriptor.set_owner(Owner::Region(region.id), page - n);
                 let part = FrameNumber(frame.0 + n);
@@ -106,7 +109,7 @@ impl<M: Machine> Access<M> {
             is_wanted
         };
         if is_mapped {
-            // The lookup's reference is the mapping's now.
+            // The reference that the lookup took now belongs to the mapping.
             self.with_slots(|slots| slots.release(slot));
             if self.choices.swapped_in.is_active() {
                 self.mark_accessed(frame);
@@ -122,8 +125,8 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// Reads the slots that `swap_readahead` selects around a slot, within the aligned block of 2^`cluster` slots, and
-    /// that slot itself. Returns the wanted page with a reference; `None` if its entry changed meanwhile.
+    /// Reads the wanted slot, and the slots around it that `swap_readahead` selects within the aligned block of
+    /// 2^`cluster` slots. Returns the wanted page with a reference; `None` if its entry changed meanwhile.
     fn swapin_readahead(
         &self,
         task: &mut Task,
@@ -157,7 +160,7 @@ impl<M: Machine> Access<M> {
             Ok(())
         });
         region.swap_window.note_read(&(start..end), ahead);
-        // Those that were added are locked until they are read, whatever became of the others.
+        // The pages that were added are locked until they are read, even if a later slot failed.
         bio.submit(self);
         started?;
         self.drain_before_use();
@@ -168,15 +171,15 @@ impl<M: Machine> Access<M> {
             if region.entry(page).slot() != Some(slot) || self.machine.is_killed() {
                 return Ok(None);
             }
-            // Behind what was read ahead; or read and reclaimed again before we could look, or about to be added by
-            // somebody else.
+            // The wanted slot is behind the slots that were read ahead, or was read and reclaimed again before this
+            // task looked, or is about to be added by another task.
             self.read_slot(task, &mut bio, slot, true)?;
             bio.submit(self);
             self.machine.relax();
         }
     }
 
-    /// Returns the logarithm of the slots to read for a fault on a page.
+    /// Returns the base-2 logarithm of the number of slots to read for a fault on a page.
     fn next_window(&self, region: &Region<M>, page: u32, around: Around) -> u32 {
         if around == Around::Nothing || self.swap_is_synchronous() || self.swap.is_almost_full() {
             return 0;
@@ -192,7 +195,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Starts the read of a slot that is in use and not in the cache. Returns whether it started one.
+    /// Starts the read of a slot, if it is in use and not in the swap cache. Returns whether it started a read.
     fn read_slot(&self, task: &mut Task, bio: &mut Bio, slot: u32, is_wanted: bool) -> Result<bool, Error> {
         let is_readable = |slots: &Slots| slots.uses(slot) > 0 && !slots.is_cached(slot);
         if !is_readable(&self.swap.slots.lock()) {

@@ -1,5 +1,5 @@
-//! The end of a region (`exit_mmap`), and of the mappings of a file that is made shorter: releases pages and frees swap
-//! slots.
+//! The end of a region (`exit_mmap`), and of the mappings of pages that are cut off a file. Releases pages and frees
+//! swap slots.
 
 use super::Access;
 use crate::anonymous::region::ENTRIES;
@@ -10,8 +10,8 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
-/// Distance between the entry that is emptied and the entry whose page's descriptor is prefetched; the same as in
-/// per-CPU lists.
+/// Distance, in entries, from the entry that is emptied to the entry whose page's descriptor is prefetched; the same as
+/// in per-CPU lists.
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {
@@ -33,8 +33,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Unmaps the pages of a file from `from` on, in every region that maps them. Private copies are unmapped, too
-    /// (`unmap_mapping_range`).
+    /// Unmaps the pages of a file from page `from` on, in every region that maps them, and also private copies of these
+    /// pages (`unmap_mapping_range`).
     pub(super) fn unmap_file_range(&self, file: &File<M>, from: u32) {
         for region in self.mappers(file) {
             let first_page = region.file.as_ref().map_or(0, |mapped| mapped.first_page);
@@ -45,7 +45,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Empties entries of one page-table page.
+    /// Empties entries of one page-table page, and releases their pages and swap slots.
     fn zap_pages(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
         let is_sequential = region.file.as_ref().is_some_and(|mapped| mapped.mode.pattern == ReadPattern::Sequential);
         let mut frames: Vec<FrameNumber> = Vec::new();
@@ -63,10 +63,11 @@ impl<M: Machine> Access<M> {
                 self.count_huge_mapping(head, -1);
                 frames.push(head);
             }
-            // Where a huge page was, all are empty.
+            // If there was a huge page, all entries are empty now.
             let small = if frames.is_empty() { pages.clone() } else { pages.end..pages.end };
             for page in small {
-                // The descriptors of a region's pages lie anywhere: most of the work is to wait for them.
+                // The descriptors of a region's pages are not adjacent in memory, so most of this work is waiting for
+                // them.
                 let later = page + LOOK_AHEAD;
                 if later < pages.end
                     && let Some(frame) = region.entry(later).frame()
@@ -78,7 +79,7 @@ impl<M: Machine> Access<M> {
                     let head = self.frames.head(frame);
                     if entry.is_file() {
                         self.note_unmapped_entry(head, entry);
-                        // What the entry knew of its use is not lost.
+                        // The entry's accessed bit is passed on to the page.
                         if entry.is_accessed() && !is_sequential && used.last() != Some(&head) {
                             used.push(head);
                         }

@@ -19,7 +19,7 @@ impl<M: Machine> Access<M> {
         self.with_counted_refaults(self.node_vmstat(node))
     }
 
-    /// Leaves the counters of refaults out where pages that leave memory leave no shadows.
+    /// Removes the counters of refaults if pages leave no shadows when they leave memory.
     fn with_counted_refaults(&self, mut vmstat: Vmstat) -> Vmstat {
         for event in self.uncounted_refaults() {
             vmstat.remove(event.name());

@@ -10,19 +10,19 @@ use machine::{FrameNumber, Func, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
-    /// Writes to a file at a byte offset, extending it if need be; the bytes are on the device after
-    /// [`Access::fsync`]. *May sleep.*
+    /// Writes to a file at a byte offset, and extends the file if the bytes go beyond its end. The bytes are on the
+    /// device after [`Access::fsync`]. *May sleep.*
     ///
     /// # Errors
-    /// When memory is exhausted, the device has no room, a page that is written in part cannot be
-    /// read, or pages of the file cannot be written and memory has many such already. Bytes before it
-    /// were written. A killed task gets [`Error::Killed`].
+    /// When memory is exhausted, the device has no room, a page that is written in part cannot be read, or pages of the
+    /// file cannot be written and memory has too many such pages already. A killed task gets [`Error::Killed`]. The
+    /// bytes before the failed page were written.
     pub fn write(&self, task: &mut Task, file: &Arc<File<M>>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true)).map(|_| ())
     }
 
-    /// Writes within the present length of the file, without extending it. Returns the number of bytes written: fewer
-    /// if the file became shorter meanwhile. *May sleep.*
+    /// Writes to a file only up to its present length, and does not extend it. Returns the number of bytes written,
+    /// which is smaller if the file became shorter meanwhile. *May sleep.*
     ///
     /// # Errors
     /// As [`Access::write`].
@@ -57,7 +57,8 @@ impl<M: Machine> Access<M> {
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             self.wait_while_refused(file)?;
             let frame = self.grab_page(task, file, page, n == PAGE_BYTES)?;
-            // With the page locked: a task that truncates the file now reaches this page after this write.
+            // The page is locked here, so a task that truncates the file from now on reaches this page after this
+            // write.
             let is_cut = !may_extend && at + n as u64 > file.length();
             let prepared = if is_cut { Ok(()) } else { self.prepare_write(file, frame, at) };
             if is_cut || prepared.is_err() {
@@ -89,7 +90,7 @@ impl<M: Machine> Access<M> {
         Ok(bytes.len())
     }
 
-    /// Makes sure that each page of a locked folio which is about to become dirty can get a block.
+    /// Makes sure that the device has a block for each page of a locked folio that is about to become dirty.
     pub(super) fn prepare_write(&self, file: &File<M>, head: FrameNumber, offset: u64) -> Result<(), Error> {
         if self.frames[head].is(Flags::DIRTY) || self.reserve_blocks(file, head) {
             return Ok(());
@@ -97,8 +98,8 @@ impl<M: Machine> Access<M> {
         Err(Error::NoSpace { file: file.id, offset })
     }
 
-    /// Finds the locked folio of a page of a file, with a reference and the exclusive latch. The page is valid unless all of it is
-    /// about to be written. No write of it is under way if pages are stable.
+    /// Returns the locked folio of a page of a file, with a reference and the exclusive latch. The page is valid,
+    /// unless all of it is about to be written. If pages are stable, no write of it is under way.
     pub(super) fn grab_page(
         &self,
         task: &mut Task,
@@ -165,17 +166,17 @@ impl<M: Machine> Access<M> {
     /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
     ///
     /// # Errors
-    /// When a page could not be written since this was last asked. Handles that each need to learn of every failure use
-    /// [`Access::fsync_since`].
+    /// When a page could not be written since a task last asked for this. If several handles each need to learn of
+    /// every failure, they use [`Access::fsync_since`].
     pub fn fsync(&self, task: &mut Task, file: &Arc<File<M>>) -> Result<(), Error> {
         self.fsync_since(task, file, &file.reported)
     }
 
-    /// Syncs as [`Access::fsync`], for a handle that already got the error of the first `seen` failed writes
+    /// Syncs a file as [`Access::fsync`], for a handle that already got the errors of the first `seen` failed writes
     /// ([`File::failed_writes`]).
     ///
     /// # Errors
-    /// When a page could not be written since then. The failure then counts as reported to this handle.
+    /// When a page could not be written since those failures. The new failure then counts as reported to this handle.
     pub fn fsync_since(&self, _task: &mut Task, file: &Arc<File<M>>, seen: &AtomicU32) -> Result<(), Error> {
         let failed_before = file.failed_writes();
         self.write_dirty_pages(file);

@@ -1,4 +1,4 @@
-//! Memory that is given up while others use it: a balloon that takes no more than it makes room for.
+//! A balloon: takes memory offline while other tasks use memory, and takes no more than it makes room for.
 
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
@@ -11,20 +11,20 @@ use machine::{FrameNumber, Machine, Nanos, Order, WaitReason, Waiting};
 /// Wait before another attempt after a reclaim that freed nothing.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
 
-/// Weight of consecutive reclaims that freed nothing for the balloon, after which memory counts as too full to shrink.
-/// It is a tenth of a second when nothing can be scanned or freed, a second while pages are being written, and ten
-/// seconds while pages are freed and others take them.
+/// Sum of weights of consecutive fruitless reclaims above which memory counts as too full to shrink. With the weights
+/// in [`Allocate::take_offline_pages`], this takes a tenth of a second if nothing can be scanned or freed, a second
+/// while pages are being written, and ten seconds while pages are freed and other tasks take them.
 const FRUITLESS_MAX: u32 = 5000;
 
 impl<M: Machine> Allocate<M> {
-    /// Takes up to `most` pages offline, at least one, and says which. *May sleep.*
+    /// Takes up to `most` pages offline, at least one, and adds them to `taken`. *May sleep.*
     ///
-    /// Above the low mark it takes free pages as any request would. Below it, it takes no more than the caller has just
-    /// reclaimed itself. So other tasks find as many free pages as otherwise, and the marks follow the remaining
-    /// memory.
+    /// Above the low mark, takes free pages as any request would. Below the low mark, takes no more pages than it has
+    /// just reclaimed itself. So other tasks find as many free pages as without the balloon, and the marks are set for
+    /// the memory that remains.
     ///
     /// # Errors
-    /// When nothing can be freed any more.
+    /// When no page can be freed any more.
     pub fn take_offline_pages(
         &self,
         task: &mut Task,
@@ -40,7 +40,8 @@ impl<M: Machine> Allocate<M> {
             zonelist.iter().for_each(|id| self.wake_kswapd(self.zone(*id), Order::ZERO, self.classzone(gfp)));
             let progress =
                 self.try_to_free_pages(task, zonelist, Order::ZERO, gfp, fruitless > 0, &mut Work::default());
-            // What was freed may lie on per-CPU lists, and the last pages to be had in batches on their way to a list.
+            // Freed pages may lie on per-CPU lists. The last pages that can be freed may wait in batches on their way
+            // to a list.
             self.drain_all();
             self.drain_all_per_cpu();
             if let Progress::Freed(pages) = progress {

@@ -1,4 +1,4 @@
-//! The fast path: the first zone above its low mark (mechanisms/reclaim, 15).
+//! The fast path of an allocation, which takes pages from the first zone above its low mark (mechanisms/reclaim, 15).
 
 use super::Allocate;
 use crate::memory::{Gfp, MarkRights, Mixing, Warmth, Zone, ZoneKind};
@@ -6,20 +6,20 @@ use crate::reclaim::zone_reclaim::Room;
 use crate::task::Task;
 use machine::{FrameNumber, Machine, Order, Step};
 
-/// Down to which mark a request may go.
+/// The mark down to which a request may take pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// Low: without waking anybody.
+    /// The low mark. The request wakes no other task.
     Low,
-    /// Min.
+    /// The min mark.
     Min,
-    /// Down to the high mark: only if another task has just freed pages.
+    /// The high mark, so that the request succeeds only if another task has just freed pages.
     High,
-    /// No reserve is kept back.
+    /// No mark: the request may take the last page.
     Nothing,
 }
 
-/// The limits of a request: which zones, and how far below their marks.
+/// The limits of a request: the mark, how far it may go below the mark, and whether it may mix migrate types.
 #[derive(Clone, Copy)]
 struct Bound {
     until: Until,
@@ -38,8 +38,8 @@ impl<M: Machine> Allocate<M> {
         self.take_above_low(task, gfp, order, Mixing::Allowed)
     }
 
-    /// Returns whether a request goes to a Normal zone whose node has a DMA32 zone (Linux 5.0, "mm, page_alloc: spread
-    /// allocations across zones before introducing fragmentation").
+    /// Returns whether a request prefers a Normal zone and can also use the DMA32 zone of the same node (Linux 5.0,
+    /// "mm, page_alloc: spread allocations across zones before introducing fragmentation").
     fn has_lower_zone(&self, gfp: Gfp) -> bool {
         let mut zones = self.zonelist(gfp).iter().map(|id| self.zone(*id));
         let [Some(preferred), Some(next)] = [zones.next(), zones.next()] else { return false };
@@ -55,7 +55,7 @@ impl<M: Machine> Allocate<M> {
         self.take_from_nodes(gfp, order, bound, make_room)
     }
 
-    /// Takes a block from the first zone that stays above its mark.
+    /// Takes a block from the first zone that stays above its mark; returns `None` if there is no such zone.
     pub(super) fn take_from_zonelist(
         &self,
         gfp: Gfp,
@@ -70,7 +70,7 @@ impl<M: Machine> Allocate<M> {
         self.take_from_node(gfp, order, bound)
     }
 
-    /// Takes pages on a machine with one node.
+    /// Takes a block on a machine with one node.
     fn take_from_node(&self, gfp: Gfp, order: Order, bound: Bound) -> Option<FrameNumber> {
         let zonelist = self.zonelist(gfp);
         let classzone = self.zone(zonelist[0]).kind as usize;
@@ -79,7 +79,7 @@ impl<M: Machine> Allocate<M> {
         zones.find_map(|zone| self.take_above(zone, classzone, gfp, order, bound))
     }
 
-    /// Takes pages where there are several nodes; where a zone is at its mark, `make_room` may free pages of it.
+    /// Takes a block on a machine with several nodes. If a zone is at its mark, `make_room` may free pages in it.
     #[cold]
     fn take_from_nodes(
         &self,
@@ -94,7 +94,8 @@ impl<M: Machine> Allocate<M> {
             let frame = self.take_above(zone, preferred.kind as usize, gfp, order, bound);
             frame.inspect(|_| self.count_node(preferred, zone))
         };
-        // Rather than go to another node, a request mixes migrate types.
+        // A request that may not mix migrate types stays on its own node; it would mix them rather than go to another
+        // node.
         let is_asked = |zone: &&Zone<M>| bound.mixing == Mixing::Allowed || zone.node == preferred.node;
         let zones = || {
             let zones = zonelist.iter().map(|id| self.zone(*id)).take_while(is_asked);
@@ -104,7 +105,7 @@ impl<M: Machine> Allocate<M> {
             return zones()
                 .find_map(|zone| take(zone).or_else(|| if make_room(zone) == Room::Made { take(zone) } else { None }));
         };
-        // The first zone is looked at in any case; what is known of the others is asked for when it is full.
+        // The first zone is always tried. The other zones are tried only if the cache does not say that they are full.
         cache.refresh(self.machine.now());
         let mut left_out = false;
         let found = zones().enumerate().find_map(|(n, zone)| {
@@ -125,15 +126,15 @@ impl<M: Machine> Allocate<M> {
         found.or_else(|| if left_out { zones().find_map(take) } else { None })
     }
 
-    /// Returns whether the zone's share of the dirty limit has room for the request. Only the fast path spreads dirty
-    /// pages over zones; the slow path takes any page.
+    /// Returns whether the zone may be used for the request under its share of the dirty limit. Only the fast path
+    /// spreads dirty pages over zones; the slow path uses any zone.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
         let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();
         !is_asked || self.is_zone_dirty_ok(zone)
     }
 
-    /// Takes a block from a zone, if that stays above its mark.
+    /// Takes a block from a zone, if the zone stays above its mark; otherwise returns `None`.
     #[inline]
     fn take_above(
         &self,
@@ -157,7 +158,8 @@ impl<M: Machine> Allocate<M> {
         let boost = zone.boost();
         let frame = self.take_mixing(zone, order, gfp.migrate, Warmth::Hot, bound.mixing);
         if zone.boost() > boost && !gfp.no_kswapd {
-            // For this zone, whatever the request could use: kswapd then skips the pages of higher ones.
+            // Kswapd is woken for this zone, even if the request could use higher ones, so that it skips the pages of
+            // higher zones.
             self.wake_kswapd(zone, Order::ZERO, zone.kind as usize);
         }
         frame

@@ -1,8 +1,9 @@
-//! The limit of the memory cgroup of all tasks: a request that would exceed it first frees pages (`try_charge`).
+//! The limit of the memory cgroup that contains all tasks. A request that would exceed the limit first frees pages
+//! (`try_charge`).
 //!
-//! The limit has no watermarks and no kswapd. Each task that allocates at the limit reclaims a cluster, however much
-//! memory is free (mechanisms/modern, 6). If nothing could be freed, the task waits. A cgroup of version 1 would kill a
-//! task then; this is turned off here, and in the `linux` ground, too.
+//! The limit has no watermarks and no kswapd. Each task that allocates at the limit reclaims a cluster, even if much
+//! memory is free (mechanisms/modern, 6). If nothing can be freed, the task waits. In cgroups of version 1, a task
+//! would then be killed; here, and in the `linux` ground, this is turned off.
 
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, MigrateType};
@@ -14,23 +15,24 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::Work;
 use machine::{Machine, Nanos, Order, WaitReason, Waiting};
 
-/// Reclaims that do not help before a task waits for a page that is freed (`MAX_RECLAIM_RETRIES`).
+/// Number of reclaims without success before a task waits until another task frees a page (`MAX_RECLAIM_RETRIES`).
 const RETRIES_MAX: u32 = 16;
 
-/// Interval at which a waiting request looks and reclaims again. Linux wakes it when a page is freed. Where all tasks
-/// wait, none is freed; the `linux` ground then makes the kernel reclaim some at this interval.
+/// Interval at which a waiting request reclaims again. Linux wakes the request when a page is freed. If all tasks wait,
+/// no page is freed; the `linux` ground then makes the kernel reclaim some pages at this interval.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
-/// Time without a page after which memory counts as exhausted; the `linux` ground gives up then. What reclaim knows of
-/// its lists is at most two seconds old (`lru.cgroup_counters`), so it has been renewed ten times by then.
+/// Time after which a request that gets no page reports that memory is exhausted; the `linux` ground gives up after the
+/// same time. Reclaim's counters of its lists are at most two seconds old (`lru.cgroup_counters`), so they have been
+/// updated ten times by then.
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {
-    /// Makes room for 2^`order` pages under the limit, if they are charged: pages of files and of programs. *May sleep*, if `gfp`
-    /// says so.
+    /// Makes room for 2^`order` pages under the limit, if such pages are charged: pages of files and of programs are.
+    /// *May sleep*, if `gfp` allows it.
     ///
     /// # Errors
-    /// When they are more than the limit, or nothing could be made free for 20 s.
+    /// When the request alone exceeds the limit, or nothing could be freed for 20 s.
     #[doc(alias = "mem_cgroup_charge")]
     pub(super) fn make_room_under(
         &self,
@@ -39,7 +41,7 @@ impl<M: Machine> Allocate<M> {
         gfp: Gfp,
         order: Order,
     ) -> Result<(), OutOfMemory> {
-        // A task that makes room, or is dying, may exceed the limit.
+        // A task that itself makes room, or that is dying, may exceed the limit.
         let is_charged = gfp.migrate == MigrateType::Movable && !task.may_use_reserve;
         let fits = || self.charged_pages() + order.pages() <= limit_pages;
         if !is_charged || fits() {
@@ -103,7 +105,7 @@ impl<M: Machine> Allocate<M> {
         Ok(())
     }
 
-    /// Waits a while. Meanwhile other tasks may free pages, and pages under writeback may be written.
+    /// Waits for [`LOOK_AGAIN`]. Meanwhile other tasks may free pages, and writes of pages may end.
     #[doc(alias = "mem_cgroup_oom_synchronize")]
     fn wait_for_freed(&self) {
         let _waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);

@@ -1,8 +1,9 @@
 //! Allocation: the fast path, and the slow path below the low mark.
 //!
-//! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]); failing that it wakes
-//! kswapd, tries at the min mark, compacts, reclaims, tries again, and in the end reports that memory is
-//! exhausted ([`slow`]). In a cgroup with a limit, room is made under that first (`limit`). *Called by* `access`. *Locks*: none of its own. *Description*: mechanisms/reclaim, 15, 16.
+//! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]). If that fails, it wakes kswapd, tries
+//! at the min mark, compacts, reclaims, tries again, and in the end reports that memory is exhausted ([`slow`]). In a
+//! cgroup with a limit, room is first made under the limit (`limit`). *Called by* `access`. *Locks*: none of its own.
+//! *Description*: mechanisms/reclaim, 15, 16.
 //!
 //! Next: [`crate::access`].
 
@@ -26,7 +27,7 @@ use machine::{FrameNumber, Func, Machine, Order};
 use std::ops::Deref;
 use zonelist_cache::ZonelistCache;
 
-/// A request that could not be met: nothing is free, and nothing can be made free.
+/// The error of a request that got no block: none is free, and none can be made free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
     /// The order of the request.
@@ -47,7 +48,7 @@ impl std::error::Error for OutOfMemory {}
 /// The layer (*floor*) of the engine that allocates pages.
 pub struct Allocate<M: Machine> {
     reclaim: Reclaim<M>,
-    /// One cache for each node. Empty if there is one node, or if the kernel has no such caches.
+    /// A cache for each node. Empty if there is one node, or if the kernel has no such caches.
     zonelist_caches: Vec<ZonelistCache>,
     times_at_limit: AtomicU64,
     /// The section `[allocate]` of the kernel file.
@@ -79,7 +80,8 @@ impl<M: Machine> Allocate<M> {
         self.times_at_limit.load(Relaxed)
     }
 
-    /// Allocates 2^`order` contiguous pages, with one reference on the first. *May sleep*, if `gfp` says so.
+    /// Allocates 2^`order` contiguous pages, and returns the first, which has one reference. *May sleep*, if `gfp`
+    /// allows it.
     ///
     /// # Errors
     /// Fails when no page is free and none can be made free, as far as `gfp` allows reclaim.
@@ -99,14 +101,14 @@ impl<M: Machine> Allocate<M> {
                 if order > Order::ZERO {
                     self.stat.count(Event::AllocHighOrderSlow, 1);
                 }
-                // A task that sleeps meanwhile may wake on another node's CPU; the order of zones stays.
+                // A task that sleeps meanwhile may wake up on another node's CPU, but still uses this node's zonelist.
                 let gfp = Gfp { node: Some(gfp.node.unwrap_or_else(|| self.local_node())), ..gfp };
                 self.allocate_slow(task, gfp, order)
             }
         }
     }
 
-    /// Allocates a page for the kernel's own use, counted under `gauge`.
+    /// Allocates a page for the kernel's own use, counted in `gauge`.
     ///
     /// # Errors
     /// As [`Allocate::allocate`].
@@ -116,12 +118,12 @@ impl<M: Machine> Allocate<M> {
         Ok(frame)
     }
 
-    /// Adds a slab to a cache: a block of the order that it wants, if that can be had without much effort, a single
-    /// page otherwise (`__GFP_NORETRY | __GFP_NOWARN`). Below the low mark even that wakes kswapd for the order, and
-    /// reclaims once.
+    /// Adds a slab to a cache. The slab is a block of the order that the cache wants, if one can be had without much
+    /// effort (`__GFP_NORETRY | __GFP_NOWARN`); otherwise it is a single page. If no zone is above its low mark, even
+    /// the attempt without much effort wakes kswapd for the order, and reclaims once.
     ///
     /// # Errors
-    /// As [`Allocate::allocate`], for the single page.
+    /// As [`Allocate::allocate`] for a single page.
     pub fn add_slab(&self, task: &mut Task, slabs: &SlabCache<M>) -> Result<(), OutOfMemory> {
         let (gfp, gauge, order) = (slabs.kind().gfp(), slabs.kind().gauge(), slabs.order());
         if order > Order::ZERO

@@ -1,4 +1,4 @@
-//! The slow path: kswapd, compaction, direct reclaim (mechanisms/reclaim, 16).
+//! The slow path of an allocation: wake kswapd, compact, reclaim, try again (mechanisms/reclaim, 16).
 
 use super::choices::{
     AfterReclaim, AfterWait, CompactionGiveUp, DirectCompact, FruitlessReclaim, HugeWakesKswapd, ReserveThrottle,
@@ -17,45 +17,45 @@ use machine::note::{SlowRequest, Work};
 use machine::{FrameNumber, Func, Machine, Nanos, Note, Order, Stalled, WaitReason, Waiting};
 use std::ops::ControlFlow;
 
-/// Time that a request waits for a congested queue, after reclaim made progress but the request got no page.
+/// Longest wait of a request before its next round, for congested queues to get room (`allocate.retry_wait`).
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 
 /// Number of fruitless reclaims after which memory counts as exhausted. A reclaim is fruitless if it found no page to
-/// scan, or freed none in zones that count as hopeless. A reclaim that freed a page starts the count again. So does one
-/// that met a zone in which a page was freed, but only for [`HOPED_MAX`]. A reclaim that only waited for a write does
-/// not, because the written page may be one that cannot be freed either.
+/// scan, or freed none in zones that count as hopeless. A reclaim that freed a page sets the count to 0. A reclaim that
+/// met a zone in which a page was freed does the same, but only for [`HOPED_MAX`]. A reclaim that only waited for a
+/// write does not, because the written page may be one that cannot be freed either.
 ///
-/// By mechanisms/reclaim, 17.1, a request that finds no page to scan would try endlessly, because a zone that is never
-/// scanned is never hopeless; and a request in a hopeless zone would fail at once. But the mark is set by the last
-/// scan, and only a freed page clears it. Pages that were held then and have been released since would never be found.
-/// So all reclaims but the first ignore the mark, and also ignore sums of counters that may be old
-/// (`lru.cgroup_counters`). Linux trusts both to the end and then kills a task; here no task is killed. Waits between
-/// reclaims grow to a quarter of a second in all. Pages that others hold for a moment are back by then, even if a
-/// thread that holds them gets no CPU for a while.
+/// With the rules of mechanisms/reclaim, 17.1, alone, a request that finds no page to scan would try endlessly, because
+/// a zone that is never scanned is never hopeless. A request in a hopeless zone would fail at once. But the last scan
+/// marks a zone as hopeless, and only a freed page clears the mark. Pages that were held during that scan and have been
+/// released since would never be found. So all reclaims but the first ignore the mark, and also ignore sums of counters
+/// that may be old (`lru.cgroup_counters`). Linux trusts both to the end and then kills a task; here no task is killed.
+/// The waits between reclaims add up to a quarter of a second. Pages that other tasks hold for a moment are released by
+/// then, even if a thread that holds them gets no CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
-/// Time after which reclaims that free nothing, and only hope or wait for writes, count as fruitless, too. A disk that
-/// has written nothing for so long does not work, or every write to it fails. A zone may give hope only because other
-/// tasks take one of its pages and return it, again and again. Chosen; no other value was tried.
+/// Time after which a reclaim that frees nothing, and only gives hope or waits for writes, counts as fruitless, too. A
+/// disk that has written nothing for so long does not work, or every write to it fails. A zone may give hope only
+/// because other tasks take one of its pages and return it, again and again. Chosen; no other value was tried.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
-/// First wait of a request after a fruitless reclaim: this long twice, then twice as long, and so on.
+/// Wait of a request after its first two fruitless reclaims. The wait doubles after every second reclaim.
 const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 
-/// The longest of these waits.
+/// The longest wait after a fruitless reclaim.
 const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
-/// Distance below the min mark to which a page that swap-in needs may go.
+/// The rights below the min mark of a request for a page that swap-in needs.
 const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 
-/// The state that direct compaction left behind.
+/// The results of earlier direct compactions for one request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compaction {
-    /// Later runs wait for locks.
+    /// `true` after the first round; later runs of compaction may wait for locks.
     is_later: bool,
     /// `true` if compaction was left out because it failed lately.
     was_deferred: bool,
-    /// `true` if compaction gave up because others waited.
+    /// `true` if compaction gave up because other tasks waited for a lock or for the CPU.
     was_contended: bool,
 }
 
@@ -65,39 +65,39 @@ struct Wanted {
     gfp: Gfp,
     order: Order,
     rights: MarkRights,
-    /// True if exhausted memory is reported only after many fruitless rounds.
+    /// `true` if the request ends only after many fruitless rounds, and memory then counts as exhausted.
     may_exhaust: bool,
 }
 
-/// The effort that was made for a request so far.
+/// The effort made for a request so far.
 #[derive(Debug, Default)]
 struct Effort {
     compaction: Compaction,
-    /// Pages freed, and one for each round that freed none.
+    /// Pages freed, plus one for each round that freed none.
     reclaimed: u64,
-    /// Fruitless rounds since the last that freed something or gave hope.
+    /// Number of fruitless rounds since the last round that freed a page or gave hope.
     fruitless_rounds: u32,
-    /// The time of the first round that only hoped or waited, since pages were last freed.
+    /// End of the first round, since a page was last freed, that only gave hope or waited.
     hopes_since: Option<Nanos>,
 }
 
-/// The outcome of a round of reclaim.
+/// The next step after a round of reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Something may be free, now or after this wait.
+    /// A page may be free, now or after a wait.
     Tries {
-        /// The wait, after a fruitless round.
+        /// The wait, if the round was fruitless.
         after: Option<Nanos>,
     },
     /// Memory is exhausted.
     Exhausted,
-    /// No page has become free.
+    /// The round freed no page, and memory does not count as exhausted.
     NothingFreed,
 }
 
 impl Effort {
-    /// Counts a round that ended at `now`. Returns its progress, or [`Progress::Nothing`] if rounds have only hoped or
-    /// waited for too long.
+    /// Counts a round that ended at `now`. Returns `progress`, or [`Progress::Nothing`] if rounds have only given hope
+    /// or waited for [`HOPED_MAX`].
     fn count(&mut self, progress: Progress, now: Nanos) -> Progress {
         let counted = match progress {
             Progress::Freed(_) => {
@@ -117,7 +117,7 @@ impl Effort {
         counted
     }
 
-    /// Returns the outcome of a round with that progress, after it was counted.
+    /// Returns the next step after a round with `progress`, which [`Effort::count`] has counted.
     fn outcome(&self, progress: Progress, may_exhaust: bool) -> Outcome {
         match progress {
             Progress::Freed(_) | Progress::Hope | Progress::Waited => Outcome::Tries { after: None },
@@ -136,7 +136,7 @@ const fn is_fruitless(progress: Progress) -> bool {
     matches!(progress, Progress::Blind | Progress::Nothing)
 }
 
-/// Ends the slow path with a block, if there is one.
+/// Breaks with `frame` if it is a block, so that the slow path ends; continues if it is `None`.
 fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
     frame.map_or(ControlFlow::Continue(()), |frame| ControlFlow::Break(Some(frame)))
 }
@@ -145,7 +145,7 @@ fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
 enum TurnOrFrame<'a, M: Machine> {
     /// The task reclaims.
     Turn(DirectTurn<'a, M>),
-    /// Other tasks freed a page; or the request must not wait, and gets none.
+    /// The request ends: other tasks have freed a page for it, or it gets none.
     Frame(Option<FrameNumber>),
 }
 
@@ -158,7 +158,7 @@ impl<M: Machine> Allocate<M> {
         found
     }
 
-    /// Records the work of a request that did not get its pages at once, if it took time.
+    /// Notes a slow request and the work done for it, unless it took no time.
     pub(super) fn note_slow_request(&self, began: Nanos, gfp: Gfp, order: Order, is_served: bool, work: &Work) {
         if self.machine.now() == began {
             return;
@@ -177,9 +177,9 @@ impl<M: Machine> Allocate<M> {
         work: &mut Work,
     ) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocSlowpath);
-        // A request that must not use the reserve need not try harder either.
+        // `harder` is for requests that may use the reserve.
         let rights = MarkRights { high: gfp.high, harder: !gfp.wait && !gfp.no_reserve };
-        // Other requests learn at once that nothing can be freed.
+        // A request without `may_exhaust` fails as soon as nothing can be freed.
         let may_exhaust = gfp.fs && !gfp.no_retry;
         let wanted = Wanted { gfp, order, rights, may_exhaust };
         self.wake_all_kswapds(gfp, order);
@@ -195,7 +195,7 @@ impl<M: Machine> Allocate<M> {
             };
         };
         found.ok_or_else(|| {
-            // A request that must not wait, or that may fail, does not show that memory is exhausted.
+            // If a request that must not wait, or that may fail, gets no page, memory need not be exhausted.
             let is_exhausted = order == Order::ZERO && gfp.wait && !gfp.no_retry;
             self.stat.count(if is_exhausted { Event::OutOfMemory } else { Event::AllocFailed }, 1);
             OutOfMemory { order }
@@ -215,8 +215,8 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Runs one round of the slow path: tries to allocate if asked to, compacts, reclaims, and tries again. Ends with
-    /// the block, or without one if no other round follows. *May sleep.*
+    /// Runs one round of the slow path: tries to allocate if `tries` is set, compacts, reclaims, and tries again.
+    /// Breaks with the block, or with `None` if the request fails; continues if another round follows. *May sleep.*
     fn make_room_once(
         &self,
         task: &mut Task,
@@ -270,17 +270,18 @@ impl<M: Machine> Allocate<M> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the lowest mark for a request that must not make room.
+    /// Returns the lowest mark for a request that must not make room; `None` if the request may make room.
     fn last_bound(&self, task: &Task, gfp: Gfp) -> Option<Until> {
-        // A task that makes room must not wait for room. A dying task may use the reserve, so that it ends sooner.
+        // A task that itself makes room must not wait for room. A killed task may use the reserve, so that it ends
+        // sooner.
         if task.may_use_reserve && !gfp.no_reserve || self.machine.is_killed() {
             return Some(Until::Nothing);
         }
         (!gfp.wait).then_some(Until::Min)
     }
 
-    /// Reclaims for a request when its turn comes. Ends early if other tasks have freed a page meanwhile, or without a
-    /// page if the request must not wait. *May sleep.*
+    /// Waits for the task's turn at direct reclaim, then reclaims and returns the progress. Breaks with a block if
+    /// other tasks have freed one meanwhile, and with `None` if the request must not wait for its turn. *May sleep.*
     fn reclaim_in_turn(
         &self,
         task: &mut Task,
@@ -289,7 +290,7 @@ impl<M: Machine> Allocate<M> {
         work: &mut Work,
     ) -> ControlFlow<Option<FrameNumber>, Progress> {
         let Wanted { gfp, order, rights, may_exhaust } = wanted;
-        // A task that was killed while it waited tries to allocate again before it reclaims.
+        // A task that was killed while it was throttled tries to allocate again before it reclaims.
         let was_killed = match self.choices.reserve_throttle {
             ReserveThrottle::On => self.throttle_direct_reclaim(task, self.preferred_zone(gfp).node, gfp),
             ReserveThrottle::Off => false,
@@ -307,12 +308,14 @@ impl<M: Machine> Allocate<M> {
         if !is_last {
             self.list_for_next(progress);
         }
-        // The next task begins after the batches are drained; before, it would find no more than this task did.
+        // The turn ends after the batches are drained. If it ended earlier, the next task would find no more pages than
+        // this task did.
         drop(turn);
         ControlFlow::Continue(progress)
     }
 
-    /// Puts pages that wait in batches on the lists, because reclaim freed nothing and there will be another.
+    /// If reclaim was fruitless, puts pages that wait in batches on the lists, so that the next reclaim finds them
+    /// (`allocate.fruitless_reclaim`).
     pub(super) fn list_for_next(&self, progress: Progress) {
         match (self.choices.fruitless_reclaim, progress) {
             (FruitlessReclaim::DrainsBatches, Progress::Blind | Progress::Nothing) => self.drain_all(),
@@ -320,8 +323,9 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Returns a turn at direct reclaim, or a frame that others freed meanwhile. A request that need not succeed
-    /// (`no_retry`) gets no frame; a killed task may take one from the reserve. *May sleep.*
+    /// Waits for a turn at direct reclaim, or for a block that other tasks free meanwhile. A request that need not
+    /// succeed (`no_retry`) does not wait and gets no block. A killed task may take a block from the reserve. *May
+    /// sleep.*
     fn turn_or_frame(&self, task: &Task, gfp: Gfp, order: Order, rights: MarkRights) -> TurnOrFrame<'_, M> {
         if let Some(turn) = self.try_begin_direct(task, gfp, order) {
             return TurnOrFrame::Turn(turn);
@@ -340,7 +344,8 @@ impl<M: Machine> Allocate<M> {
         })
     }
 
-    /// Tries again after reclaim made progress. Freed pages may lie on other CPUs' lists.
+    /// Tries to allocate after a reclaim. If that fails, drains the per-CPU lists, where freed pages may lie, and tries
+    /// again (`allocate.after_reclaim`).
     fn take_after_reclaim(&self, gfp: Gfp, order: Order, rights: MarkRights) -> Option<FrameNumber> {
         self.take_from_zonelist(gfp, order, Until::Min, rights).or_else(|| {
             match self.choices.after_reclaim {
@@ -351,8 +356,8 @@ impl<M: Machine> Allocate<M> {
         })
     }
 
-    /// Returns whether reclaim is not worthwhile for a block, because compaction keeps failing or has no time
-    /// (mechanisms/reclaim, 16.3, rule G).
+    /// Returns whether a request fails without reclaim, because compaction was deferred or contended
+    /// (`allocate.compaction_give_up`; mechanisms/reclaim, 16.3, rule G).
     fn gives_up(&self, gfp: Gfp, order: Order, compaction: Compaction) -> bool {
         let Compaction { was_deferred, was_contended, .. } = compaction;
         let is_movable = gfp.migrate == MigrateType::Movable && order > Order::ZERO && !gfp.repeat;
@@ -364,7 +369,8 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Compacts the zones of a request of order > 0 and tries again (mechanisms/reclaim, 23.9).
+    /// Compacts the zones of a request of order > 0, then tries to allocate. Returns the block, if there is one
+    /// (mechanisms/reclaim, 23.9).
     fn direct_compact(
         &self,
         gfp: Gfp,
@@ -425,7 +431,7 @@ impl<M: Machine> Allocate<M> {
     }
 }
 
-/// Returns whether a request is tried again after reclaim made progress.
+/// Returns whether a request is tried in another round, after its rounds have `reclaimed` pages.
 fn should_retry(gfp: Gfp, order: Order, reclaimed: u64) -> bool {
     !gfp.no_retry && (order <= COSTLY_ORDER || gfp.repeat && reclaimed < order.pages())
 }
@@ -448,8 +454,8 @@ mod tests {
         Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
     }
 
-    /// A round comes to a try, a wait or an end by its progress and by the number of fruitless rounds including it:
-    /// once for a request that may exhaust memory, once for one that may not.
+    /// Each row of the table has a round's progress and the number of fruitless rounds including it, then the outcome
+    /// for a request that may exhaust memory, and for a request that may not.
     #[test]
     fn a_round_comes_to_a_try_a_wait_or_an_end() {
         let table = [

@@ -1,10 +1,11 @@
-//! Which zones of a zonelist were found full lately, where there are several nodes (`zonelist_cache`; mechanisms/reclaim, 2).
+//! The zonelist cache of a node, on machines with several nodes: which zones were found full lately (`zonelist_cache`;
+//! mechanisms/reclaim, 2).
 
 use crate::memory::ZoneId;
 use machine::Nanos;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Time after which full zones are forgotten, and all zones are tried again.
+/// Time after which the cache is emptied, so that all zones are tried again.
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(1);
 
 /// The zones that tasks of one node found full.
@@ -21,7 +22,7 @@ impl ZonelistCache {
         Self { full: (0..zones).map(|_| AtomicBool::new(false)).collect(), emptied_at: AtomicU64::new(0) }
     }
 
-    /// Forgets findings that are more than a second old.
+    /// Empties the cache if a second has passed since it was last emptied.
     pub fn refresh(&self, now: Nanos) {
         if now.since(Nanos(self.emptied_at.load(Relaxed))) >= FORGOTTEN_AFTER {
             self.emptied_at.store(now.0, Relaxed);
@@ -29,7 +30,7 @@ impl ZonelistCache {
         }
     }
 
-    /// Returns whether the zone was found full lately.
+    /// Returns whether the zone was found full since the cache was last emptied.
     pub fn is_full(&self, zone: ZoneId) -> bool {
         self.full[usize::from(zone.0)].load(Relaxed)
     }

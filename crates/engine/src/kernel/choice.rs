@@ -1,6 +1,6 @@
-//! All choices together, and the kernels that have each value.
+//! All choices together, and for each of their values the first kernel that has it.
 //!
-//! Choices are declared by the floors that obey them ([`crate::choice`]).
+//! Each choice is declared by the floor that reads it ([`crate::choice`]).
 
 pub use crate::choice::{Choice, Condition, FACTS, Named, Section};
 
@@ -13,29 +13,29 @@ use std::sync::LazyLock;
 pub struct Since {
     /// Name of the kernel.
     pub kernel: String,
-    /// Source of the value, as the kernel's file gives it.
+    /// Source of the value, from the comment in the kernel's file.
     pub source: String,
 }
 
 impl Choice {
-    /// Returns the choice under a section and a key, `lru.swappiness`, or under a key alone.
+    /// Returns the choice with a path such as `lru.swappiness`, or with a key alone; `None` if there is no such choice.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
     }
 
-    /// Returns the conditions under which the choice is read.
+    /// Returns all conditions under which the choice is read: those of its section and its own.
     pub fn conditions(&self) -> impl Iterator<Item = &'static Condition> {
         let of_section =
             SECTIONS.iter().find(|section| section.name == self.section).map_or(&[][..], |it| it.conditions);
         of_section.iter().chain(self.own_conditions)
     }
 
-    /// Returns the reason why the choice is not read: a key with its value, such as `lru.policy = classic`; `None` if
-    /// it is read, as far as is known. `value_of` gives the values of other keys and the facts of the machine. An
-    /// unknown value counts as if the condition held.
+    /// Returns the reason why the choice is not read: a key with its value, such as `lru.policy = classic`. `None` if
+    /// the choice is read, as far as is known. `value_of` returns the values of other keys and the facts of the
+    /// machine. If it returns `None` for a name, the condition counts as fulfilled.
     ///
-    /// A key that is not read makes others unused that need one of its values.
+    /// If a key is not read itself, a condition that needs a value of this key does not hold.
     #[must_use]
     pub fn unused(&self, value_of: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         self.conditions().find_map(|condition| {
@@ -48,7 +48,7 @@ impl Choice {
         })
     }
 
-    /// Returns the value in [`super::ROOT`]; a kernel that does not set the key inherits it.
+    /// Returns the value in [`super::ROOT`], which a kernel has if no file of its chain names the key.
     ///
     /// # Panics
     /// Never: every choice has a default.
@@ -59,7 +59,7 @@ impl Choice {
         node.expect("the struct has all keys that were declared with it").value.clone()
     }
 
-    /// Returns the values that a number may have, in words; `None` of a choice among names.
+    /// Returns the values that a number may have, in words; `None` for a choice among names.
     #[must_use]
     pub fn range(&self) -> Option<String> {
         let numbers = if matches!(self.default(), Value::List(_)) { "whole numbers" } else { "a whole number" };
@@ -69,8 +69,8 @@ impl Choice {
         })
     }
 
-    /// Returns the values in kernels of the engine, each with the first kernel that has it; a base comes before kernels
-    /// that are built on it.
+    /// Returns all values that kernels of the engine have, each with the first kernel that has it. A base comes before
+    /// the kernels that are built on it.
     ///
     /// # Panics
     /// Never: the kernels of the engine are sound, as tests prove.
@@ -88,14 +88,14 @@ impl Choice {
         found
     }
 
-    /// Returns the first kernel that has `value`, of [`Choice::in_kernels`]; `None` where none has it.
+    /// Returns the first kernel that has `value`, in the order of [`Choice::in_kernels`]; `None` if no kernel has it.
     #[must_use]
     pub fn since(&self, value: &Value) -> Option<Since> {
         self.in_kernels().into_iter().find_map(|(found, since)| (found == *value).then_some(since))
     }
 }
 
-/// The kernels of the engine; a base comes before kernels that are built on it.
+/// The kernels of the engine. A base comes before the kernels that are built on it.
 static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
     let mut kernels: Vec<Kernel> = files::names().filter_map(Kernel::built_in).collect();
     kernels.sort_by_key(|kernel| kernel.bases.len());

@@ -1,4 +1,4 @@
-//! An anonymous folio moves: its entries name the new frames, and its slots in the swap cache the new head.
+//! Moving an anonymous folio: its entries get the new frames, and its slots in the swap cache the new head.
 
 use super::{Migrate, Move};
 use crate::anonymous::{Owners, Region};
@@ -6,7 +6,7 @@ use crate::memory::{Flags, Folio};
 use machine::{Lock, Machine, Step};
 
 impl<M: Machine> Migrate<M> {
-    /// Moves a locked anonymous folio. Each of its pages has one mapping, or none and a place in the swap cache.
+    /// Moves a locked anonymous folio. Each of its pages has one mapping, or no mapping and a place in the swap cache.
     pub(super) fn move_anonymous_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>) -> Move {
         let old = &self.frames[from.head];
         if old.mappings() == 0 {
@@ -17,7 +17,7 @@ impl<M: Machine> Migrate<M> {
         }
         let index = old.index();
         let Some(region) = owners.region_of(self, from.head) else { return Move::Never };
-        // A folio lies in one table, for it is aligned in its region.
+        // A folio is aligned in its region, so all its entries lie in one page-table page.
         let _guard = region.page_table(index).lock();
         self.machine.spend(Step::PteSet, from.pages());
         let mappings = mapped_parts(region, index, from).count() as u32;
@@ -28,8 +28,8 @@ impl<M: Machine> Migrate<M> {
         }
     }
 
-    /// Copies an unused folio, freezes it, and stores the new frames in the swap cache and in the entries in `region` that
-    /// map the folio, whose lock the caller has. Returns `false` if the folio is in use.
+    /// Copies an unused folio, freezes it, and stores the new frames in the swap cache and in the entries of `region`
+    /// that map the folio. The caller holds the lock of these entries. Returns `false` if the folio is in use.
     fn exchange_entries(&self, region: Option<&Region<M>>, from: Folio, to: Folio) -> bool {
         let old = &self.frames[from.head];
         let is_cached = old.is(Flags::SWAPCACHE);
@@ -37,7 +37,7 @@ impl<M: Machine> Migrate<M> {
         if is_cached {
             self.machine.spend(Step::IndexInsert, 1);
         }
-        // That of its entries together, the swap cache's, and the caller's.
+        // One reference for all entries together, one for the swap cache, and one for the caller.
         let references = u32::from(region.is_some()) + u32::from(is_cached) + 1;
         debug_assert!(!old.is(Flags::HAZARD), "only pages of files are open to readers with hazard pointers: {old:?}");
         if !self.copy_and_freeze(from, to, references) {
@@ -50,7 +50,7 @@ impl<M: Machine> Migrate<M> {
         }
         if let Some(region) = region {
             for n in mapped_parts(region, index, from) {
-                // In the same zone: what is counted there stays as it is.
+                // The new frames are in the same zone, so its counters of mapped pages do not change.
                 self.frames.unmap_page(from.page(n));
                 self.frames.map_page(to.page(n));
                 region.replace_frame(index + n, to.page(n));
@@ -60,8 +60,8 @@ impl<M: Machine> Migrate<M> {
     }
 }
 
-/// Returns the numbers, in their folio, of the pages that entries of a region map. The folio begins at page `index` of it. The
-/// caller holds the entries' lock.
+/// Returns which pages of a folio are mapped by entries of a region, as numbers within the folio. The folio begins at
+/// page `index` of the region. The caller holds the entries' lock.
 fn mapped_parts<M: Machine>(region: &Region<M>, index: u32, folio: Folio) -> impl Iterator<Item = u32> + '_ {
     (0..folio.pages()).filter(move |n| region.entry(index + n).frame() == Some(folio.page(*n)))
 }

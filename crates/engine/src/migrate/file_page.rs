@@ -1,4 +1,4 @@
-//! A folio of a file moves: its slots in the index name the new head, and its mappings the new frames.
+//! Moving a folio of a file: its slots in the index get the new head, and its mappings the new frames.
 
 use super::{Migrate, Move};
 use crate::anonymous::Owners;
@@ -7,13 +7,13 @@ use crate::page_cache::File;
 use crate::page_cache::hazard::Held;
 use machine::{Machine, Step};
 
-/// References of an unused folio of a file: its index's, and the caller's.
+/// Number of references to an unused folio of a file: one of its index, one of the caller.
 const UNUSED: u32 = 2;
 
 impl<M: Machine> Migrate<M> {
-    /// Moves a locked folio of a file. Its mappings are removed meanwhile and then restored; a fault waits for the
-    /// folio's lock. Hazard pointers may hold a single page: `held` says for which pages that is excluded, and without it
-    /// the page stays.
+    /// Moves a locked folio of a file. The folio's mappings are removed meanwhile and then restored; a fault waits for
+    /// the folio's lock. A single page may be held by hazard pointers. `held` says which pages are known not to be;
+    /// without `held` a single page stays.
     pub(super) fn move_file_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>, held: Option<&Held>) -> Move {
         let Some(file) = owners.file_of(self, from.head).cloned() else { return Move::Never };
         let taken = self.take_mappings(&file, from.head);
@@ -29,8 +29,8 @@ impl<M: Machine> Migrate<M> {
         Move::Done
     }
 
-    /// Copies an unused folio, freezes it, and stores the new head in its index: locked, if its mappings are away
-    /// (`is_mapped`). Returns `false` if the folio is in use.
+    /// Copies an unused folio, freezes it, and stores the new head in its index. If the folio's mappings were removed
+    /// (`is_mapped`), the new head is locked. Returns `false` if the folio is in use.
     fn exchange(&self, file: &File<M>, from: Folio, to: Folio, is_mapped: bool, held: Option<&Held>) -> bool {
         let old = &self.frames[from.head];
         let _guard = self.lock_index(&file.i_pages);
@@ -44,8 +44,8 @@ impl<M: Machine> Migrate<M> {
         }
         self.copy_folio_state(from, to, UNUSED);
         if is_mapped {
-            // Before others find it: a task that wrote the page now would not see which of its mappings may write, and
-            // what they change after that write would be lost.
+            // The new head is locked before other tasks find it. Otherwise a task that wrote the page now would not see
+            // which of its mappings may write, and changes made through them after that write would be lost.
             let is_first = self.frames[to.head].try_lock();
             debug_assert!(is_first, "a frame that nobody knows is locked: {:?}", self.frames[to.head]);
         }

@@ -1,19 +1,21 @@
 //! Migrate: a folio moves to other frames.
 //!
-//! *Flow*: the caller has isolated folios and has free blocks of the same zone. Each folio without references but its
-//! owner's is copied, its owner gets the new frames in one step, and the old ones are free ([`Migrate::migrate_pages`]).
-//! A folio of a file keeps its places in the index with their tags (`file_page`), an anonymous one its entries with their
-//! accessed and dirty bits and its swap slots (`anonymous_page`). Folios that are pinned, latched, being read or being
-//! written stay, and so do those of a pageblock: huge pages, and what is as large. *Called by* `compact`. *Locks*: the
-//! page lock by try; then `page_table`, then `i_pages`; then the shared latch, by try; `lru` and `zone` after them.
-//! *Description*: mechanisms/reclaim, 23.7; mechanisms/modern, 5, of folios larger than a page.
+//! *Flow*: the caller has isolated folios and has free blocks of the same zone. A folio can move if the only references
+//! to it are its owner's and the caller's. It is copied, its owner gets the new frames in one step, and the old frames
+//! are freed ([`Migrate::migrate_pages`]). A folio of a file keeps its places in the index with their tags
+//! (`file_page`). An anonymous folio keeps its entries with their accessed and dirty bits, and its swap slots
+//! (`anonymous_page`). Folios that are pinned, latched, being read or being written stay. Folios as large as a
+//! pageblock, such as huge pages, stay, too. *Called by* `compact`. *Locks*: the page lock by try; then `page_table`,
+//! then `i_pages`; then the shared latch, by try; `lru` and `zone` after them. *Description*: mechanisms/reclaim, 23.7;
+//! mechanisms/modern, 5, for folios larger than a page.
 //!
-//! Other tasks read the page until it has its new frame: it is copied under the shared latch, and only then frozen,
-//! while the new frame's number is written. A lookup in that time looks again. Readers with hazard pointers
-//! ([`crate::page_cache::hazard`]) are in no word of the frame: before a round the pages that they may hold are closed,
-//! and one barrier shows which they do hold. Those stay. Folios larger than a page are never open to them.
+//! Other tasks can read a page until its owner has the new frame. The page is copied under the shared latch, and is
+//! frozen only while the new frame's number is written; a lookup during that time tries again. Readers with hazard
+//! pointers ([`crate::page_cache::hazard`]) are not counted in the page's descriptor. So before each round, the pages
+//! that such readers may hold are closed, and one barrier shows which pages they do hold. Those pages stay. Folios
+//! larger than a page are never open to hazard pointers.
 //!
-//! Next: [`crate::compact`], which says which pages and where to.
+//! Next: [`crate::compact`], which chooses the pages to move and the frames to move them to.
 
 mod anonymous_page;
 mod file_page;
@@ -29,11 +31,12 @@ use crate::stat::Event;
 use machine::{FrameNumber, Func, Machine, Order, Step};
 use std::ops::Deref;
 
-/// Rounds over a list: pages that were in use are tried again.
+/// Number of rounds over the list of folios to move; a folio that was in use is tried again in the next round.
 const ROUNDS: u32 = 10;
 
-/// The flags that a page takes along to another frame. Not among them are [`Flags::LOCKED`], [`Flags::LRU`],
-/// [`Flags::HAZARD`], [`Flags::COMPOUND`], which the new frames have of their own, and flags of a frame without a page.
+/// The flags that a page takes along to another frame. [`Flags::LOCKED`], [`Flags::LRU`], [`Flags::HAZARD`] and
+/// [`Flags::COMPOUND`] are not among them, because the new frames have their own. Flags of a frame without a page are
+/// not among them, either.
 const CARRIED: Flags = Flags::REFERENCED
     .with(Flags::UPTODATE)
     .with(Flags::DIRTY)
@@ -58,23 +61,23 @@ impl<M: Machine> Deref for Migrate<M> {
     }
 }
 
-/// The result for a set of folios to be moved.
+/// The result of moving a list of folios.
 #[derive(Debug, Default)]
 pub struct Migrated {
-    /// Pages that have new frames; their old ones are free.
+    /// Number of pages that have new frames. Their old frames are free.
     pub moved: u64,
-    /// Heads of folios that stay, isolated as before.
+    /// The heads of folios that were not moved. They are still isolated.
     pub stay: Vec<FrameNumber>,
-    /// `true` if single pages stayed because no frame was left to move them to.
+    /// `true` if single pages were not moved because no frame was left to move them to.
     pub lacks_targets: bool,
 }
 
-/// The result for one folio.
+/// The result of moving one folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
     /// The folio has new frames.
     Done,
-    /// The folio is in use, and may be moved later.
+    /// The folio is in use; a later attempt may succeed.
     Busy,
     /// The folio cannot be moved.
     Never,
@@ -86,11 +89,12 @@ impl<M: Machine> Migrate<M> {
         Self { lru }
     }
 
-    /// Moves isolated folios, of which `heads` has the first frames, to blocks from `target`: free ones of the order that
-    /// it is asked for, of the same zone, without a reference. A folio for which it has none stays. *May sleep.*
+    /// Moves isolated folios to other frames. `heads` has the first frame of each folio. `target` returns a free block
+    /// of the order that it is asked for, in the same zone and without a reference. If `target` returns `None`, the
+    /// folio stays. Returns which folios moved and which stay. *May sleep.*
     ///
-    /// It waits for no folio. By mechanisms/reclaim, 23.7, a caller that does not reclaim waits for a page's lock. But
-    /// the lock's holder may itself wait, in a small zone, until the other pages are back on their lists.
+    /// Waits for no folio. By mechanisms/reclaim, 23.7, a caller that does not reclaim waits for a page's lock. But in
+    /// a small zone, the lock's holder may itself wait until the other pages are back on their lists.
     pub fn migrate_pages(
         &self,
         heads: &[FrameNumber],
@@ -112,7 +116,7 @@ impl<M: Machine> Migrate<M> {
                 let Some(to) = found.or_else(|| unused.take_or_split(from.order)) else {
                     result.stay.push(head);
                     if from.is_large() {
-                        // Smaller ones may still find room.
+                        // A smaller folio may still find a target.
                         continue;
                     }
                     result.lacks_targets = true;
@@ -147,7 +151,7 @@ impl<M: Machine> Migrate<M> {
         result
     }
 
-    /// Frees a block that was meant as a target and not used.
+    /// Frees a target block that was not used.
     pub(crate) fn free_target(&self, head: FrameNumber, order: Order) {
         self.free(head, order, Warmth::Hot);
     }
@@ -181,21 +185,22 @@ impl<M: Machine> Migrate<M> {
         }
         self.machine.spend_on(Step::MigratePage, to.head, from.pages());
         self.add_moved(to.head, flags.has(Flags::ACTIVE));
-        // No other task can wait for the lock, because it would have a reference. What says that it is a folio stays: it
-        // is freed as one block.
+        // No other task can wait for the lock, because that task would have a reference. The flag that makes the frames
+        // a folio stays, so that they are freed as one block.
         descriptor.clear_free(Flags(!Flags::COMPOUND.0));
         self.free(from.head, Order::ZERO, Warmth::Hot);
         Move::Done
     }
 
-    /// Copies the bytes of the locked folio `from` to the free frames `to` and freezes the folio. Returns `false` if a
-    /// task writes it, or if its references are not `references`.
+    /// Copies the bytes of the locked folio `from` to the free frames `to` and freezes `from`. Returns `false`, with
+    /// `from` not frozen, if a task is writing the folio's bytes, or if its number of references is not `references`.
     fn copy_and_freeze(&self, from: Folio, to: Folio, references: u32) -> bool {
         let old = &self.frames[from.head];
         if !old.try_latch(false) {
             return false;
         }
-        // A writer would have the exclusive latch, and a task that fills the page its lock.
+        // No other task can change the bytes: a writer would have the exclusive latch, and a task that fills the page
+        // would have the lock.
         for (from, to) in from.frames().zip(to.frames()) {
             self.machine.copy_frame(from, to);
         }
@@ -206,8 +211,8 @@ impl<M: Machine> Migrate<M> {
         is_frozen
     }
 
-    /// Makes a folio of the frames `to`, which have the bytes, with the state of the frozen folio `from` and `references`
-    /// references. The index or entries of its owner still name `from`, and `to` has no mappings yet.
+    /// Makes the frames `to`, which have the bytes already, a folio with the state of the frozen folio `from` and with
+    /// `references` references. The owner's index or entries still name `from`, and `to` has no mappings yet.
     fn copy_folio_state(&self, from: Folio, to: Folio, references: u32) {
         let (old, new) = (&self.frames[from.head], &self.frames[to.head]);
         self.prepare_given_folio(to);

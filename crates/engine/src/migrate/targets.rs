@@ -3,7 +3,7 @@
 use crate::memory::{Folio, MAX_ORDERS};
 use machine::{FrameNumber, Order};
 
-/// Free blocks off the free lists. No frame of them has a reference or a state.
+/// Free blocks that are on no free list. Their frames have no reference and no state.
 #[derive(Debug, Default)]
 pub struct Targets {
     by_order: [Vec<FrameNumber>; MAX_ORDERS],
@@ -17,7 +17,7 @@ impl Targets {
         self.pages
     }
 
-    /// Returns whether there is a block of the order or a larger one.
+    /// Returns whether there is a block of at least this order.
     #[must_use]
     pub fn has(&self, order: Order) -> bool {
         self.by_order[usize::from(order.0)..].iter().any(|blocks| !blocks.is_empty())
@@ -29,22 +29,22 @@ impl Targets {
         self.pages += order.pages();
     }
 
-    /// Adds the pages of a block one by one.
+    /// Adds each page of a block as a block of order 0.
     pub fn add_in_pages(&mut self, head: FrameNumber, order: Order) {
         let pages = Folio { head, order }.frames();
         self.by_order[0].extend(pages);
         self.pages += order.pages();
     }
 
-    /// Takes a block of exactly this order, the one that was added last.
+    /// Takes the block of exactly this order that was added last; returns `None` if there is no such block.
     pub fn take(&mut self, order: Order) -> Option<FrameNumber> {
         let head = self.by_order[usize::from(order.0)].pop()?;
         self.pages -= order.pages();
         Some(head)
     }
 
-    /// Takes a block of the order: the first part of the smallest block that is large enough. The other parts stay, each
-    /// as large as can be.
+    /// Takes a block of this order. If there is none, splits the smallest larger block and takes its first part. The
+    /// other parts stay, in the largest blocks that they can form. Returns `None` if no block is large enough.
     pub fn take_or_split(&mut self, order: Order) -> Option<FrameNumber> {
         let from = (order.0..MAX_ORDERS as u8).find(|from| !self.by_order[usize::from(*from)].is_empty())?;
         let head = self.take(Order(from))?;
@@ -54,7 +54,7 @@ impl Targets {
         Some(head)
     }
 
-    /// Takes all blocks, the smallest first.
+    /// Takes all blocks, those of the smallest order first.
     pub fn take_all(&mut self) -> impl Iterator<Item = (FrameNumber, Order)> + '_ {
         self.pages = 0;
         let orders = (0..).map(Order).zip(&mut self.by_order);

@@ -3,20 +3,22 @@
 use machine::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use machine::{Machine, Nanos, Stalled};
 
-/// Bits of [`Pressure::state`] that count tasks.
+/// Number of low bits of [`Pressure::state`] that count stalled tasks.
 const TASKS_BITS: u32 = 16;
 
 /// Time in which at least one task could not continue because it had to free memory itself.
 #[derive(Debug, Default)]
 pub struct Pressure {
-    /// Low bits: number of tasks that are stalled. Other bits: the time since which at least one is, in microseconds.
+    /// Low bits: number of tasks that are stalled. Other bits: time since which at least one task is stalled, in
+    /// microseconds.
     state: AtomicU64,
-    /// Microseconds, up to the last time that there was none.
+    /// Total time with a stalled task, in microseconds, up to the last moment at which the number of stalled tasks
+    /// became 0.
     total_us: AtomicU64,
 }
 
 impl Pressure {
-    /// Counts the calling task as stalled until the guard is dropped.
+    /// Counts the calling task as stalled until the result is dropped.
     pub fn stall<'a, M: Machine>(&'a self, machine: &'a M) -> Stall<'a, M> {
         self.begin(machine.now());
         Stall { pressure: self, machine, _noted: Stalled::begin(machine) }
@@ -36,7 +38,7 @@ impl Pressure {
         }
     }
 
-    /// Returns the total of that time until `now`.
+    /// Returns the total time until `now` during which at least one task was stalled.
     #[must_use]
     pub fn total(&self, now: Nanos) -> Nanos {
         let state = self.state.load(Acquire);
@@ -49,7 +51,7 @@ const fn tasks(state: u64) -> u64 {
     state & ((1 << TASKS_BITS) - 1)
 }
 
-/// Ends a stall when it is dropped.
+/// The stall of a task, which ends when this is dropped.
 #[must_use = "the stall ends at once"]
 pub struct Stall<'a, M: Machine> {
     pressure: &'a Pressure,

@@ -1,8 +1,9 @@
 //! Counters for many threads that count at the same time.
 //!
-//! A counter of one word would be a cache line that threads take from each other, which costs more than the rest of a
-//! miss. So each counter has several rows. Threads count in different rows, as far as there are enough, and the value
-//! is the sum. One row is enough if only one thread ever runs ([`machine::Machine::counter_rows`]).
+//! If a counter were one word, threads would take its cache line from each other, which costs more than the rest of a
+//! miss. So each counter has several rows. Threads count in different rows, as far as there are enough rows, and the
+//! value of the counter is the sum over its rows. One row is enough if only one thread ever runs
+//! ([`machine::Machine::counter_rows`]).
 
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use std::cell::Cell;
@@ -12,13 +13,13 @@ use std::sync::atomic::AtomicUsize;
 #[derive(Debug)]
 pub struct Sharded<const N: usize>(Box<[Row<N>]>);
 
-/// A value in cache lines of its own, two of them, because processors fetch two at a time.
+/// A row of counters. It has cache lines of its own, always in pairs, because processors fetch two lines at a time.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Row<const N: usize>([AtomicU64; N]);
 
 thread_local! {
-    /// The thread's number, from 1 in the order in which they first counted; 0 before.
+    /// The number of the thread, from 1 in the order in which threads first counted; 0 before its first count.
     static NUMBER: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -31,10 +32,10 @@ fn take_number() -> usize {
 }
 
 impl<const N: usize> Sharded<N> {
-    /// Creates a counter of zero, in `rows` rows, rounded up to a power of two.
+    /// Creates counters that are all 0, in `rows` rows, rounded up to a power of two.
     ///
     /// # Panics
-    /// When there are none.
+    /// When `rows` is 0.
     #[must_use]
     pub fn new(rows: usize) -> Self {
         assert!(rows > 0, "counters have a row at least");
@@ -42,7 +43,7 @@ impl<const N: usize> Sharded<N> {
         Self((0..rows.next_power_of_two()).map(row).collect())
     }
 
-    /// Adds to a counter; a negative number wraps around.
+    /// Adds `n` to a counter. A negative `n` is added as its two's complement, which wraps around.
     #[inline]
     pub fn add(&self, counter: usize, n: u64) {
         let row = match self.0.len() {
@@ -55,7 +56,8 @@ impl<const N: usize> Sharded<N> {
         self.0[row].0[counter].fetch_add(n, Relaxed);
     }
 
-    /// Returns the value of a counter. While others count, it may include only a part of their changes.
+    /// Returns the value of a counter. If other threads are counting, the value may include only a part of their
+    /// changes.
     #[inline]
     #[must_use]
     pub fn get(&self, counter: usize) -> u64 {

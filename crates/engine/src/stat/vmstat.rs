@@ -4,10 +4,10 @@ use super::sharded::Sharded;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::BTreeMap;
 
-/// Kinds of zones; see [`crate::memory::ZoneKind`].
+/// The number of kinds of zones; see [`crate::memory::ZoneKind`].
 pub const ZONE_KINDS: usize = 3;
 
-/// The suffixes of zone counters, by zone kind.
+/// The suffixes of the names of zone counters, by zone kind.
 pub const ZONE_SUFFIXES: [&str; ZONE_KINDS] = ["dma", "dma32", "normal"];
 
 /// An event, counted for the whole machine.
@@ -32,7 +32,7 @@ pub enum Event {
     Pgfault,
     /// `pgmajfault`: page faults that waited for I/O.
     Pgmajfault,
-    /// `pgscan_direct_throttle`: direct reclaimers that waited for the reserves.
+    /// `pgscan_direct_throttle`: times that a direct reclaimer waited because the reserves were used up.
     PgscanDirectThrottle,
     /// `slabs_scanned`: slab objects looked at.
     SlabsScanned,
@@ -40,72 +40,79 @@ pub enum Event {
     Pginodesteal,
     /// `kswapd_inodesteal`: cache pages dropped with their inode by kswapd.
     KswapdInodesteal,
-    /// `kswapd_low_wmark_hit_quickly`: kswapd woken within its trial sleep.
+    /// `kswapd_low_wmark_hit_quickly`: times that a task woke kswapd before its trial sleep was over.
     KswapdLowWmarkHitQuickly,
-    /// `kswapd_high_wmark_hit_quickly`: balance lost by the end of kswapd's trial sleep, or never reached.
+    /// `kswapd_high_wmark_hit_quickly`: times that kswapd could not sleep, because zones were out of balance before or
+    /// at the end of its trial sleep.
     KswapdHighWmarkHitQuickly,
-    /// `kswapd_skip_congestion_wait`: pauses that kswapd left out.
+    /// `kswapd_skip_congestion_wait`: waits between two passes that kswapd left out, because a zone was below its min
+    /// mark.
     KswapdSkipCongestionWait,
-    /// `pageoutrun`: balance passes of kswapd.
+    /// `pageoutrun`: kswapd's runs of balancing.
     Pageoutrun,
     /// `allocstall`: direct reclaims.
     Allocstall,
-    /// `direct_reclaim_wait`: tasks that waited for others to end their direct reclaim (`reclaim.direct_reclaimers`).
+    /// `direct_reclaim_wait`: times that a task waited for others to end their direct reclaim
+    /// (`reclaim.direct_reclaimers`).
     DirectReclaimWait,
     /// `pgrotated`: pages moved to the inactive tail when their writeback ended.
     Pgrotated,
     /// `nr_vmscan_write`: pages written by reclaim.
     NrVmscanWrite,
-    /// `nr_vmscan_immediate_reclaim`: dirty pages that reclaim met and marked.
+    /// `nr_vmscan_immediate_reclaim`: dirty pages that reclaim found and marked, to be reclaimed when their write ends.
     NrVmscanImmediateReclaim,
     /// `nr_dirtied`: pages dirtied.
     NrDirtied,
     /// `nr_written`: pages written.
     NrWritten,
-    /// `nr_throttled_written`: pages whose write ended while a reclaimer waited for that (`reclaim.list_stall =
+    /// `nr_throttled_written`: pages whose write ended while a reclaimer waited for such ends (`reclaim.list_stall =
     /// "reclaim-throttle"`).
     NrThrottledWritten,
     /// `compact_stall`: direct compactions.
     CompactStall,
-    /// `compact_fail`: direct compactions that made no room.
+    /// `compact_fail`: direct compactions after which the request got no block.
     CompactFail,
-    /// `compact_success`: direct compactions that made room.
+    /// `compact_success`: direct compactions after which the request got a block.
     CompactSuccess,
     /// `compact_migrate_scanned`: frames that compaction looked at for pages to move.
     CompactMigrateScanned,
-    /// `compact_free_scanned`: frames that it looked at for free pages.
+    /// `compact_free_scanned`: frames that compaction looked at for free pages.
     CompactFreeScanned,
-    /// `compact_isolated`: pages that it took off their lists, of both kinds.
+    /// `compact_isolated`: pages that compaction took off their lists: pages to move, and free pages.
     CompactIsolated,
-    /// `compact_blocks_moved`: groups of up to 32 pages that it moved together.
+    /// `compact_blocks_moved`: groups of up to 32 pages that compaction moved together.
     CompactBlocksMoved,
     /// `pgmigrate_success`: pages moved to another frame (`compact_pages_moved` before 3.8).
     PgmigrateSuccess,
-    /// `pgmigrate_fail`: pages that were to be moved and stayed (`compact_pagemigrate_failed` before 3.8).
+    /// `pgmigrate_fail`: pages that were isolated to be moved, but were not moved (`compact_pagemigrate_failed` before
+    /// 3.8).
     PgmigrateFail,
-    /// `compact_run_complete`: runs of compaction that went through the whole zone. This and the next five are this engine's own.
+    /// `compact_run_complete`: runs of compaction that went through the whole zone. This counter and the next six are
+    /// this engine's own.
     CompactRunComplete,
-    /// `compact_run_partial`: runs that ended because a block was there, or the task was killed.
+    /// `compact_run_partial`: runs of compaction that ended because a block was there, or the task was killed.
     CompactRunPartial,
-    /// `compact_run_no_targets`: runs that ended for lack of free pages to move others to.
+    /// `compact_run_no_targets`: runs of compaction that ended because no free pages were left to move other pages to.
     CompactRunNoTargets,
-    /// `compact_run_contended`: runs that ended because others waited for a lock or for the CPU.
+    /// `compact_run_contended`: runs of compaction that ended because other tasks waited for a lock or for the CPU.
     CompactRunContended,
-    /// `compact_captured`: blocks that a run took for its request before anybody else could (`compact.capture`).
+    /// `compact_captured`: blocks that a run of compaction took for its request before another task could
+    /// (`compact.capture`).
     CompactCaptured,
-    /// `compact_skip_ahead`: times that a free scanner jumped to where another one was (`compact.free_start = "cached"`).
+    /// `compact_skip_ahead`: times that a free scanner jumped to the position of another free scanner
+    /// (`compact.free_start = "cached"`).
     CompactSkipAhead,
-    /// `compact_overlap`: runs that began in a zone in which another one was under way.
+    /// `compact_overlap`: runs of compaction that began in a zone while another run was under way there.
     CompactOverlap,
     /// `thp_fault_alloc`: huge pages given to faults.
     ThpFaultAlloc,
-    /// `thp_fault_fallback`: faults that got small pages for lack of a huge one.
+    /// `thp_fault_fallback`: faults that got small pages because they got no huge page.
     ThpFaultFallback,
-    /// `thp_collapse_alloc`: huge pages that khugepaged got for ranges of small ones.
+    /// `thp_collapse_alloc`: huge pages that khugepaged got for ranges of small pages.
     ThpCollapseAlloc,
-    /// `thp_collapse_alloc_failed`: huge pages that it did not get.
+    /// `thp_collapse_alloc_failed`: times that khugepaged asked for a huge page and got none.
     ThpCollapseAllocFailed,
-    /// `thp_split`: huge pages made small pages.
+    /// `thp_split`: huge pages split into small pages.
     ThpSplit,
     /// `pgcache_dropped`: clean pages dropped on request.
     DropPagecache,
@@ -113,7 +120,7 @@ pub enum Event {
     PgrotateLocked,
     /// `alloc_high_order`: requests of order > 0.
     AllocHighOrder,
-    /// `alloc_high_order_slow`: those of them that no zone could serve above its low mark.
+    /// `alloc_high_order_slow`: requests of order > 0 that no zone could serve above its low mark.
     AllocHighOrderSlow,
     /// `alloc_failed`: requests of order > 0 that failed.
     AllocFailed,
@@ -122,7 +129,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// All, in declaration order.
+    /// All events, in declaration order.
     pub const ALL: [Self; 52] = [
         Self::Pgpgin,
         Self::Pgpgout,
@@ -254,41 +261,45 @@ pub enum ZoneEvent {
     PgstealKswapd,
     /// `pgsteal_direct`: pages reclaimed by direct reclaim.
     PgstealDirect,
-    /// `lru_used_once`: pages of files that were used once and never came to a list (`lru.admission`).
+    /// `lru_used_once`: file pages that were used once and never joined a list (`lru.admission`).
     LruUsedOnce,
-    /// `workingset_refault_anon`: anonymous pages that came back from swap, also ahead; only with `lru.refault = "by-workingset"`
-    /// and policies whose pages leave shadows. This and the next five are counted where the page comes to.
+    /// `workingset_refault_anon`: anonymous pages that came back from swap, pages read ahead included. Counted only
+    /// with `lru.refault = "by-workingset"` and policies whose pages leave shadows. This counter and the next five are
+    /// counted in the zone or node to which the page comes back.
     WorkingsetRefaultAnon,
-    /// `workingset_refault_file`: pages of files that were read again after they had left memory; with
-    /// `lru.admission = "by-refault"` those that a task read, and not ahead.
+    /// `workingset_refault_file`: file pages that were read again after they had left memory. With `lru.admission =
+    /// "by-refault"`, pages that were only read ahead do not count.
     WorkingsetRefaultFile,
-    /// `workingset_activate_anon`: those anonymous pages that had left not long ago.
+    /// `workingset_activate_anon`: refaulted anonymous pages that had left memory not long ago, and so became active.
     WorkingsetActivateAnon,
-    /// `workingset_activate_file`: those pages of files that had left not long ago.
+    /// `workingset_activate_file`: refaulted file pages that had left memory not long ago, and so became active.
     WorkingsetActivateFile,
-    /// `workingset_restore_anon`: those of the activated anonymous pages that had been active before they left.
+    /// `workingset_restore_anon`: anonymous pages activated at their refault that had been active before they left
+    /// memory.
     WorkingsetRestoreAnon,
-    /// `workingset_restore_file`: those of the activated pages of files that had been active before they left.
+    /// `workingset_restore_file`: file pages activated at their refault that had been active before they left memory.
     WorkingsetRestoreFile,
-    /// `numa_hit`: blocks allocated on the node that was wanted. This and the next four are named where there are several nodes.
+    /// `numa_hit`: blocks allocated on the node that was wanted. This counter and the next five exist only on machines
+    /// with several nodes.
     NumaHit,
-    /// `numa_miss`: blocks allocated here that were wanted on another node.
+    /// `numa_miss`: blocks allocated on this node that were wanted on another node.
     NumaMiss,
-    /// `numa_foreign`: blocks wanted here that were allocated on another node.
+    /// `numa_foreign`: blocks wanted on this node that were allocated on another node.
     NumaForeign,
-    /// `numa_local`: blocks allocated here by tasks on a CPU of this node.
+    /// `numa_local`: blocks allocated on this node by tasks on a CPU of this node.
     NumaLocal,
-    /// `numa_other`: blocks allocated here by tasks on a CPU of another node.
+    /// `numa_other`: blocks allocated on this node by tasks on a CPU of another node.
     NumaOther,
-    /// `zone_reclaim_failed`: times that a task freed less than it needed on its own node (`reclaim.zone_reclaim_mode`).
+    /// `zone_reclaim_failed`: times that a task reclaimed on its own node and freed less than it needed
+    /// (`reclaim.zone_reclaim_mode`).
     ZoneReclaimFailed,
-    /// `pgskip`: pages of an lruvec that were left, since their zone could not serve the request; only with
-    /// `memory.lruvec_of = "node"`.
+    /// `pgskip`: pages that a scan of an lruvec skipped, because their zone could not serve the request. Counted only
+    /// with `memory.lruvec_of = "node"`.
     Pgskip,
 }
 
 impl ZoneEvent {
-    /// All, in declaration order.
+    /// All events, in declaration order.
     pub const ALL: [Self; 20] = [
         Self::Pgalloc,
         Self::Pgrefill,
@@ -339,17 +350,18 @@ impl ZoneEvent {
         }
     }
 
-    /// Returns whether each kind of zone has its own counter, with its name; otherwise all zones share one.
+    /// Returns whether each kind of zone has its own counter of this event, with the kind in its name. Otherwise all
+    /// zones share one counter.
     #[must_use]
     pub const fn is_named_by_kind(self) -> bool {
         !self.is_of_workingset() && !self.is_of_nodes()
     }
 
-    /// Counters of anonymous pages that came back.
+    /// The counters of anonymous pages that refaulted, were activated, and were restored.
     pub const WORKINGSET_ANON: [Self; 3] =
         [Self::WorkingsetRefaultAnon, Self::WorkingsetActivateAnon, Self::WorkingsetRestoreAnon];
 
-    /// Counters of pages of files that came back.
+    /// The counters of file pages that refaulted, were activated, and were restored.
     pub const WORKINGSET_FILE: [Self; 3] =
         [Self::WorkingsetRefaultFile, Self::WorkingsetActivateFile, Self::WorkingsetRestoreFile];
 
@@ -365,7 +377,7 @@ impl ZoneEvent {
         )
     }
 
-    /// Returns whether it distinguishes nodes, so that it has no meaning on a machine with one node.
+    /// Returns whether the event distinguishes nodes, so that its counter has no meaning on a machine with one node.
     #[must_use]
     pub const fn is_of_nodes(self) -> bool {
         matches!(
@@ -379,8 +391,8 @@ impl ZoneEvent {
         )
     }
 
-    /// Returns the counters that have a meaning on a machine with `nodes` nodes; `shares_lruvecs` says whether their
-    /// zones share lruvecs.
+    /// Returns the events whose counters have a meaning on a machine with `nodes` nodes. `shares_lruvecs` says whether
+    /// the zones of a node share lruvecs.
     pub fn named(nodes: usize, shares_lruvecs: bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |event| match event {
             Self::Pgskip => shares_lruvecs,
@@ -388,7 +400,7 @@ impl ZoneEvent {
         })
     }
 
-    /// Returns the name of its count in zones of a kind (`kind as usize`).
+    /// Returns the name of the event's counter in zones of a kind (`kind as usize`).
     #[must_use]
     pub fn name_in(self, kind: usize) -> String {
         if self.is_named_by_kind() {
@@ -421,7 +433,8 @@ pub enum Gauge {
     NrIsolatedFile,
     /// `nr_anon_pages`: mapped anonymous pages.
     NrAnonPages,
-    /// `nr_anon_transparent_hugepages`: huge pages, each of 512 of the mapped anonymous pages, that one entry maps.
+    /// `nr_anon_transparent_hugepages`: anonymous huge pages that one entry maps; the 512 pages of each are among the
+    /// mapped anonymous pages.
     NrAnonTransparentHugepages,
     /// `nr_mapped`: pages of files that page tables map.
     NrMapped,
@@ -429,8 +442,8 @@ pub enum Gauge {
     NrFilePages,
     /// `nr_dirty`: dirty file pages.
     NrDirty,
-    /// `nr_write_failed`: dirty pages of files whose last write failed, and that are not being written again just now; no
-    /// kernel has it (`writeback.write_failure`).
+    /// `nr_write_failed`: dirty file pages whose last write failed and that are not being written again now. No kernel
+    /// has this gauge (`writeback.write_failure`).
     NrWriteFailed,
     /// `nr_writeback`: pages under writeback.
     NrWriteback,
@@ -440,12 +453,12 @@ pub enum Gauge {
     NrSlabUnreclaimable,
     /// `nr_page_table_pages`: page-table pages.
     NrPageTablePages,
-    /// `nr_bounce`: copies of pages that are being written from them (`writeback.stable_pages`).
+    /// `nr_bounce`: copies from which pages are being written (`writeback.stable_pages`).
     NrBounce,
 }
 
 impl Gauge {
-    /// All, in declaration order.
+    /// All gauges, in declaration order.
     pub const ALL: [Self; 19] = [
         Self::NrFreePages,
         Self::NrInactiveAnon,
@@ -495,11 +508,12 @@ impl Gauge {
     }
 }
 
-/// A snapshot: value by name. Gauges are in pages, except gauges of huge pages. See the variants of [`Event`],
-/// [`ZoneEvent`] and [`Gauge`] for the unit of each.
+/// A snapshot of counters and gauges: value by name. Gauges are in pages, except gauges of huge pages. The variants of
+/// [`Event`], [`ZoneEvent`] and [`Gauge`] say the unit of each.
 pub type Vmstat = BTreeMap<String, u64>;
 
-/// Returns all names of an engine with one node that has counted nothing: events, events of each kind of zone, gauges.
+/// Returns the snapshot of an engine with one node that has counted nothing: all names of events, events by kind of
+/// zone, and gauges, each with 0.
 #[must_use]
 pub fn zeroes() -> Vmstat {
     let mut names: Vec<String> = Event::ALL.iter().map(|event| event.name().to_owned()).collect();
@@ -508,7 +522,7 @@ pub fn zeroes() -> Vmstat {
     names.into_iter().map(|name| (name, 0)).collect()
 }
 
-/// Returns every counter and gauge by its name, with a sentence about what it counts.
+/// Returns the name of every counter and gauge, with a sentence about what it counts.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     fn about(name: &'static str, of: &impl strum::EnumMessage) -> (&'static str, &'static str) {
         let text = of.get_documentation().unwrap_or_default();
@@ -524,13 +538,13 @@ pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub struct Stat(Sharded<{ Event::ALL.len() }>);
 
 impl Stat {
-    /// Creates counters of zero, in `rows` rows ([`Sharded`]).
+    /// Creates counters that are all 0, in `rows` rows ([`Sharded`]).
     #[must_use]
     pub fn new(rows: usize) -> Self {
         Self(Sharded::new(rows))
     }
 
-    /// Counts `n` of an event.
+    /// Adds `n` to the count of an event.
     #[inline]
     pub fn count(&self, event: Event, n: u64) {
         self.0.add(event as usize, n);
@@ -554,13 +568,13 @@ impl Stat {
 pub struct ZoneStat(Sharded<{ ZoneEvent::ALL.len() }>);
 
 impl ZoneStat {
-    /// Creates counters of zero, in `rows` rows ([`Sharded`]).
+    /// Creates counters that are all 0, in `rows` rows ([`Sharded`]).
     #[must_use]
     pub fn new(rows: usize) -> Self {
         Self(Sharded::new(rows))
     }
 
-    /// Counts `n` of an event.
+    /// Adds `n` to the count of an event.
     #[inline]
     pub fn count(&self, event: ZoneEvent, n: u64) {
         self.0.add(event as usize, n);
@@ -576,9 +590,9 @@ impl ZoneStat {
 /// The gauges of one zone, in pages.
 #[derive(Debug)]
 pub struct Gauges {
-    /// [`Gauge::NrFreePages`], at which every request looks, and which is changed for many pages at once: one word.
+    /// [`Gauge::NrFreePages`] in one word, because every request reads it, and changes to it are of many pages at once.
     free: Alone,
-    /// The others.
+    /// All other gauges.
     counters: Sharded<{ Gauge::ALL.len() }>,
 }
 
@@ -587,13 +601,13 @@ pub struct Gauges {
 struct Alone(AtomicU64);
 
 impl Gauges {
-    /// Creates gauges of zero, in `rows` rows ([`Sharded`]).
+    /// Creates gauges that are all 0, in `rows` rows ([`Sharded`]).
     #[must_use]
     pub fn new(rows: usize) -> Self {
         Self { free: Alone::default(), counters: Sharded::new(rows) }
     }
 
-    /// Adds `pages`, which may be negative.
+    /// Adds `pages`, which may be negative, to a gauge.
     #[inline]
     pub fn add(&self, gauge: Gauge, pages: i64) {
         match gauge {
@@ -602,7 +616,7 @@ impl Gauges {
         }
     }
 
-    /// Returns the value now; a racing reader never sees less than 0.
+    /// Returns the present value of a gauge; a racing reader never sees less than 0.
     #[inline]
     #[must_use]
     pub fn get(&self, gauge: Gauge) -> u64 {

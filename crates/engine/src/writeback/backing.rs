@@ -15,50 +15,50 @@ use std::sync::OnceLock;
 /// The blocks of a device that files may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceLayout {
-    /// Blocks for files; the first is kept for the file system.
+    /// The blocks that files may use; the file system keeps the first block for itself.
     pub file_blocks: std::ops::Range<u64>,
 }
 
 /// Writeback's state of one device.
 pub struct Backing<M: Machine> {
-    /// The device's number, or one that the ground gave to all files of the device together.
+    /// The device's number, or the number that the ground gave to all files of the device together.
     pub device: DeviceId,
-    /// Blocks for files.
+    /// Number of blocks that files may use.
     pub(crate) total_blocks: u64,
     /// Free blocks of the device.
     pub(crate) blocks: M::Lock<FreeBlocks>,
     /// Number of free blocks, readable without the lock.
     free_blocks: AtomicU64,
-    /// Dirty pages that have no block yet: each will need one.
+    /// Dirty pages that have no block yet. Each reserves one of the free blocks.
     delayed: AtomicU64,
-    /// Pages of its files that are dirty.
+    /// Pages of the device's files that are dirty.
     pub(crate) dirty: AtomicI64,
-    /// Pages of its files that are under writeback.
+    /// Pages of the device's files that are under writeback.
     pub(crate) writeback: AtomicI64,
-    /// Dirty ones that could not be written.
+    /// Dirty pages whose last write failed.
     pub(crate) failed_files: FailedFiles,
     /// Pages dirtied since the start.
     pub(crate) dirtied: AtomicU64,
     /// Pages written since the start.
     pub(crate) written: AtomicU64,
-    /// Files with dirty pages, and work asked for.
+    /// Files with dirty pages, and requests to the flusher.
     pub(crate) work: M::Lock<Work>,
-    /// The flusher sleeps here.
+    /// The wait queue on which the flusher sleeps.
     pub(crate) flusher: M::WaitQueue,
-    /// Writers that wait for room.
+    /// Writers that wait until fewer pages are dirty.
     pub(crate) dirty_waits: DirtyWaits<M>,
-    /// Rates.
+    /// Estimates of the device's speed and of its writers' rates.
     pub(crate) bandwidth: M::Lock<Bandwidth>,
-    /// `true` if too much was dirty when a task last looked (`bdi->dirty_exceeded`).
+    /// `true` if too many pages were dirty when a writer last checked (`bdi->dirty_exceeded`).
     pub(crate) dirty_exceeded: AtomicBool,
-    /// Pages a second that it writes, as [`Backing::bandwidth`] has it; read without the lock.
+    /// Pages a second that the device writes, as [`Backing::bandwidth`] has it; read without the lock.
     write_rate: AtomicU64,
-    /// The limit that the rates follow, as it was last seen; read without the lock.
+    /// The smoothed dirty limit ([`Bandwidth::tracked_limit`]) at the last update; read without the lock.
     pub(crate) tracked_limit: AtomicU64,
-    /// The flusher skipped a dirty page because a task was changing it (`writeback.stable_pages`).
+    /// `true` if the flusher skipped a dirty page because a task was changing it (`writeback.stable_pages`).
     pub(super) met_held: AtomicBool,
-    /// `true` if the flusher found nothing else in its last round. Writers must not wait for such pages: they may hold
-    /// them themselves.
+    /// `true` if the flusher's last round wrote nothing and found only pages that tasks were changing. Writers must not
+    /// wait for such pages, because the writers themselves may hold them.
     pub(crate) has_only_held: AtomicBool,
 }
 
@@ -89,24 +89,24 @@ impl<M: Machine> Backing<M> {
         }
     }
 
-    /// Returns the number of pages a second that it writes, as far as is known.
+    /// Returns the number of pages a second that the device writes, as far as is known.
     pub(super) fn write_rate(&self) -> u64 {
         self.write_rate.load(Relaxed)
     }
 
-    /// Renews its rates, if they are due.
+    /// Updates the device's estimates, if an update is due.
     pub(super) fn update_bandwidth(&self, sample: &Sample) {
         let mut bandwidth = self.bandwidth.lock();
         bandwidth.update(sample);
         self.write_rate.store(bandwidth.average_write, Relaxed);
     }
 
-    /// Returns the number of dirty pages of its files, except pages whose write failed.
+    /// Returns the number of dirty pages of the device's files, except pages whose write failed.
     pub(crate) fn writable_pages(&self) -> u64 {
         (self.dirty.load(Relaxed) - self.failed_files.pages()).max(0) as u64
     }
 
-    /// Returns the pages of [`Backing::writable_pages`] and those under writeback.
+    /// Returns the number of [`Backing::writable_pages`] plus the number of pages under writeback.
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.writable_pages() + self.writeback.load(Relaxed).max(0) as u64
     }
@@ -114,12 +114,14 @@ impl<M: Machine> Backing<M> {
 /// Largest number of devices that writeback can tell apart.
 const BACKINGS_MAX: usize = 64;
 
-/// Devices by number. One that was added stays.
+/// All devices, by number. A device that was added stays.
 pub struct Backings<M: Machine>(Box<[OnceLock<Backing<M>>]>);
 
 impl<M: Machine> Backings<M> {
+    /// Creates the devices of `devices`, numbered from 0.
+    ///
     /// # Panics
-    /// When there are more of them than can be told apart.
+    /// When there are more devices than [`BACKINGS_MAX`].
     pub(super) fn new(machine: &M, devices: &[DeviceLayout]) -> Self {
         let backings = Self((0..BACKINGS_MAX).map(|_| OnceLock::new()).collect());
         for layout in devices {
@@ -141,7 +143,7 @@ impl<M: Machine> Backings<M> {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Adds a device, with a flusher that the ground has to start ([`crate::KernelTask::Flusher`]). Returns none if
+    /// Adds a device, with a flusher that the ground has to start ([`crate::KernelTask::Flusher`]). Returns `None` if
     /// there are too many devices.
     pub fn add_device(&self, layout: &DeviceLayout) -> Option<DeviceId> {
         self.backings.add(&self.machine, layout)
@@ -155,7 +157,7 @@ impl<M: Machine> Writeback<M> {
         self.backings.0[device.index()].get().expect("a file's device was added before the file")
     }
 
-    /// Returns the blocks of a device for files, and the number of free blocks among them that are not reserved for
+    /// Returns two numbers of blocks of a device: all blocks for files, and the free ones that are not reserved for
     /// dirty pages (`f_blocks` and `f_bavail` of `statvfs`).
     ///
     /// # Panics
@@ -166,7 +168,7 @@ impl<M: Machine> Writeback<M> {
         [backing.total_blocks, free]
     }
 
-    /// Takes up to `blocks` contiguous blocks of a device; see [`FreeBlocks::take`].
+    /// Takes up to `blocks` contiguous blocks of a device; see [`FreeBlocks::take`] for `goal` and the result.
     pub(super) fn take_blocks(&self, device: DeviceId, goal: u64, blocks: u64) -> Option<(u64, u64)> {
         let backing = self.backing(device);
         let taken = backing.blocks.lock().take(goal, blocks)?;
@@ -174,23 +176,23 @@ impl<M: Machine> Writeback<M> {
         Some(taken)
     }
 
-    /// Returns blocks to the device.
+    /// Frees blocks of a device.
     pub(super) fn give_blocks(&self, device: DeviceId, start: u64, blocks: u64) {
         let backing = self.backing(device);
         backing.blocks.lock().give(start, blocks);
         backing.free_blocks.fetch_add(blocks, Relaxed);
     }
 
-    /// Reserves a block for a page without one that is about to become dirty. Returns false if the device has no room
-    /// for it.
+    /// Reserves a block for a page that has none and is about to become dirty. Returns `false` if the device has no
+    /// free block for it.
     pub(crate) fn reserve_block(&self, device: DeviceId) -> bool {
         let backing = self.backing(device);
         let reserve = |delayed| (delayed < backing.free_blocks.load(Relaxed)).then_some(delayed + 1);
         backing.delayed.fetch_update(Relaxed, Relaxed, reserve).is_ok()
     }
 
-    /// Reserves a block for each page of a locked folio that has none; `false`, with nothing reserved, when the device has
-    /// no room for all.
+    /// Reserves a block for each page of a locked folio that has none. Returns `false`, with nothing reserved, if the
+    /// device has too few free blocks.
     pub(crate) fn reserve_blocks(&self, file: &File<M>, head: FrameNumber) -> bool {
         for (reserved, _) in self.pages_without_block(file, head).enumerate() {
             if !self.reserve_block(file.backing) {
@@ -201,14 +203,15 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Reserves as [`Writeback::reserve_blocks`] for a folio that becomes dirty once more. Only its pages after the end of
-    /// the file have no block, and they will need none unless the file grows, so it is not asked whether there is room.
+    /// Reserves blocks as [`Writeback::reserve_blocks`] for a folio that becomes dirty once more, but does not check
+    /// that the device has room. Only the folio's pages after the end of the file have no block, and they need none
+    /// unless the file grows.
     pub(crate) fn reserve_blocks_again(&self, file: &File<M>, head: FrameNumber) {
         let blocks = self.pages_without_block(file, head).count() as u64;
         self.backing(file.backing).delayed.fetch_add(blocks, Relaxed);
     }
 
-    /// Ends the reservations of a locked folio's pages that have no block, and need none.
+    /// Ends the reservations for those pages of a locked folio that have no block and will need none.
     pub(super) fn end_reservations(&self, file: &File<M>, head: FrameNumber) {
         self.pages_without_block(file, head).for_each(|_| self.end_reservation(file.backing));
     }
@@ -218,8 +221,9 @@ impl<M: Machine> Writeback<M> {
         (first..first + self.frames.folio(head).pages()).filter(|page| file.block(*page).is_none())
     }
 
-    /// Takes away the blocks of those pages of a locked folio that come after the new end of its file, which is in the
-    /// middle of it, and fills them with zeroes. If the folio is dirty, they have reservations instead.
+    /// Cuts a locked folio at the new end of its file, page `from`, which lies within the folio. The pages from `from`
+    /// on lose their blocks and are filled with zeroes. If the folio is dirty, the device keeps a reservation for each
+    /// block taken away.
     pub(crate) fn cut_folio(&self, file: &File<M>, head: FrameNumber, from: u32) {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         for (page, frame) in (first..).zip(folio.frames()).filter(|(page, _)| *page >= from) {
@@ -233,12 +237,12 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Ends the reservation of a dirty page that got its block, or needs none any more.
+    /// Ends the reservation of a dirty page that got its block, or that needs none any more.
     pub(super) fn end_reservation(&self, device: DeviceId) {
         self.backing(device).delayed.fetch_sub(1, Relaxed);
     }
 
-    /// Returns the blocks of a file's pages to the device.
+    /// Frees the blocks of a range of a file's pages.
     pub(crate) fn give_file_blocks(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         if file.is_placed() {
             return;

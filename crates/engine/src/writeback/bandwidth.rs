@@ -1,37 +1,37 @@
 //! The speed of a device, and the rate at which its writers may dirty pages (mechanisms/reclaim, 21.2, ≥33).
 //!
-//! All in integers: rates in pages a second, ratios in 1/1024.
+//! All values are integers: rates in pages a second, ratios in units of 1/1024.
 
 use super::dirty_limit::DirtyLimits;
 use machine::{NANOS_PER_SECOND, Nanos};
 
-/// 1.0 of a ratio.
+/// The value of a ratio of 1.0.
 pub const ONE: i64 = 1 << SHIFT;
 const SHIFT: u32 = 10;
 
-/// Interval at which estimates are renewed.
+/// Interval at which the estimates are updated.
 const INTERVAL: Nanos = Nanos::from_millis(200);
 
-/// The window over which written pages are averaged.
+/// The time over which the rate of written pages is averaged.
 const WINDOW: Nanos = Nanos::from_millis(4096);
 
 /// Assumed rate of a device before it has written anything: 100 MB/s.
 const START_PAGES_PER_SECOND: u64 = 100 * 256;
 
-/// A device's estimates.
+/// Estimates of a device's speed and of its writers' rates.
 #[derive(Clone, Debug)]
 pub struct Bandwidth {
     updated: Nanos,
     dirtied_stamp: u64,
     written_stamp: u64,
-    /// Pages a second written lately.
+    /// Pages a second written, averaged over [`WINDOW`].
     write: u64,
-    /// Pages a second written: the measured rate, smoothed twice.
+    /// Pages a second written: the averaged rate, smoothed once more.
     pub average_write: u64,
-    /// Pages a second that one writer may dirty when dirty pages stand at the setpoint.
+    /// Pages a second that one writer may dirty when the number of dirty pages is at the setpoint.
     pub ratelimit: u64,
     balanced: u64,
-    /// The global limit, smoothed: it follows a falling limit slowly.
+    /// The global dirty limit, smoothed: it follows a falling limit slowly.
     pub tracked_limit: u64,
 }
 
@@ -50,34 +50,34 @@ impl Default for Bandwidth {
     }
 }
 
-/// The levels that an update of the estimates reads.
+/// The values from which the estimates are updated.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Time.
+    /// The present time.
     pub now: Nanos,
     /// Pages dirtied on the device since the machine started.
     pub dirtied: u64,
-    /// Pages written to it since then.
+    /// Pages written to the device since the machine started.
     pub written: u64,
-    /// Dirty and writeback pages of all memory.
+    /// Number of pages of all devices that are dirty or under writeback.
     pub dirty: u64,
-    /// Dirty and writeback pages of the device.
+    /// Number of the device's pages that are dirty or under writeback.
     pub device_dirty: u64,
     /// The device's share of the limit, pages.
     pub device_limit: u64,
-    /// The global limits.
+    /// The limits for all devices together.
     pub limits: DirtyLimits,
 }
 
 impl Bandwidth {
-    /// Renews the estimates if 200 ms have passed.
+    /// Updates the estimates if at least 200 ms have passed since the last update.
     pub fn update(&mut self, sample: &Sample) {
         let elapsed = sample.now.since(self.updated);
         if elapsed < INTERVAL {
             return;
         }
         self.follow_limit(sample);
-        // After a pause there is nothing to learn from the time in between.
+        // If more than a second has passed, nothing can be learned from the time in between.
         if elapsed < Nanos::from_secs(1) {
             let position = self.position(sample);
             self.update_ratelimit(sample, elapsed, position);
@@ -120,7 +120,8 @@ impl Bandwidth {
         let balanced = (task_rate * self.average_write / dirty_rate.max(1)).min(self.average_write);
         let below_setpoint = sample.dirty < self.setpoint(sample);
         let mut rate = self.ratelimit;
-        // Move only when the rate that balances, the one before it, and the position all agree.
+        // The rate moves only if the balanced rate, the previous balanced rate and the position all call for a move in
+        // the same direction.
         let target = if below_setpoint {
             self.balanced.min(balanced).min(task_rate).max(rate)
         } else {
@@ -128,7 +129,7 @@ impl Bandwidth {
         };
         let error = target.abs_diff(rate);
         if error > 0 {
-            // Small errors are noise: the step shrinks faster than the error.
+            // Small errors are noise, so the step shrinks faster than the error.
             let step = (error >> (rate / (2 * error + 1)).min(63)).div_ceil(8);
             rate = if target > rate { rate + step } else { rate - step };
         }
@@ -144,8 +145,9 @@ impl Bandwidth {
         u64::midpoint(sample.limits.free_run(), self.limit(sample))
     }
 
-    /// Returns the factor for a writer's rate, in 1/1024: 2.0 at free run, 1.0 at the setpoint, 0 at the limit, for all
-    /// dirty pages; then the corresponding factor for the device's own pages.
+    /// Returns the factor by which a writer's rate is multiplied, in units of 1/1024. The factor is the product of two.
+    /// The first depends on all dirty pages: 2.0 at free run, 1.0 at the setpoint, 0 at the limit. The second depends
+    /// in a similar way on the device's own dirty pages.
     #[must_use]
     pub fn position(&self, sample: &Sample) -> i64 {
         let limit = self.limit(sample) as i64;
@@ -201,7 +203,7 @@ mod tests {
     fn ratelimit_settles_at_the_device_rate() {
         let mut bandwidth = Bandwidth::default();
         let mut now = sample(17_500);
-        // One writer that always takes what it may; a device of 20,000 pages a second.
+        // One writer always takes as much as it may, from a device of 20,000 pages a second.
         for _ in 0..400 {
             let rate = (bandwidth.ratelimit * bandwidth.position(&now) as u64) >> SHIFT;
             now.now += INTERVAL;

@@ -1,24 +1,25 @@
-//! Which blocks of a device are free: extents, first fit from a goal.
+//! The free blocks of a device, kept as extents. They are taken first fit from a goal.
 
 use std::collections::BTreeMap;
 
 /// Free extents of one device.
 #[derive(Debug)]
 pub struct FreeBlocks {
-    /// Length by first block; neighbours are merged.
+    /// Length of each extent by its first block; adjacent extents are merged.
     extents: BTreeMap<u64, u64>,
 }
 
 impl FreeBlocks {
-    /// Creates a range of blocks that are all free.
+    /// Creates the free blocks of a device on which all blocks of `range` are free.
     #[must_use]
     pub fn new(range: std::ops::Range<u64>) -> Self {
         Self { extents: BTreeMap::from([(range.start, range.end - range.start)]) }
     }
 
-    /// Takes up to `blocks` contiguous ones, at `goal` if it is free, else the first extent after it
-    /// that holds all, else the first after it, else the first of all. Returns first block and number;
-    /// nothing when the device is full.
+    /// Takes up to `blocks` contiguous blocks. They begin at `goal` if it is free. Otherwise they come from the first
+    /// of the next 64 extents after `goal` that holds them all, else from the next extent after `goal`, else from the
+    /// first extent of the device. Returns the first block and the number of blocks taken; `None` if the device is
+    /// full.
     pub fn take(&mut self, goal: u64, blocks: u64) -> Option<(u64, u64)> {
         let (start, length) = self.find(goal, blocks)?;
         let from = start.max(goal.min(start + length - 1));

@@ -1,8 +1,9 @@
-//! Copies of pages, from which they are written (`writeback.stable_pages = "copy"` and `"copy-when-changed"`).
+//! Bounce pages: copies of pages, from which the pages are written (`writeback.stable_pages = "copy"` and
+//! `"copy-when-changed"`).
 //!
-//! A copy is made while the page holds still, and freed when its write has ended. Until then it is kernel memory, marked
-//! [`Flags::BOUNCE`], and knows its page. Linux has called such pages bounce pages, after a device that could not reach all
-//! memory; file systems with checksums use them for the reason they are here.
+//! A copy is made while the page holds still, and is freed when its write has ended. Until then the copy is kernel
+//! memory marked [`Flags::BOUNCE`], and it knows its page. Linux named bounce pages after devices that could not reach
+//! all memory. File systems with checksums use bounce pages for the same reason as here.
 
 use super::Writeback;
 use super::choices::StablePages;
@@ -12,19 +13,19 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, Step};
 
-/// Number of a file's pages that are written from copies after a page was changed, or was to be changed, during its
-/// write. A wait for a device takes a millisecond or so, and a copy half a microsecond, so copies that were of no use
-/// cost no more than the wait before them. Chosen for that reason; no other value was tried.
+/// Number of a file's pages that are written from copies after a page was changed, or a task wanted to change it,
+/// during its write. A wait for a device takes about a millisecond, and a copy half a microsecond. So even if all these
+/// copies are of no use, they cost no more than the wait before them. Chosen for that reason; no other value was tried.
 const COPIES_AFTER_CHANGE: u32 = 2048;
 
-/// Notes that a page of a file is changed before its write has ended.
+/// Notes that a task changes, or wants to change, a page of a file before the page's write has ended.
 pub(super) fn note_change<M: Machine>(file: &File<M>) {
     file.copies_left.store(COPIES_AFTER_CHANGE, Relaxed);
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Returns the frame from which a page is written: its own, or a copy. The page holds still and is not under
-    /// writeback yet.
+    /// Returns the frame from which a page is written: its own frame, or a new copy. The page holds still and is not
+    /// under writeback yet.
     pub(super) fn frame_to_write(&self, file: &File<M>, frame: FrameNumber) -> FrameNumber {
         match self.choices.stable_pages {
             StablePages::No | StablePages::Wait => frame,
@@ -32,14 +33,15 @@ impl<M: Machine> Writeback<M> {
             StablePages::CopyWhenChanged if file.copies_left.load(Relaxed) == 0 => frame,
             StablePages::CopyWhenChanged => {
                 let Some(copy) = self.copy_to_write(frame) else { return frame };
-                // None is left where another has taken the last meanwhile: one more does no harm.
+                // If another task has counted the last copy down meanwhile, this copy is one too many, which does no
+                // harm.
                 let _ = file.copies_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
                 copy
             }
         }
     }
 
-    /// Returns a copy of a page; `None` if memory is short, because every page then counts.
+    /// Returns a copy of a page; `None` if memory is short.
     fn copy_to_write(&self, frame: FrameNumber) -> Option<FrameNumber> {
         let zone = self.zone_of(frame);
         self.machine.spend(Step::WatermarkCheck, 1);

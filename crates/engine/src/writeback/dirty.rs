@@ -1,4 +1,4 @@
-//! The state of a page on its way to the device, and its counters.
+//! The states of a page from dirty to clean, and their counters.
 //!
 //! A page is dirty (newer than the device), then under writeback (being written), then clean. Every
 //! change of state is made by the holder of the page lock, or by the completion of its write.
@@ -14,7 +14,8 @@ use machine::{FrameNumber, Hazards, IoError, Machine, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Writeback<M> {
-    /// Marks a locked, valid folio of a file dirty. Returns the number of its pages if it was clean, otherwise 0.
+    /// Marks a locked, valid folio of a file dirty. Returns the number of its pages if the folio was clean, otherwise
+    /// 0.
     pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) -> u64 {
         let descriptor = &self.frames[frame];
         if descriptor.test_set(Flags::DIRTY) {
@@ -35,8 +36,8 @@ impl<M: Machine> Writeback<M> {
         pages
     }
 
-    /// Restores the dirty mark of a locked page from which it was just taken. No task dirtied the page, so it does not
-    /// count as dirtied again.
+    /// Restores the dirty mark of a locked page after it was cleared for a write that did not begin. No task dirtied
+    /// the page, so it does not count as dirtied again.
     pub(super) fn redirty_page(&self, file: &File<M>, frame: FrameNumber) {
         if !self.frames[frame].test_set(Flags::DIRTY) {
             self.machine.spend(Step::DirtyPage, 1);
@@ -44,7 +45,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Visits the numbers of a folio's pages in its file.
+    /// Calls `visit` with the number, in its file, of each page of a folio.
     pub(super) fn for_each_index(&self, head: FrameNumber, mut visit: impl FnMut(u32)) {
         let first = self.frames[head].index();
         (first..first + self.frames.folio(head).pages()).for_each(&mut visit);
@@ -55,7 +56,7 @@ impl<M: Machine> Writeback<M> {
         self.list_dirty_file(file);
     }
 
-    /// Counts the pages of a folio as dirty (`sign` 1), or not dirty any more (-1).
+    /// Counts the pages of a folio as dirty (`sign` 1), or as no longer dirty (-1).
     fn count_dirty(&self, file: &File<M>, frame: FrameNumber, sign: i64) {
         let pages = sign * self.frames.pages(frame) as i64;
         self.add_gauge(frame, Gauge::NrDirty, pages);
@@ -119,7 +120,8 @@ impl<M: Machine> Writeback<M> {
             None => {}
         }
         self.stat.count(Event::NrWritten, pages);
-        // First: without both the page would look as if its own bytes were being written.
+        // `COPIED` is cleared before `WRITEBACK`. In between, the page only looks as if its own bytes were being
+        // written.
         descriptor.test_clear(Flags::COPIED);
         let was = descriptor.test_clear(Flags::WRITEBACK);
         assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");

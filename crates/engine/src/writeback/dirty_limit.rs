@@ -1,10 +1,11 @@
 //! The limits of dirty pages: over all memory, on each device, and in each zone.
 //!
 //! *Devices apart* (`writeback.device_limits`): each device has its own limits, so that its writers are throttled by
-//! its own dirty pages only. A share is in proportion to the device's speed in completed writes, as in
+//! its own dirty pages only. A device's share of the limits is in proportion to its speed in completed writes, as in
 //! mechanisms/reclaim, 21.2. A device without dirty pages has no share, and a new device counts as one of 100 MB/s.
-//! When a share becomes smaller, the pages beyond it take time to be written. Until then they are subtracted from the
-//! others' limits, but these keep a quarter of their shares. So at most a quarter more than the limit is dirty.
+//! When a device's share becomes smaller, writing the pages beyond it takes time. Until then these pages are subtracted
+//! from the limits of the other devices, but every device keeps a quarter of its share. So the dirty pages of all
+//! devices exceed the limit by at most a quarter.
 //!
 //! Description: mechanisms/reclaim, 21.1, 21.2 and 21.4. Anonymous pages count as dirtyable while swap is free;
 //! pages in flight to swap count as under writeback (`writeback.swap_writeback`).
@@ -16,15 +17,15 @@ use crate::stat::Gauge;
 use machine::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use machine::{Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
-/// Time after which a task that waits at the limit checks for room without a wake-up. It has to, because pages may also
-/// be dropped, and other devices may have fewer dirty pages. Many tasks may wait, and all of them check.
+/// Time after which a task that waits at the limit checks for room without a wake-up. A wake-up may not come, because
+/// pages may also be dropped, and other devices may have fewer dirty pages. Many tasks may wait, and all of them check.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
 
 /// Tasks that wait at the limit of a device (`access.dirty_throttle = "for-writeback"`).
 pub(crate) struct DirtyWaits<M: Machine> {
     queue: M::WaitQueue,
     tasks: AtomicU64,
-    /// The limit as the last of them saw it.
+    /// The limit that the last of the waiting tasks saw.
     limit: AtomicU64,
 }
 
@@ -39,38 +40,38 @@ impl<M: Machine> DirtyWaits<M> {
     }
 }
 
-/// The two limits, pages.
+/// The two limits of dirty pages, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyLimits {
-    /// The flusher starts above it.
+    /// Number of dirty pages above which the flusher starts.
     pub background: u64,
-    /// Writers are held below it.
+    /// Number of dirty pages below which writers are held.
     pub dirty: u64,
 }
 
 impl DirtyLimits {
-    /// Returns the number of dirty pages up to which a writer is not held back at all.
+    /// Returns the number of dirty pages up to which no writer is throttled.
     #[must_use]
     pub const fn free_run(self) -> u64 {
         u64::midpoint(self.dirty, self.background)
     }
 }
 
-/// The limit that holds the writers of a device.
+/// The limits that apply to the writers of a device, with the number of pages that count for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyState {
-    /// The limits.
+    /// The limits for the writers of the device.
     pub limits: DirtyLimits,
-    /// Pages that count for them: dirty, or under writeback.
+    /// Pages that count for the limits: dirty, or under writeback.
     pub dirty: u64,
 }
 
-/// A device keeps at least one part in this many of its share of the limits, however many dirty pages others have. So
-/// at most this part more than the limit is dirty. Chosen.
+/// A device keeps at least one part in this many of its share of the limits, however many dirty pages other devices
+/// have. So the dirty pages of all devices exceed the limit by at most this part. Chosen.
 const SHARE_KEPT: u64 = 4;
 
-/// Returns a device's part of the limits. It is in proportion to `own_rate` of `all_rates`, less the pages by which
-/// others exceed their parts, but at least a quarter of that proportion.
+/// Returns a device's part of the limits. Its share is the proportion of `own_rate` to `all_rates`. The part is at most
+/// what the dirty pages of other devices leave of the limit, but at least a quarter of the share.
 fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64) -> DirtyLimits {
     let scaled =
         |pages: u64, part: u64, whole: u64| (u128::from(pages) * u128::from(part) / u128::from(whole.max(1))) as u64;
@@ -80,8 +81,8 @@ fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Returns the number of pages of a zone that reclaim could free: its file pages, and its anonymous ones while swap
-    /// has room.
+    /// Returns the number of pages of a zone that reclaim could free: its file pages, and also its anonymous pages if
+    /// swap has free slots.
     #[must_use]
     pub fn reclaimable_pages(&self, zone: &Zone<M>) -> u64 {
         let file = zone.gauges.get(Gauge::NrActiveFile) + zone.gauges.get(Gauge::NrInactiveFile);
@@ -91,7 +92,7 @@ impl<M: Machine> Writeback<M> {
         file + zone.gauges.get(Gauge::NrActiveAnon) + zone.gauges.get(Gauge::NrInactiveAnon)
     }
 
-    /// Returns the number of pages that may be dirtied in principle, at least 1.
+    /// Returns the number of pages to which the ratios of the dirty limits refer, at least 1.
     #[must_use]
     pub fn dirtyable_pages(&self) -> u64 {
         let pages: u64 = self.zones.iter().map(|zone| zone.free_pages() + self.reclaimable_pages(zone)).sum();
@@ -101,7 +102,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the present limits, of [`Self::dirty_pages`].
+    /// Returns the present limits for the number [`Self::dirty_pages`].
     #[must_use]
     pub fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
@@ -111,7 +112,7 @@ impl<M: Machine> Writeback<M> {
         DirtyLimits { background: if background >= dirty { dirty / 2 } else { background }, dirty }
     }
 
-    /// Returns the limit that holds the writers of a device, and how near it is.
+    /// Returns the limits that apply to the writers of a device, and the number of pages that count for them.
     pub(crate) fn dirty_state_of(&self, backing: &Backing<M>) -> DirtyState {
         let all = DirtyState { limits: self.dirty_limits(), dirty: self.dirty_pages() };
         match self.choices.device_limits {
@@ -128,7 +129,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns whether a device has more dirty pages than the background limit allows.
+    /// Returns whether the flusher of a device has to write, because more pages are dirty than the background limit
+    /// allows.
     pub(crate) fn is_over_background(&self, backing: &Backing<M>) -> bool {
         let writable = backing.writable_pages();
         if writable == 0 {
@@ -140,8 +142,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the part of `dirty`, the limit for writers of the device, that the device itself may have. With
-    /// `together`, it is the device's part of everything that was written.
+    /// Returns the part of `dirty`, the limit for writers of the device, that the device's own pages may take. With
+    /// `together`, this is the device's part of everything that was ever written.
     pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Apart => dirty,
@@ -155,8 +157,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Sleeps until a page of the device was written, at most 100 ms. Does not sleep if at most `limit` pages count for
-    /// it.
+    /// Sleeps until a page of the device was written, at most 100 ms. If no more than `limit` pages count for the
+    /// device, does not sleep.
     pub(crate) fn wait_for_dirty_room(&self, backing: &Backing<M>, limit: u64) {
         let deadline = self.machine.now() + LOOK_AGAIN;
         let waits = &backing.dirty_waits;
@@ -170,7 +172,7 @@ impl<M: Machine> Writeback<M> {
         waits.tasks.fetch_sub(1, SeqCst);
     }
 
-    /// Wakes a writer after a page of a device was written, unless too many pages are dirty still.
+    /// Wakes a waiting writer after a page of a device was written, unless the pages that count still exceed the limit.
     pub(super) fn wake_dirty_waiter(&self, written: &Backing<M>) {
         let wake = |backing: &Backing<M>| {
             let waits = &backing.dirty_waits;
@@ -184,7 +186,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the number of pages that count for the limit of a device.
+    /// Returns the number of pages that count for the limits of a device.
     fn counted_for(&self, backing: &Backing<M>) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Together => self.dirty_pages(),
@@ -192,7 +194,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the two ratios, percent.
+    /// Returns the dirty ratio and the background ratio, percent.
     fn dirty_ratios(&self, dirtyable: u64) -> (u64, u64) {
         let (dirty, background) = (self.choices.dirty_ratio, self.choices.dirty_background_ratio);
         match self.choices.dirty_mapped {
@@ -205,14 +207,14 @@ impl<M: Machine> Writeback<M> {
         (dirty, if background >= dirty { dirty / 2 } else { background })
     }
 
-    /// Returns the number of pages that are dirty or under writeback, except pages whose write failed: a writer's pause
-    /// does not make these fewer.
+    /// Returns the number of pages that are dirty or under writeback. Pages whose write failed do not count, because
+    /// pausing a writer does not reduce their number.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.writable_pages() + self.gauge(Gauge::NrWriteback)
     }
 
-    /// Returns the number of dirty pages that the flusher has before it.
+    /// Returns the number of dirty pages that the flusher can write: all but those whose write failed.
     pub(super) fn writable_pages(&self) -> u64 {
         self.gauge(Gauge::NrDirty).saturating_sub(self.gauge(Gauge::NrWriteFailed))
     }
@@ -224,7 +226,7 @@ impl<M: Machine> Writeback<M> {
         let kept = zone.dirty_balance_reserve() + failed;
         let dirtyable = (zone.free_pages() + self.reclaimable_pages(zone)).saturating_sub(kept);
         let dirty = zone.gauges.get(Gauge::NrDirty).saturating_sub(failed) + zone.gauges.get(Gauge::NrWriteback);
-        // A limit in bytes is shared out by what zones have.
+        // A limit in bytes is shared among zones in proportion to their dirtyable pages.
         let in_bytes = pages_or(self.choices.dirty_bytes, 0);
         let share = match in_bytes {
             0 => dirtyable * self.choices.dirty_ratio / 100,
@@ -234,7 +236,7 @@ impl<M: Machine> Writeback<M> {
     }
 }
 
-/// Returns the whole pages of a limit in bytes, at least 2 as in Linux; `otherwise` if it is 0.
+/// Returns a limit in bytes as whole pages, at least 2 as in Linux; `otherwise` if the limit is 0.
 fn pages_or(bytes: u64, otherwise: u64) -> u64 {
     if bytes == 0 { otherwise } else { bytes.div_ceil(PAGE_BYTES as u64).max(2) }
 }

@@ -1,8 +1,9 @@
 //! The flusher of a device: writes dirty files back in the background.
 //!
-//! The flusher first does requested work. Then it writes files that have been dirty for too long. Then, while too many
-//! pages are dirty, it writes all files in turn, a chunk each. Description: mechanisms/reclaim, 21.5 (≥33). Pages whose
-//! write failed, if they stay dirty, are kept apart and tried at intervals.
+//! In a round, the flusher first does the work that other tasks requested. Next, it writes files that have been dirty
+//! for too long. Then, while too many pages are dirty, it writes all files in turn, a chunk of each. Description:
+//! mechanisms/reclaim, 21.5 (≥33). Pages that stay dirty because their write failed are kept apart and tried at
+//! intervals.
 
 use super::bandwidth::Sample;
 use super::choices::WritebackChunk;
@@ -14,10 +15,10 @@ use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
-/// Chunks are whole multiples of this: 4 MiB.
+/// Number of pages of which a chunk is a multiple: 4 MiB.
 pub(super) const CHUNK_PAGES: u64 = 1024;
 
-/// A file on one of the lists.
+/// A file on a list of dirty files.
 #[derive(Clone, Copy, Debug)]
 struct DirtyFile {
     id: u32,
@@ -32,9 +33,9 @@ pub(crate) struct Work {
     dirty: VecDeque<DirtyFile>,
     /// Files of the present round.
     io: VecDeque<DirtyFile>,
-    /// Files of the present round that had more than a chunk.
+    /// Files of the present round that had more dirty pages than a chunk.
     more_io: VecDeque<DirtyFile>,
-    /// Numbers of pages that other tasks requested to be written; 0 means all.
+    /// Numbers of pages, one for each request of another task; 0 means all pages.
     requests: VecDeque<u64>,
 }
 
@@ -66,13 +67,14 @@ impl<M: Machine> Writeback<M> {
         self.machine.wake(&self.backing(device).flusher);
     }
 
-    /// Requests every flusher to write `pages` pages.
+    /// Requests every flusher with dirty pages to write `pages` pages.
     pub(crate) fn wake_flushers(&self, pages: u64) {
         for backing in self.backings.iter() {
             if backing.dirty.load(Relaxed) == 0 {
                 continue;
             }
-            // Reclaim asks again and again where memory is full of what cannot be written: that is tried, no more.
+            // Where memory is full of pages that cannot be written, reclaim requests again and again. The flusher then
+            // only retries such pages, and the request is not kept.
             if backing.writable_pages() > 0 {
                 backing.work.lock().requests.push_back(pages);
             }
@@ -80,8 +82,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Runs one round of a device's flusher. Returns whether there is more work at once. `periodic_at` is the time of the
-    /// next search for old files.
+    /// Runs one round of a device's flusher. Returns whether there is more work to do at once. `periodic_at` is the
+    /// time of the next search for old files.
     pub(crate) fn flusher_round(&self, device: DeviceId, periodic_at: &mut Nanos) -> bool {
         let _span = self.machine.span(Func::Flusher);
         let backing = self.backing(device);
@@ -93,7 +95,7 @@ impl<M: Machine> Writeback<M> {
             let pages = if pages == 0 { u64::MAX } else { pages };
             wrote += self.write_files(backing, Reason::Request(pages));
         }
-        // 0 turns it off, as the sysctl does.
+        // An interval of 0 turns the search for old files off, as the sysctl does.
         if self.choices.dirty_writeback_ms > 0 && self.machine.now() >= *periodic_at {
             *periodic_at = self.machine.now() + Nanos::from_millis(self.choices.dirty_writeback_ms);
             wrote += self.write_files(backing, Reason::Periodic);
@@ -127,8 +129,8 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// Fills the round's list when it is empty: first with the files left from before, then with dirty files that are
-    /// old enough.
+    /// Fills the round's list if it is empty: first with files that had more than a chunk in earlier rounds, then with
+    /// dirty files that are old enough.
     fn start_round(&self, backing: &Backing<M>, reason: Reason) {
         let mut work = backing.work.lock();
         if !work.io.is_empty() {
@@ -146,14 +148,15 @@ impl<M: Machine> Writeback<M> {
         work.io = io;
     }
 
-    /// Writes a chunk of each file of the round, until `left` is used up.
+    /// Writes a chunk of each file of the round, until `left` pages are written or no more than allowed are dirty.
+    /// Returns the number of pages written.
     fn write_round(&self, backing: &Backing<M>, left: &mut u64) -> u64 {
         let mut wrote_total = 0;
         while *left > 0 && !self.machine.is_killed() {
             let next = backing.work.lock().io.pop_front();
             let Some(listed) = next else { break };
             self.machine.spend(Step::WorkItem, 1);
-            // Forgotten meanwhile? Then it has nothing to write.
+            // A file that was removed meanwhile has nothing to write.
             let Some(file) = self.file(listed.id) else { continue };
             let chunk = self.chunk_pages(backing, *left);
             let control = WriteControl { purpose: Purpose::Flush, pages_max: chunk, end: u32::MAX };
@@ -168,7 +171,8 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// Writes about `pages` dirty pages of a device for a task that dirties too much; returns how many.
+    /// Writes about `pages` dirty pages of a device for a task that dirties too much; returns the number of pages
+    /// written.
     pub(crate) fn write_back(&self, backing: &Backing<M>, pages: u64) -> u64 {
         let mut left = pages;
         self.start_round(backing, Reason::Request(pages));
@@ -195,25 +199,25 @@ impl<M: Machine> Writeback<M> {
             if used_its_chunk {
                 work.more_io.push_back(listed);
             } else {
-                // Something stands in the way of the rest: it gets as much time again.
+                // The other pages could not be written now, so the file counts as dirty since now.
                 work.dirty.push_back(DirtyFile { since: self.machine.now(), ..listed });
             }
             return;
         }
         file.is_listed.store(false, SeqCst);
-        // Dirtied between the look and the store? Then nobody has listed it.
+        // If the file was dirtied after the check and before the store, no other task has listed it.
         if is_dirty() && !file.is_listed.swap(true, SeqCst) {
             work.dirty.push_back(DirtyFile { since: self.machine.now(), ..listed });
         }
     }
 
-    /// Renews the device's rates, if they are due.
+    /// Updates the device's estimates, if an update is due.
     pub(crate) fn update_bandwidth(&self, backing: &Backing<M>) {
         let sample = self.bandwidth_sample(backing);
         backing.update_bandwidth(&sample);
     }
 
-    /// Returns the levels that the device's rates depend on.
+    /// Returns the values from which the device's estimates are updated.
     pub(crate) fn bandwidth_sample(&self, backing: &Backing<M>) -> Sample {
         let DirtyState { limits, dirty } = self.dirty_state_of(backing);
         Sample {

@@ -1,11 +1,11 @@
 //! Writeback: dirty pages find their way to the devices.
 //!
 //! *Holds* the state of each device ([`backing`]): its dirty pages, its speed, its free blocks. *Flow*: a page becomes
-//! dirty (`dirty`); a sync, the [`flusher`] or reclaim writes it, files in file order (`write`); its completion ends
-//! that. [`dirty_limit`] says how many pages may be dirty; `access` holds writers back by it and by the [`bandwidth`]
-//! of their device. *Called by* `reclaim`, `access`, `interrupt`, and the task of each device's flusher. *Locks*: the
-//! page lock, then `writeback`; blocks and rates last. *Description*: mechanisms/reclaim, 21;
-//! mechanisms/parallelio-trial, 5.
+//! dirty (`dirty`). A sync, the [`flusher`] or reclaim writes it; a sync and the flusher write a file in file order
+//! (`write`). When the write is complete, the page is clean. [`dirty_limit`] says how many pages may be dirty; `access`
+//! throttles writers by this limit and by the [`bandwidth`] of their device. *Called by* `reclaim`, `access`,
+//! `interrupt`, and the task of each device's flusher. *Locks*: the page lock, then `writeback`; blocks and rates last.
+//! *Description*: mechanisms/reclaim, 21; mechanisms/parallelio-trial, 5.
 //!
 //! Next: [`crate::lru`], the order in which pages are reclaimed.
 
@@ -34,7 +34,7 @@ pub struct Writeback<M: Machine> {
     anonymous: Anonymous<M>,
     /// The section `[writeback]` of the kernel file.
     pub choices: Choices,
-    /// Devices.
+    /// The devices, by number.
     pub backings: Backings<M>,
 }
 
@@ -47,7 +47,7 @@ impl<M: Machine> Deref for Writeback<M> {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Returns this floor, for a call from further up that names it.
+    /// Returns this floor, so that a call from a higher floor can name it.
     #[inline(always)]
     pub(crate) fn writeback(&self) -> &Self {
         self

@@ -1,4 +1,4 @@
-//! Writing dirty pages: those of a file in file order, for a sync, the flusher or a retry; single ones for reclaim.
+//! Writing dirty pages: a file's pages in file order, for a sync, the flusher or a retry; single pages for reclaim.
 //!
 //! Description: mechanisms/reclaim, 21.5; mechanisms/parallelio-trial, 5 (delayed allocation).
 
@@ -15,11 +15,12 @@ use std::sync::Arc;
 /// The purpose of a writeback of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A task waits for all of it: pages already under writeback are waited for and written again.
+    /// A task waits for the whole file: pages already under writeback are waited for and written again.
     Sync,
-    /// To reduce the dirty pages: continues where the last writeback ended, and wraps around.
+    /// The flusher reduces the number of dirty pages. The writeback continues where the last one of the file ended, and
+    /// wraps around.
     Flush,
-    /// To retry pages whose write failed, in the same order.
+    /// The flusher retries pages whose write failed. The writeback continues and wraps around as with `Flush`.
     Retry,
 }
 
@@ -28,52 +29,52 @@ pub(crate) enum Purpose {
 pub(crate) struct WriteControl {
     /// The purpose.
     pub purpose: Purpose,
-    /// Pages to write at most.
+    /// Largest number of pages to write.
     pub pages_max: u64,
-    /// No page from this one on.
+    /// The page before which the writeback ends.
     pub end: u32,
 }
 
-/// Pages of the largest extent that is allocated at once.
+/// Largest number of pages whose blocks are allocated together.
 const EXTENT_PAGES: u32 = 2048;
 
 /// A writeback of one file, while it runs.
 #[derive(Debug)]
 struct Writer {
     bio: Bio,
-    /// Pages still to be written.
+    /// Number of pages that may still be written.
     left: u64,
     purpose: Purpose,
-    /// Pages that blocks are reserved for, from `reserved_block` on.
+    /// Pages for which contiguous blocks were taken, the first of them `reserved_block`.
     reserved: std::ops::Range<u32>,
     reserved_block: u64,
 }
 
-/// The pages of a folio that are about to be written. Each has a block, and keeps it while it is under writeback.
+/// The pages of a folio that are about to be written. Each page has a block, and keeps it while it is under writeback.
 #[derive(Clone, Copy, Debug)]
 struct Written {
-    /// The frame that the first is written from.
+    /// The frame from which the first page is written.
     source: FrameNumber,
-    /// Their number, from the first on.
+    /// Number of pages to write, from the folio's first page on.
     pages: u32,
 }
 
-/// The outcome for a page that reclaim wanted written.
+/// The outcome of reclaim's request to write a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePage {
-    /// Under way.
+    /// The write is under way.
     Submitted,
-    /// The page has no block yet, or its file waits for none. It is dirty again, and nothing was written.
+    /// The page has no block yet. It is dirty again, and nothing was written.
     Redirtied,
     /// The page's slot is not needed any more. It was dropped, and nothing was written.
     Dropped,
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Gives a page a block if it has none. Returns `false` if the device is full.
+    /// Makes sure that a page has a block. Returns `false` if the device is full.
     ///
-    /// Dirty pages that follow each other get their blocks together: this is the purpose of delayed allocation. But
-    /// each page gets its block only when its write begins, so that reclaim does not write it in between.
+    /// Consecutive dirty pages get contiguous blocks in one allocation: this is the purpose of delayed allocation. But
+    /// each page is given its block only when its own write begins, so that reclaim does not write it earlier.
     fn ensure_block(&self, file: &File<M>, writer: &mut Writer, page: u32) -> bool {
         if file.block(page).is_some() {
             return true;
@@ -102,7 +103,7 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Returns blocks that were reserved for pages which need none any more.
+    /// Frees the blocks that were taken for pages which no longer need them.
     fn give_reserved(&self, file: &File<M>, writer: &mut Writer) {
         if !writer.reserved.is_empty() {
             let blocks = u64::from(writer.reserved.end - writer.reserved.start);
@@ -111,8 +112,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Makes a file `bytes` long whose contents are on the device already: gives it blocks and reads
-    /// nothing. False when the device is full.
+    /// Makes a file `bytes` bytes long whose contents are already on the device: gives the file blocks and reads
+    /// nothing. Returns `false` if the device is full.
     pub fn allocate_blocks(&self, file: &File<M>, bytes: u64) -> bool {
         let pages = bytes.div_ceil(PAGE_BYTES as u64) as u32;
         let mut page = 0;
@@ -120,7 +121,7 @@ impl<M: Machine> Writeback<M> {
             let goal = page.checked_sub(1).and_then(|before| file.block(before)).map_or(0, |block| block + 1);
             let taken = self.take_blocks(file.backing, goal, u64::from(pages - page));
             let Some((start, got)) = taken else {
-                // What it got is found again when the file is removed.
+                // The file's length includes the blocks that it got, so that they are freed when the file is removed.
                 file.extend(u64::from(page) * PAGE_BYTES as u64);
                 return false;
             };
@@ -133,8 +134,8 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Writes dirty pages of a file in file order. Returns their number: none if another task writes the file and no
-    /// sync waits for this. *May sleep.*
+    /// Writes dirty pages of a file in file order. Returns the number of pages written. If another task is writing the
+    /// file, a sync waits for its turn, and other writebacks write nothing. *May sleep.*
     pub(crate) fn write_file(&self, file: &File<M>, control: WriteControl) -> u64 {
         let _span = self.machine.span(Func::WritebackFile);
         let is_ours = match control.purpose {
@@ -156,7 +157,7 @@ impl<M: Machine> Writeback<M> {
         wrote
     }
 
-    /// Waits until no other task writes the file. Returns `false` if the task was killed. *May sleep.*
+    /// Waits for a sync's turn to write the file. Returns `false` if the task was killed instead. *May sleep.*
     fn wait_to_write(&self, file: &File<M>) -> bool {
         if !file.is_being_written.swap(true, Acquire) {
             return true;
@@ -186,7 +187,7 @@ impl<M: Machine> Writeback<M> {
             reserved_block: 0,
         };
         match control.purpose {
-            // What fails in the first pass may be tried again in the second.
+            // A page whose write fails in the first pass may be tried again in the second.
             Purpose::Sync => {
                 for tag in [Tag::Dirty, Tag::WriteFailed] {
                     self.write_range(file, &mut writer, tag, 0..control.end);
@@ -212,13 +213,13 @@ impl<M: Machine> Writeback<M> {
         position.store(next.unwrap_or(0), Relaxed);
     }
 
-    /// Writes pages of a range until nothing is left to write. Returns the page at which to continue, if not at the
-    /// end.
+    /// Writes the pages of a range that have `tag`. Returns the page at which to continue if the writeback stops before
+    /// the end of the range, otherwise `None`.
     fn write_range(&self, file: &File<M>, writer: &mut Writer, tag: Tag, range: std::ops::Range<u32>) -> Option<u32> {
         let mut next = range.start;
         while let Some(page) = file.index.next_tagged(next, tag).filter(|page| *page < range.end) {
-            // A sync writes the rest. It would not have its turn before nobody dirties the file any more: the flusher is back
-            // before it has woken up.
+            // A waiting sync writes the rest. If the flusher did not give way, the sync would get its turn only when no
+            // task dirties the file any more, because the flusher comes back before the sync has woken up.
             let gives_way = writer.purpose != Purpose::Sync && file.has_waiting_sync();
             if writer.left == 0 || gives_way || self.machine.is_killed() {
                 return Some(page);
@@ -228,7 +229,7 @@ impl<M: Machine> Writeback<M> {
             let Some(frame) = self.find_page(&file.index, page) else { continue };
             next = self.end_of_folio(frame, page);
             if !self.frames[frame].try_lock() {
-                // The task that holds the page may wait for pages that are collected here.
+                // The task that has locked the page may wait for pages that this bio has collected.
                 writer.bio.submit(self);
                 self.lock_page(frame);
             }
@@ -244,11 +245,11 @@ impl<M: Machine> Writeback<M> {
         if !self.try_hold_still(frame) {
             self.unlock_page(frame);
             if writer.purpose != Purpose::Sync {
-                // It stays dirty, and the flusher comes again.
+                // The page stays dirty, and the flusher will come to it again.
                 self.backing(file.backing).met_held.store(true, Relaxed);
                 return;
             }
-            // The task that changes the page may wait for pages that are collected here.
+            // The task that changes the page may wait for pages that this bio has collected.
             writer.bio.submit(self);
             self.hold_still(frame);
             self.lock_page(frame);
@@ -262,7 +263,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Adds the pages of a folio that is under writeback to those that are being written.
+    /// Adds the pages to be written of a folio under writeback to `bio`.
     fn add_written(&self, file: &File<M>, bio: &mut Bio, head: FrameNumber, written: Written) {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         for n in 0..written.pages {
@@ -271,7 +272,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the number of pages of a folio that are written: those within the file.
+    /// Returns the number of pages of a folio that a write has to cover: the pages within the file.
     pub(super) fn pages_to_write(&self, file: &File<M>, frame: FrameNumber) -> u32 {
         let folio = self.frames.folio(frame);
         match folio.is_large() {
@@ -280,7 +281,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Marks a locked page whose bytes hold still as under writeback, if it still needs a write; returns what is to be written.
+    /// Marks a locked page as under writeback, if it still needs a write, and returns the pages to be written. The
+    /// page's bytes must hold still.
     fn start_write(&self, file: &File<M>, writer: &mut Writer, frame: FrameNumber) -> Option<Written> {
         let descriptor = &self.frames[frame];
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
@@ -297,7 +299,7 @@ impl<M: Machine> Writeback<M> {
             // The device is full: the page stays dirty, and a sync reports it.
             self.note_write_failure(file, frame, IoError::NoSpace);
             if writer.purpose == Purpose::Retry {
-                // Nor has it one for the next.
+                // The device has no block for the next page, either.
                 writer.left = 0;
             }
             return None;
@@ -308,7 +310,7 @@ impl<M: Machine> Writeback<M> {
         Some(Written { source, pages })
     }
 
-    /// Marks a folio as under writeback of its first `pages` pages, which have blocks.
+    /// Marks a folio as under writeback. Its first `pages` pages are to be written and have blocks.
     fn begin_folio_write(&self, file: &File<M>, frame: FrameNumber, pages: u32) {
         let folio = self.frames.folio(frame);
         if folio.is_large() {
@@ -318,8 +320,8 @@ impl<M: Machine> Writeback<M> {
         self.start_writeback(file, frame);
     }
 
-    /// Writes the dirty pages of a range, except those that another task writes. Other tasks may write the same file at
-    /// the same time. It is meant for a few pages that their writer is about to sync. *May sleep.*
+    /// Writes the dirty pages of a range, except pages that another task has locked. Other tasks may write the same
+    /// file at the same time. This is meant for a few pages that their writer is about to sync. *May sleep.*
     pub fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         let mut writer = Writer {
             bio: Bio::new(file.device, Operation::Write, true),
@@ -339,8 +341,9 @@ impl<M: Machine> Writeback<M> {
         writer.bio.submit(self);
     }
 
-    /// Writes one page of a file for reclaim; the caller locked it, holds it still ([`Writeback::try_hold_still`]) and cleared
-    /// its dirty mark. The page is unlocked and no longer held still. *May sleep.*
+    /// Writes one page or folio of a file for reclaim. The caller has locked the page, holds it still
+    /// ([`Writeback::try_hold_still`]) and has cleared its dirty mark. On return the page is unlocked and no longer
+    /// held still. *May sleep.*
     pub(crate) fn write_file_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> WritePage {
         let (first, pages) = (self.frames[frame].index(), self.pages_to_write(file, frame));
         if (first..first + pages).any(|page| file.block(page).is_none()) {
@@ -358,8 +361,8 @@ impl<M: Machine> Writeback<M> {
         WritePage::Submitted
     }
 
-    /// Writes a page of the swap cache to its slot; the caller locked it and cleared its dirty mark.
-    /// The page is unlocked. *May sleep.*
+    /// Writes a page of the swap cache to its slot. The caller has locked the page and cleared its dirty mark. On
+    /// return the page is unlocked. *May sleep.*
     pub(crate) fn write_swap_page(&self, frame: FrameNumber) -> WritePage {
         if self.try_to_free_swap(frame) {
             self.unlock_page(frame);
@@ -385,9 +388,9 @@ impl<M: Machine> Writeback<M> {
         WritePage::Submitted
     }
 
-    /// Writes a whole file back and waits until all of it is on the device. *May sleep.*
+    /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
     pub(crate) fn sync_file(&self, file: &File<M>) {
-        // What is appended from now on is not waited for: that could be for ever.
+        // Pages appended from now on are not waited for, because that wait could last for ever.
         let end = file.index.end();
         self.write_file(file, WriteControl { purpose: Purpose::Sync, pages_max: u64::MAX, end });
         let mut next = 0;

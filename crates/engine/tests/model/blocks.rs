@@ -1,4 +1,4 @@
-//! The free blocks of a device against a set of block numbers.
+//! A model test: the free blocks of a device are compared with a set of block numbers.
 
 use engine::writeback::blocks::FreeBlocks;
 use proptest::prelude::*;
@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 
 const BLOCKS: std::ops::Range<u64> = 1..600;
 
-/// The free blocks from `start` on that follow each other, at most `blocks`.
+/// Returns the number of free blocks that follow each other from `start` on, at most `blocks`.
 fn run(free: &BTreeSet<u64>, start: u64, blocks: u64) -> u64 {
     (start..).take_while(|block| free.contains(block)).take(blocks as usize).count() as u64
 }
 
-/// Starts of free extents, and their lengths.
+/// Returns the starts of free extents, and their lengths.
 fn extents(free: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     let starts = free.iter().copied().filter(|block| !free.contains(&(block - 1)));
     starts.map(|start| (start, run(free, start, u64::MAX))).collect()
 }
 
-/// Where an allocation goes: at the goal if it is free, else to the first extent after it that holds all (of
-/// those that are looked at: 64), else to the first after it, else to the first of all.
+/// Returns where an allocation begins: at the goal if it is free, else at the first of the next 64 extents after the
+/// goal that holds all blocks, else at the next extent after the goal, else at the first extent of all.
 fn place(free: &BTreeSet<u64>, goal: u64, blocks: u64) -> Option<u64> {
     if free.contains(&goal) {
         return Some(goal);
@@ -46,7 +46,7 @@ proptest! {
                     taken.push((start, length));
                 }
             } else {
-                // Part of an extent comes back, or all of it.
+                // A part of an extent is returned, or all of it.
                 let at = goal as usize % taken.len();
                 let (start, length) = taken[at];
                 let part = wanted.min(length);

@@ -1,4 +1,4 @@
-//! The free lists against a set of free pages.
+//! A model test: the free lists are compared with a set of free pages.
 
 use crate::memory;
 use engine::memory::choices::{PageblockClaim, WatermarkBoostBy};
@@ -26,7 +26,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Heads of free blocks by order.
+/// Returns the heads of free blocks, by order.
 fn blocks(memory: &Memory<Sim>) -> BTreeMap<usize, BTreeSet<u32>> {
     let zone = &memory.zones[0];
     let area = zone.free.lock();
@@ -53,7 +53,7 @@ fn listed_pages(memory: &Memory<Sim>) -> BTreeSet<u32> {
     pages
 }
 
-/// The map of memory agrees with the lists, and the pages of each block add up.
+/// Checks that the map of memory agrees with the lists, and that the pages of the blocks add up.
 fn check_map(memory: &Memory<Sim>, free: &BTreeSet<u32>) -> Result<(), TestCaseError> {
     let map = &memory.map()[0];
     for (order, heads) in blocks(memory) {
@@ -82,7 +82,8 @@ proptest! {
                 Step::Take(order, kind) => {
                     let order = Order(order);
                     let Some(head) = memory.take(&memory.zones[0], order, MigrateType::ALL[kind], Warmth::Hot) else {
-                        // As it stands: single pages in front of the lists may complete a block when they are drained.
+                        // This is the largest block at this moment. Single pages in front of the lists may complete a
+                        // larger block when they are drained.
                         let largest = blocks(&memory).into_iter().rev().find(|(_, heads)| !heads.is_empty());
                         prop_assert!(
                             largest.as_ref().is_none_or(|(found, _)| *found < usize::from(order.0)) || order == Order::ZERO,
@@ -122,8 +123,8 @@ proptest! {
 }
 
 /// A zone begins with one block in reserve, for requests that no other block can satisfy. A task that takes all other
-/// blocks does not change the reserve's type, and gets it last. After it is freed it may merge into a block of another
-/// type; its pages alone belong to the reserve as before.
+/// blocks does not change the reserve's type, and gets it last. After the reserve is freed, it may merge into a block
+/// of another type. Only the reserve's own pages belong to it then, as before.
 #[test]
 fn the_reserve_is_taken_last() {
     let memory = memory(&Layout::flat(4096));
@@ -149,9 +150,10 @@ fn the_reserve_is_taken_last() {
     assert_eq!((zone.free_pages(), zone.block_type(zone.start)), (4096, MigrateType::Reserve));
 }
 
-/// Only single pages of pageblocks of another type are free, and the reserve. A request that must not mix types gets
-/// none; another gets one. This raises the low mark if each fallback counts. If only claims count, it does so if the
-/// request may claim the pageblock; then the other free pages of the pageblock also become the request's type.
+/// Only the reserve and single pages in pageblocks of another type are free. A request that must not mix types gets no
+/// page; another request gets one. If each fallback counts, this raises the low mark. If only claims count, it raises
+/// the mark only if the request may claim the pageblock. In that case the other free pages of the pageblock also get
+/// the request's type.
 #[test]
 fn a_part_of_another_types_pageblock_is_taken_as_the_choices_say() {
     use MigrateType::{Movable, Reclaimable, Unmovable};
@@ -189,8 +191,8 @@ fn a_part_of_another_types_pageblock_is_taken_as_the_choices_say() {
     }
 }
 
-/// A whole pageblock of another type is taken even if types must not be mixed. It then has the request's type, and no
-/// mark rises.
+/// A whole pageblock of another type is taken even if types must not be mixed. The pageblock then has the request's
+/// type, and no mark rises.
 #[test]
 fn a_whole_pageblock_of_another_type_mixes_nothing() {
     let memory = boosted_memory(PageblockClaim::ForUnmovable, WatermarkBoostBy::EachFallback);
@@ -206,7 +208,8 @@ fn boosted_memory(claim: PageblockClaim, boost_by: WatermarkBoostBy) -> Memory<S
     Memory::new(Sim::new(Config::uniform(1, 0)), choices, &Layout::flat(8 * 4096)).expect("the layout is sound")
 }
 
-/// A zone that puts its frames on the lists when they are needed gives each of them out once, and counts all as free at first.
+/// A zone may put its frames on the lists only when they are needed. It then gives out each frame once, and counts all
+/// frames as free from the start.
 #[test]
 fn deferred_frames_come_when_they_are_needed() {
     const ALL: u64 = 3 << 16;

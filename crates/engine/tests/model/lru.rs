@@ -1,4 +1,4 @@
-//! The lists of a zone against plain vectors.
+//! A model test: the lists of a zone are compared with plain vectors.
 
 use crate::{choices, memory};
 use engine::lru::choices::{AddFlush, ListChoice, Rotation};
@@ -18,7 +18,7 @@ enum Step {
     },
     Accessed(usize),
     Rotate(usize),
-    /// Isolate from a list, activate every other page, put back.
+    /// Isolates pages from a list, activates every other page, and puts them back.
     Isolate(usize, u64),
     Free(usize),
 }
@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Each list from head to tail, and the referenced pages.
+/// The pages of each list from head to tail, and the pages that are marked referenced.
 #[derive(Default)]
 struct Naive {
     lists: [Vec<FrameNumber>; 4],
@@ -161,8 +161,9 @@ proptest! {
     }
 }
 
-/// A page is freed while it waits to be rotated, and its frame holds another when the batch is flushed: without a
-/// reference the batch must pass over it (mechanisms/reclaim, 8.2). The same page put back meanwhile is rotated.
+/// A page is freed while it waits to be rotated, and its frame holds another page when the batch is flushed. A batch
+/// without references must pass over the frame then (mechanisms/reclaim, 8.2). If the same page was put back meanwhile,
+/// it is rotated.
 #[test]
 fn a_batch_without_references_moves_no_stranger() {
     let lru = lru(Choices { rotation: Rotation::BatchedWithoutReference, ..choices().lru });
@@ -186,7 +187,7 @@ fn a_batch_without_references_moves_no_stranger() {
     assert_eq!(lru.stat.get(Event::Pgrotated), 1);
 }
 
-/// Pages of a batch that is not full go on lists before uses and scans that would miss them.
+/// The pages of a batch that is not full are put on lists before a use or a scan that would miss them there.
 #[test]
 fn a_batch_is_applied_before_uses_and_scans() {
     let lru = lru(choices().lru);

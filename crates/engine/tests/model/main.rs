@@ -1,4 +1,4 @@
-//! Parts of the engine against slow, obvious versions of themselves.
+//! Model tests: parts of the engine are compared with slow, obvious versions of themselves.
 
 mod blocks;
 mod buddy;
@@ -9,12 +9,12 @@ use engine::kernel::{Choices, Kernel};
 use engine::memory::{Layout, Memory};
 use sim::{Config, Sim};
 
-/// The choices of the kernel that the models are of, as far as a test changes none.
+/// Returns the choices of the kernel that the models follow; a test may change some.
 fn choices() -> Choices {
     Kernel::built_in("mm1-mmotm-20130606").expect("it comes with the engine").choices
 }
 
-/// Memory on a machine without any activity of its own.
+/// Creates memory on a machine that has no activity of its own.
 fn memory(layout: &Layout) -> Memory<Sim> {
     Memory::new(Sim::new(Config::uniform(1, 0)), choices().memory, layout).expect("the layout is sound")
 }

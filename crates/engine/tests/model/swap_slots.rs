@@ -1,4 +1,4 @@
-//! Swap slots against a count for each slot.
+//! A model test: swap slots are compared with a count for each slot.
 
 use engine::swap::area::Slots;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Uses by page tables, and by the cache.
+/// The uses of a slot by page tables and by the swap cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Uses {
     tables: u16,
@@ -35,7 +35,7 @@ impl Uses {
     }
 }
 
-/// Returns the slot number `which` of those for which a step is possible.
+/// Among the slots for which a step is possible, returns the one with number `which`.
 fn choose(naive: &[Uses], which: usize, fits: impl Fn(&Uses) -> bool) -> Option<u32> {
     let slots: Vec<u32> = (1..naive.len() as u32).filter(|slot| fits(&naive[*slot as usize])).collect();
     (!slots.is_empty()).then(|| slots[which % slots.len()])
@@ -99,13 +99,13 @@ proptest! {
     }
 }
 
-/// Pages that are swapped out together lie together: new slots come from runs of 256 free ones.
+/// Pages that are swapped out together get adjacent slots: new slots come from runs of 256 free slots.
 #[test]
 fn slots_follow_each_other_in_a_run() {
     let mut slots = Slots::new(2048);
     let taken: Vec<u32> = (0..1024).filter_map(|_| slots.take(false)).map(|found| found.slot).collect();
     assert_eq!(taken, (1..=1024).collect::<Vec<_>>());
-    // Single holes are not filled while there is a run.
+    // Single free slots are not used as long as there is a run.
     taken.iter().filter(|slot| *slot % 3 == 0).for_each(|slot| assert!(slots.clear_cached(*slot)));
     let next: Vec<u32> = (0..256).filter_map(|_| slots.take(false)).map(|found| found.slot).collect();
     assert_eq!(next, (1025..=1280).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Pages that are read once, and whether they go on a list (`lru.admission`).
+//! Admission to the lists: pages that are read once, and whether they join a list (`lru.admission`).
 
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use crate::map::SHARED;
@@ -17,7 +17,7 @@ fn plan(admission: Admission) -> Plan {
     plan
 }
 
-/// Reads pages here and there: nothing is read ahead.
+/// Reads single pages of a file, without any readahead.
 fn read(ground: &Ground, file: &Arc<File<Sim>>, pages: impl IntoIterator<Item = u32>) {
     let mut bytes = vec![0; PAGE_BYTES];
     for page in pages {
@@ -28,7 +28,7 @@ fn read(ground: &Ground, file: &Arc<File<Sim>>, pages: impl IntoIterator<Item = 
     }
 }
 
-/// A file whose first pages fill memory, until each page that is read takes another's room.
+/// Returns a file whose first pages have filled memory, so that each further page that is read replaces another.
 fn filled(ground: &Ground, pages: u32) -> Arc<File<Sim>> {
     let file = read_more_than_memory(ground, pages);
     assert!(ground.count("lru_used_once_normal") > 0, "memory is full");
@@ -45,7 +45,7 @@ fn is_cached(file: &File<Sim>, page: u32) -> bool {
     file.index.get(page).is_some()
 }
 
-/// A page that leaves costs as much more as its shadow does, and nothing more where pages leave none.
+/// A page that leaves a shadow costs more time when it leaves. If pages leave no shadows, it costs nothing more.
 #[test]
 fn a_shadow_costs_time_where_pages_leave_one() {
     let time = |admission, shadow_ns| {
@@ -64,8 +64,8 @@ fn a_shadow_costs_time_where_pages_leave_one() {
     assert_eq!(time(Admission::Always, 0), time(Admission::Always, 1_000_000));
 }
 
-/// A set is read twice, then three times as many pages as there are pass, each once: it stays, and reclaim has next to
-/// nothing to do.
+/// A set is read twice. Then three times as many pages as memory holds pass, each read once. The set stays, and reclaim
+/// has almost nothing to do.
 #[test]
 fn what_is_read_once_passes_by() {
     let passed = |admission| {
@@ -104,7 +104,8 @@ fn a_page_goes_on_a_list_when_it_is_read_again_soon() {
     });
 }
 
-/// It does so after any number of uses, and even if a second use does something else with other choices.
+/// A waiting page joins a list when it is used again, after any number of uses, and even if a second use does something
+/// else with other choices.
 #[test]
 fn a_page_goes_on_a_list_when_it_is_used_again_while_it_waits() {
     let of = |activation, accessed_in_batch, uses| {
@@ -125,7 +126,7 @@ fn a_page_goes_on_a_list_when_it_is_used_again_while_it_waits() {
     }
 }
 
-/// A page that left long ago counts as new.
+/// A page that left memory long ago counts as new when it is read.
 #[test]
 fn a_page_that_left_long_ago_is_not_missed() {
     plan(Admission::ByRefault).run(|ground| {
@@ -155,7 +156,7 @@ fn a_page_that_is_written_while_it_waits_stays() {
     });
 }
 
-/// A page that a fault reads is mapped, and goes on a list in any case.
+/// A page that a fault reads is mapped, and joins a list in any case.
 #[test]
 fn pages_that_faults_read_do_not_wait() {
     plan(Admission::ByRefault).run(|ground| {
@@ -171,7 +172,7 @@ fn pages_that_faults_read_do_not_wait() {
     });
 }
 
-/// A page that is read ahead has not been used yet when it leaves its batch.
+/// A page that was read ahead has not been used yet when it leaves its batch.
 #[test]
 fn pages_that_are_read_ahead_go_on_lists() {
     plan(Admission::ByRefault).run(|ground| {
@@ -179,12 +180,13 @@ fn pages_that_are_read_ahead_go_on_lists() {
         let before = ground.count("lru_used_once_normal");
         ground.read(&file, 8000..9000).unwrap();
         let dropped = ground.count("lru_used_once_normal") - before;
-        // Those that still waited.
+        // The dropped pages are those that were still waiting.
         assert!(dropped <= 64, "{dropped} pages dropped");
     });
 }
 
-/// Each page is read twice, again when 300 others were: to read it from the device once more would be twice the work.
+/// Each page is read twice, the second time after 300 others. Reading each page from the device again would double the
+/// work.
 #[test]
 fn pages_that_are_missed_more_than_others_are_all_kept() {
     let reads = |admission| {
@@ -198,7 +200,7 @@ fn pages_that_are_missed_more_than_others_are_all_kept() {
     assert!(more < 1.15, "{more} times as much is read");
 }
 
-/// Pages drawn from `0..end`.
+/// Returns numbers drawn at random from `0..end`.
 fn drawn(end: u32) -> impl Iterator<Item = u32> {
     let mut state = 1_u64;
     std::iter::repeat_with(move || {
@@ -207,7 +209,7 @@ fn drawn(end: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// If all pages are alike, some come back soon nevertheless, and keeping them instead of others gains nothing.
+/// If all pages are used alike, some come back soon by chance. Keeping these instead of others gains nothing.
 #[test]
 fn pages_that_come_back_soon_by_chance_are_let_go() {
     const READS: u64 = 12 * PAGES;
@@ -225,8 +227,8 @@ fn pages_that_come_back_soon_by_chance_are_let_go() {
     assert!(few < all * 51 / 50, "{few} KiB read for {all}");
 }
 
-/// Memory is full of pages that no task uses again. A set is read beside more such pages. The set comes into memory,
-/// page by page, as its pages are missed.
+/// Memory is full of pages that no task uses again. A set is read beside more such pages. The set comes into memory
+/// page by page, as its pages refault.
 #[test]
 fn pages_that_come_back_soon_because_they_are_used_more_go_on_lists() {
     const HOT: u32 = PAGES as u32 * 6 / 10;
@@ -242,7 +244,7 @@ fn pages_that_come_back_soon_because_they_are_used_more_go_on_lists() {
     });
 }
 
-/// Anonymous memory leaves little room for files: a few pages that are read again and again are there all the same.
+/// Anonymous memory leaves little room for files. Even so, a few pages that are read again and again stay in memory.
 #[test]
 fn a_small_set_stays_where_files_have_little_room() {
     for (anon, hot) in [(3800, 50), (3750, 100), (3900, 100)] {
@@ -258,7 +260,7 @@ fn a_small_set_stays_where_files_have_little_room() {
     }
 }
 
-/// The slots behind a file's end have no information about pages that come there later.
+/// The slots behind a file's end keep no shadow for pages that are added there later.
 #[test]
 fn pages_that_were_cut_off_are_not_missed() {
     plan(Admission::ByRefault).run(|ground| {
@@ -278,7 +280,7 @@ fn pages_that_were_cut_off_are_not_missed() {
     });
 }
 
-/// Pages of other files go on waiting.
+/// When a file is dropped, waiting pages of other files stay.
 #[test]
 fn dropping_a_file_leaves_those_that_wait_of_others() {
     plan(Admission::ByRefault).run(|ground| {

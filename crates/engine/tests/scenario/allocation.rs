@@ -1,4 +1,4 @@
-//! The allocator when memory is short.
+//! Allocation when memory is short.
 
 use crate::ground::{Plan, stamp};
 use engine::allocate::choices::{AfterWait, DirectCompact, RetryWait};
@@ -9,7 +9,7 @@ use engine::{Error, Layout, Task};
 use machine::{Machine, Nanos, Order};
 
 /// The reserve is used up to less than half of the min mark. A task that needs to reclaim waits until the reserve is
-/// filled again; with the throttle off it does not wait.
+/// filled again. With the throttle off, it does not wait.
 #[test]
 fn a_task_waits_while_the_reserve_is_used_up() {
     let waits = |throttle| {
@@ -33,7 +33,7 @@ fn a_task_waits_while_the_reserve_is_used_up() {
         vmstat["pgscan_direct_throttle"]
     };
     use engine::allocate::choices::ReserveThrottle;
-    // Twice: for the page table, and for the page, if the first wait did not do for both.
+    // The task may wait twice, for the page table and for the page, if the first wait was not enough for both.
     assert!((1..=2).contains(&waits(ReserveThrottle::On)));
     assert_eq!(waits(ReserveThrottle::Off), 0);
 }
@@ -48,7 +48,7 @@ fn a_task_that_has_waited_tries_before_it_reclaims() {
         plan.choices.allocate.direct_compact = DirectCompact::Never;
         plan.choices.allocate.retry_wait = RetryWait::CongestionWait;
         let vmstat = plan.run(|ground| {
-            // Every other page is the kernel's: no two that are free lie together.
+            // Every other page is kernel memory, so no two free pages are adjacent.
             let mut kernel = ground.take_until_free(0);
             let other = kernel.extract_if(.., |frame| frame.0 % 2 == 1).collect::<Vec<_>>();
             ground.give_back(other);
@@ -106,8 +106,8 @@ fn memory_is_exhausted_even_if_kswapd_never_looks() {
     assert_eq!(vmstat["oom"], 1);
 }
 
-/// One file page is left among anonymous pages that cannot be reclaimed. Half of one page is rounded to none: if
-/// priority 1 is the lowest, the page was never scanned, and its zone was never hopeless.
+/// One file page is left among anonymous pages that cannot be reclaimed. Half of one page is rounded down to none. So
+/// if priority 1 were the lowest, the page would never be scanned, and its zone would never be hopeless.
 #[test]
 fn a_last_page_does_not_keep_a_request_waiting() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
@@ -126,8 +126,8 @@ fn a_last_page_does_not_keep_a_request_waiting() {
 }
 
 /// The Normal zone is full of kernel memory. The free pages of DMA32 are reserved against requests that could have used
-/// Normal. With swappiness 0 its anonymous pages are not scanned while so many are free. So nothing is ever scanned,
-/// and nothing becomes hopeless. The request must end nevertheless.
+/// Normal. With swappiness 0, the anonymous pages of DMA32 are not scanned while so many pages are free. So nothing is
+/// ever scanned, and no zone becomes hopeless. The request must end nevertheless.
 #[test]
 fn a_request_ends_when_reclaim_may_look_at_nothing() {
     let mut plan = Plan { layout: Layout::single_node(0, 2048, 512), ..Plan::default() };
@@ -150,7 +150,7 @@ fn a_request_ends_when_reclaim_may_look_at_nothing() {
     });
 }
 
-/// A file whose inode finds memory but whose directory entry does not is not left behind.
+/// If there is memory for a file's inode but not for its directory entry, the file is not left behind.
 #[test]
 fn a_file_that_cannot_be_created_leaves_nothing() {
     let plan = Plan { with_kswapd: false, swap_slots: 0, ..Plan::default() };

@@ -1,4 +1,5 @@
-//! Anonymous memory in folios below a huge page: touched, written, swapped out, dropped; no byte is wrong.
+//! Anonymous memory in folios below a huge page is touched, written, swapped out and dropped, and every byte is
+//! verified.
 
 use crate::ground::{Ground, Plan, choices_of, stamp};
 use engine::Error;
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pages of a region; three of them are three quarters of memory.
+/// Number of pages of a region; three regions take three quarters of memory.
 const REGION: u32 = 1024;
 const REGIONS: usize = 3;
 
@@ -31,7 +32,7 @@ enum Step {
         region: usize,
         pages: Range<u32>,
     },
-    /// While others have all memory but so many pages, touches a region.
+    /// Touches a region while other tasks have all memory except so many pages.
     Squeeze {
         free: u64,
         region: usize,
@@ -118,7 +119,7 @@ proptest! {
     }
 }
 
-/// A folio goes to swap as a whole: its pages have slots that follow each other, and each comes back by itself.
+/// A folio goes to swap as a whole, so its pages have adjacent slots. Each page comes back by itself.
 #[test]
 fn a_folio_goes_to_swap_as_a_whole_into_one_block_of_slots() {
     let mut plan = Plan { choices: choices_of("6.1-classic"), ..Plan::default() };
@@ -142,8 +143,8 @@ fn a_folio_goes_to_swap_as_a_whole_into_one_block_of_slots() {
     assert!(vmstat["pswpout"] > 0);
 }
 
-/// A fault makes a folio of the largest order for which there is room. It is one entry of a list, is split when its pages go to
-/// swap, and its pages come back one by one.
+/// A fault makes a folio of the largest order for which there is room. The folio is one entry of a list. It is split
+/// when its pages go to swap, and they come back one by one.
 #[test]
 fn a_folio_comes_in_one_fault_and_goes_to_swap_in_pages() {
     let mut plan = Plan { choices: choices_of("6.1-classic"), ..Plan::default() };
@@ -158,7 +159,7 @@ fn a_folio_comes_in_one_fault_and_goes_to_swap_in_pages() {
         assert_eq!((ground.count("nr_anon_pages"), ground.count("pgfault")), (16, 1));
         ground.touch(&region, 32..48, true).unwrap();
         assert_eq!(ground.count("pgfault"), 1, "all are mapped");
-        // As much again as memory.
+        // This region is as large as memory once more.
         let other = ground.region(6000);
         ground.touch(&other, 0..6000, true).unwrap();
         assert!(region.entry(37).slot().is_some(), "it is in swap");
@@ -171,7 +172,8 @@ fn a_folio_comes_in_one_fault_and_goes_to_swap_in_pages() {
     assert!(vmstat["pswpout"] > 0 && vmstat["thp_split"] == 0);
 }
 
-/// A reclaim that cannot swap makes the oldest generation the youngest, with the pages on its lists that a walk gave to another.
+/// A reclaim that cannot swap makes the oldest generation the youngest. The pages on its lists move along, including
+/// those that a walk gave to another generation.
 #[test]
 fn pages_outlive_the_generation_that_a_walk_gave_them() {
     let steps = vec![

@@ -45,7 +45,7 @@ pub fn everything(ground: &Ground) {
     ground.sim.join(writer);
 }
 
-/// Memory is full of dirty pages, the disk's queue is full of writes, and only tasks reclaim.
+/// Fills memory with dirty pages and the disk's queue with writes, while only tasks reclaim.
 fn congestion(ground: &Ground) {
     let file = ground.create();
     ground.inject(Fault::StallUntil(Nanos::from_millis(2500)));
@@ -80,7 +80,8 @@ fn vanilla(choices: &mut Choices) {
     choices.reclaim.kswapd_compact = KswapdCompact::AfterBalance;
 }
 
-/// Starts from both ends of the history, because a choice may matter only together with others of its time.
+/// Each choice is changed starting from the values of both ends of the history, because a choice may matter only
+/// together with others of its time.
 #[test]
 fn each_choice_alone_changes_something() {
     type Change = fn(&mut Choices);
@@ -130,9 +131,9 @@ fn each_choice_alone_changes_something() {
             changes_nothing.push(name);
         }
     }
-    // Beside the stalls after lists these naps come too late to be seen, and with the earlier accounting no
-    // zone is ever marked congested: they show where tasks do not stall after lists.
-    // Until there are scanners, when kswapd compacts shows at most in the time that it takes.
+    // If tasks stall after scanning a list, the naps of direct reclaim come too late to show. With the earlier
+    // accounting, no zone is ever marked congested. So the naps show only if tasks do not stall after lists. As long as
+    // no scanners run, the moment at which kswapd compacts shows at most in the time that this takes.
     changes_nothing.retain(|name| *name != "kswapd_compact");
     assert_eq!(changes_nothing, ["direct_nap"]);
     let no_stall = |choices: &mut Choices| choices.reclaim.list_stall = ListStall::Never;
@@ -143,7 +144,8 @@ fn each_choice_alone_changes_something() {
     assert_ne!(run(naps), run(no_stall));
 }
 
-/// Choices that were changed in Rust have the limits of those in a file: no batch of no page, which would never be put back.
+/// Choices that were changed in Rust have the same limits as choices in a file. For example, a batch must have at least
+/// one page, because a batch of no page would never be put back.
 #[test]
 fn an_engine_is_not_made_of_choices_that_no_file_may_have() {
     let mut plan = Plan::default();

@@ -1,4 +1,4 @@
-//! Compaction moves pages: their contents stay, and their old places become free blocks.
+//! Compaction moves pages: their contents stay, and their old frames become free blocks.
 
 use crate::ground::{Ground, PAGES, Plan, choices_of, stamp};
 use engine::anonymous::{MapMode, Sharing};
@@ -12,27 +12,27 @@ use std::rc::Rc;
 const KERNELS: [&str; 6] =
     ["2.6.37-traceonly", "3.3.6", "3.6-revert-v5", "3.6-contended-v5", "3.6-capture-v5", "3.10-rc4-vanilla"];
 
-/// A machine of 64 MiB with a kernel's choices.
+/// Returns a machine of 64 MiB with a kernel's choices.
 fn plan(kernel: &str) -> Plan {
     let mut choices = choices_of(kernel);
     choices.memory.min_free_kbytes = 1024;
     Plan { choices, layout: Layout::flat(4 * PAGES), ..Plan::default() }
 }
 
-/// Number of free blocks of order 9. A larger block counts as the blocks that it can be split into.
+/// Returns the number of free blocks of order 9. A larger block counts as the blocks into which it can be split.
 fn large_blocks(ground: &Ground) -> u64 {
     let orders = &ground.engine.memory().zones[0].nr_free[usize::from(PAGEBLOCK_ORDER.0)..];
     orders.iter().enumerate().map(|(n, blocks)| blocks.load(Relaxed) << n).sum()
 }
 
-/// Frames of kernel memory, which compaction must not move.
+/// Returns the frames of kernel memory, which compaction must not move.
 fn kernel_frames(ground: &Ground) -> Vec<FrameNumber> {
     let memory = ground.engine.memory();
     (0..memory.frames.len()).map(FrameNumber).filter(|frame| memory.frames[*frame].is(Flags::KERNEL)).collect()
 }
 
-/// Fills memory with pages of two kinds in turn, and lets those of the second go: every other page is free then, and no large
-/// block is.
+/// Fills memory with pages of two kinds in turn, and frees those of the second kind. Then every other page is free, and
+/// no large block is.
 fn fill_with_holes(ground: &Ground, mut keep: impl FnMut(u32)) {
     let pages = (ground.free() / 2) as u32 - 1000;
     let holes = ground.region(pages);
@@ -115,7 +115,7 @@ fn pages_of_the_swap_cache_move_with_their_slots() {
         let pages = 6 * PAGES as u32;
         let region = ground.region(pages);
         ground.write_stamps(&region, 0..pages).unwrap();
-        // Reading brings pages back that keep their slots.
+        // Reading brings pages back, and they keep their slots.
         for page in (0..pages / 2).rev() {
             assert_eq!(ground.read_stamp(&region, page).unwrap(), stamp(page));
         }
@@ -148,7 +148,7 @@ fn pages_that_somebody_holds_stay() {
     });
 }
 
-/// Readers and writers of anonymous memory and of a file go on while memory is compacted again and again.
+/// Tasks read and write anonymous memory and a file while memory is compacted again and again.
 #[test]
 fn others_read_and_write_while_pages_move() {
     for kernel in KERNELS {
@@ -192,7 +192,7 @@ fn others_read_and_write_while_pages_move() {
     }
 }
 
-/// Requests for large blocks beside pages that can move succeed by compaction, without swap.
+/// If pages can move, requests for large blocks succeed by compaction, without swap.
 #[test]
 fn a_request_compacts_for_its_block() {
     for kernel in KERNELS {
@@ -200,7 +200,7 @@ fn a_request_compacts_for_its_block() {
             let kept = ground.region(4 * PAGES as u32);
             fill_with_holes(ground, |page| ground.write_stamps(&kept, page..page + 1).unwrap());
             let mut blocks = Vec::new();
-            // The last kernel gives a request up where others wait for a lock: it is asked again.
+            // The last kernel may give up a request because other tasks wait for a lock, so the request is repeated.
             for _ in 0..20 {
                 if blocks.len() >= 4 {
                     break;
@@ -216,7 +216,7 @@ fn a_request_compacts_for_its_block() {
             ground.engine.access().drop_region(&kept);
         });
         assert!(vmstat["compact_success"] > 0, "{kernel}: {vmstat:?}");
-        // Before 3.4, kswapd reclaims for the whole order beside that.
+        // Before 3.4, kswapd also reclaims for the whole order.
         assert!(vmstat["pswpout"] == 0 || ["2.6.37-traceonly", "3.3.6"].contains(&kernel), "{kernel}");
         assert_eq!(vmstat["compact_captured"] > 0, kernel == "3.6-capture-v5", "{kernel}");
     }

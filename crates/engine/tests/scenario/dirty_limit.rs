@@ -7,7 +7,8 @@ use machine::{DeviceId, Machine, Nanos};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Pages written back within 2 s of 1500 that a task writes to a file, with `dirty_bytes` and `dirty_background_bytes`.
+/// Returns how many of 1500 pages that a task writes to a file are written back within 2 s. `bytes` are `dirty_bytes`
+/// and `dirty_background_bytes`.
 fn written_of_1500_pages(bytes: Option<(u64, u64)>) -> u64 {
     let mut plan = Plan::default();
     if let Some((dirty, background)) = bytes {
@@ -28,10 +29,11 @@ fn limits_in_bytes_take_the_place_of_ratios() {
     assert!(written_of_1500_pages(Some((1 << 20, 0))) > 1200, "all but a megabyte");
 }
 
-/// Pages that a task dirties in 20 s on a disk, over and over in a file; beside it, if so, another does on a disk 100
-/// times slower, which began 10 s before.
+/// Returns the number of pages that a task dirties in 20 s in a file on a disk, over and over. If `is_beside`, another
+/// task does the same on a disk 100 times slower, and began 10 s earlier.
 fn written_beside_a_slow_disk(limits: DeviceLimits, is_beside: bool) -> u64 {
-    // 4 channels: 20,000 and 200 pages a second, so that the slow disk could take 800 s for what may be dirty.
+    // With 4 channels the disks write 20,000 and 200 pages a second, so the slow disk could need 800 s for all pages
+    // that may be dirty.
     let mut plan = Plan {
         choices: choices_of("highwater"),
         layout: Layout::flat(1 << 16),
@@ -76,6 +78,6 @@ fn a_slow_disk_does_not_hold_up_writers_of_a_fast_one() {
         let [alone, beside] = [false, true].map(|is_beside| written_beside_a_slow_disk(limits, is_beside));
         beside as f64 / alone as f64
     });
-    // 1.00 and 0.00.
+    // The ratios are 1.00 and 0.00.
     assert!(apart >= 0.9 && together < 0.5, "apart {apart:.2}, together {together:.2}");
 }

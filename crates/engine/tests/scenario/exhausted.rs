@@ -1,4 +1,4 @@
-//! Memory in which nothing can be freed: every request ends, and says that there is none.
+//! Exhausted memory, in which nothing can be freed: every request ends, and reports this.
 
 use crate::ground::{Ground, PAGES, Plan, choices_of};
 use engine::allocate::choices::{AfterReclaim, FruitlessReclaim};
@@ -15,7 +15,7 @@ use sim::disk::Fault;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Carries out an operation that must end within a number of seconds.
+/// Runs `work`, and checks that it ends within `seconds` seconds.
 fn within<R>(ground: &Ground, seconds: u64, work: impl FnOnce() -> R) -> R {
     let has_ended = Rc::new(Cell::new(false));
     let seen = has_ended.clone();
@@ -28,7 +28,7 @@ fn within<R>(ground: &Ground, seconds: u64, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Touches memory until there is none; returns how many pages it got.
+/// Touches memory until a touch is refused; returns the number of pages touched.
 fn touch_until_refused(ground: &Ground) -> u32 {
     let region = ground.region(2 * PAGES as u32);
     let refused = (0..region.pages).find(|page| match ground.touch(&region, *page..*page + 1, true) {
@@ -123,10 +123,10 @@ fn memory_and_swap_that_are_full_are_read_at_the_speed_of_the_disk() {
     });
 }
 
-/// A task takes a page below the marks and returns it, again and again. Each time its zone counts as worth another
+/// A task takes a page below the marks and returns it, again and again. Each time, its zone counts as worth another
 /// scan, though the scan finds nothing there. After some seconds without success, memory counts as exhausted
-/// nevertheless. Found by seed 0x25a00fc56 of the swarm, where pages that are written from copies, and whose writes
-/// fail, kept two tasks in direct reclaim for 16,000 s.
+/// nevertheless. Found by seed 0x25a00fc56 of the swarm. In that world, pages that are written from copies, and whose
+/// writes fail, kept two tasks in direct reclaim for 16,000 s.
 #[test]
 fn a_page_that_others_take_and_give_back_does_not_keep_memory_from_being_exhausted() {
     let mut plan = Plan { swap_slots: 64, ..Plan::default() };
@@ -152,9 +152,10 @@ fn a_page_that_others_take_and_give_back_does_not_keep_memory_from_being_exhaust
     assert_eq!(vmstat["oom"], 1);
 }
 
-/// No swap slot is free and anonymous pages leave no room, so the dirty limit is 0 pages. A write through a mapping
-/// therefore waits until the flusher has written its page and made it read-only again. It is paused once and not each
-/// time. Found by seed 0x89585e of the swarm, where a sharer, the flusher and the throttle went round for 55,000 s.
+/// No swap slot is free and anonymous pages leave no room, so the dirty limit is 0 pages. The flusher writes each page
+/// and makes it read-only again before a write through a mapping succeeds. The writer is paused once for a write, and
+/// not at each attempt. Found by seed 0x89585e of the swarm, where a sharer, the flusher and the throttle went round
+/// for 55,000 s.
 #[test]
 fn a_write_through_a_mapping_ends_though_the_dirty_limit_has_sunk_to_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
@@ -177,16 +178,16 @@ fn a_write_through_a_mapping_ends_though_the_dirty_limit_has_sunk_to_nothing() {
     });
 }
 
-/// A request for a block of 16 pages that repeats, when reclaim can free nothing.
+/// Requests a block of 16 pages with `__GFP_REPEAT`, while reclaim can free nothing.
 fn ask_again_and_again(ground: &Ground) {
     let gfp = Gfp { repeat: true, ..Gfp::KERNEL };
     let got = within(ground, 10, || ground.engine.allocate().allocate(&mut Task::user(), gfp, Order(4)));
     assert!(got.is_err(), "a block was free");
 }
 
-/// Memory is full of anonymous pages, and so is swap. If both families share two lists, a scan looks at those pages
-/// though none can be reclaimed. A request that repeats scans as many pages as there are, and ends. Found by seed
-/// 0x4c4d44 of the swarm.
+/// Memory is full of anonymous pages, and so is swap. If both families share two lists, a scan looks at the anonymous
+/// pages though none of them can be reclaimed. A request with `__GFP_REPEAT` ends when it has scanned as many pages as
+/// there are. Found by seed 0x4c4d44 of the swarm.
 #[test]
 fn a_request_that_repeats_ends_when_swap_is_full() {
     for lists in [Lists::Two, Lists::Four] {
@@ -200,8 +201,8 @@ fn a_request_that_repeats_ends_when_swap_is_full() {
     }
 }
 
-/// The request also ends if the pages of the lists are dirty and the disk writes none: not only pages without a slot
-/// cannot be reclaimed.
+/// The request also ends if the pages on the lists are dirty and the disk writes none of them. So pages without a swap
+/// slot are not the only pages that cannot be reclaimed.
 #[test]
 fn a_request_that_repeats_ends_when_no_dirty_page_is_written() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
@@ -215,7 +216,7 @@ fn a_request_that_repeats_ends_when_no_dirty_page_is_written() {
         ground.write(&file, 0..2000).unwrap();
         let region = ground.region(1000);
         ground.touch(&region, 0..1000, true).unwrap();
-        // What is free lies in single pages.
+        // The free memory consists of single pages.
         let mut kernel = ground.take_until_free(0);
         ground.give_back(kernel.extract_if(.., |frame| frame.0.is_multiple_of(3)));
         ask_again_and_again(ground);

@@ -1,4 +1,4 @@
-//! Pages of files: the order in which they leave, their writeback, and failed writes.
+//! File pages: the order in which they leave, their writeback, and failed writes.
 
 use crate::ground::{DISK, FILE_BLOCKS, PAGES, Plan, choices_of, stamp};
 use engine::access::choices::DirtyThrottle;
@@ -18,8 +18,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-/// A file is written to all the time, so the flusher never finishes it. A sync of the file has the next turn. It takes
-/// as long as the disk needs for the dirty pages, 0.4 s; it does not also wait for the flusher's chunk.
+/// A file is written to all the time, so the flusher never finishes it. A sync of the file gets the next turn. The sync
+/// takes as long as the disk needs for the dirty pages, 0.4 s, and does not also wait for the rest of the flusher's
+/// chunk.
 #[test]
 fn a_sync_has_its_turn_though_the_flusher_always_has_more_of_the_file() {
     let mut plan = Plan { cpus: 4, write_ns: 2_000_000, ..Plan::default() };
@@ -82,7 +83,7 @@ fn a_sync_ends_though_the_file_grows() {
 /// have, so that other files have the rest. The flusher retries at intervals, and not all the time.
 #[test]
 fn a_file_that_cannot_be_written_is_refused_more_and_left_alone() {
-    // It fails as fast as the flusher submits.
+    // Each write fails at once, so writes fail as fast as the flusher submits them.
     let mut plan = Plan { nr_requests: 4, ..Plan::default() };
     plan.choices.writeback.write_failure = WriteFailure::KeepDirty;
     let vmstat = plan.run(|ground| {
@@ -126,8 +127,8 @@ fn unwritable(blocks: std::ops::Range<u64>) -> Fault {
     Fault::Blocks { blocks, operation: Some(Operation::Write), error: IoError::NoSpace }
 }
 
-/// Returns how long it takes to write a file of four times the memory. The file is alone, or beside a file that cannot
-/// be written and has as much memory as it may have.
+/// Returns how long it takes to write a file of four times the memory, alone or (`is_failing`) beside a file that
+/// cannot be written and that has taken as much memory as it may.
 fn time_beside_a_failing_file(is_failing: bool, write_ns: u64) -> Nanos {
     const FAILING: u32 = 2000;
     let taken = Rc::new(Cell::new(Nanos(0)));
@@ -158,7 +159,7 @@ fn time_beside_a_failing_file(is_failing: bool, write_ns: u64) -> Nanos {
 }
 
 /// A task that needs all of memory and the disk is not delayed by a file that cannot be written. Retries take a small
-/// part of the disk, also of a slow one. Only the memory of that file is missing.
+/// part of the disk's time, even if the disk is slow. The task lacks only the memory of that file.
 #[test]
 fn a_file_that_cannot_be_written_is_not_in_the_way_of_others() {
     for write_ns in [20_000, 2_000_000] {
@@ -167,8 +168,8 @@ fn a_file_that_cannot_be_written_is_not_in_the_way_of_others() {
     }
 }
 
-/// Half of memory could not be written, though the last write of the file succeeded. Then the disk works again. A task
-/// that needs the memory gets it, without a periodic flusher.
+/// Half of memory holds pages that could not be written. Then the disk works again. A task that needs the memory gets
+/// it, even without a periodic flusher.
 #[test]
 fn memory_that_can_be_written_again_is_there_for_who_needs_it() {
     let mut plan = Plan { choices: choices_of("highwater"), swap_slots: 0, ..Plan::default() };
@@ -192,7 +193,7 @@ fn memory_that_can_be_written_again_is_there_for_who_needs_it() {
     assert_eq!(vmstat["oom"], 0);
 }
 
-/// Two files cannot be written, and of one all of that is cut off: only the other is refused more.
+/// Two files cannot be written. One of them is then cut off completely, so only the other is refused more writes.
 #[test]
 fn a_file_that_has_nothing_unwritten_is_refused_nothing() {
     let vmstat = Plan { choices: choices_of("highwater"), ..Plan::default() }.run(|ground| {
@@ -211,7 +212,8 @@ fn a_file_that_has_nothing_unwritten_is_refused_nothing() {
     assert!(vmstat["nr_write_failed"] > 500);
 }
 
-/// The disk is full, and pages that have no block yet cannot be written: they are apart, until there is room or they are cut off.
+/// The disk is full, and pages without a block cannot be written. They are counted apart until the disk has room or
+/// they are cut off.
 #[test]
 fn pages_without_a_block_count_apart_on_a_full_disk() {
     Plan { choices: choices_of("highwater"), ..Plan::default() }.run(|ground| {
@@ -251,8 +253,8 @@ fn file_pages_read_once_go_before_pages_read_twice() {
     assert!(vmstat["pgsteal_kswapd_normal"] > 2 * PAGES);
 }
 
-/// Three hundred small files are read once, ten of them stay open, and a stream of reads passes. Directory entries and
-/// inodes of closed files are dropped with their pages, those of open files are not.
+/// Three hundred small files are read once, and ten of them stay open. Then a stream of reads passes. The directory
+/// entries and inodes of closed files are dropped with their pages; those of open files are not.
 #[test]
 fn shrinkers_leave_open_files_alone() {
     let vmstat = Plan::default().run(|ground| {
@@ -271,8 +273,8 @@ fn shrinkers_leave_open_files_alone() {
     assert!(vmstat["slabs_scanned"] > 0);
 }
 
-/// The objects that calls leave for later add up to at most twice a cache. So a cache with fewer objects than a batch
-/// is scanned in the end; with a maximum of half a cache, it is not.
+/// Objects that shrinker calls leave for later add up to at most twice the size of a cache. So a cache with fewer
+/// objects than a batch is scanned in the end. If they may add up only to half of the cache, it is never scanned.
 #[test]
 fn a_cache_smaller_than_a_batch_is_shrunk_unless_damped() {
     let slabs_scanned = |deferred_objects| {
@@ -306,7 +308,7 @@ fn a_file_has_one_directory_entry_however_many_add_it() {
     });
 }
 
-/// The places of removed inodes are used for new ones. A slab is freed only if no place of it is in use, and a few
+/// The places of removed inodes are used for new inodes. A slab is freed only if no place in it is in use, and a few
 /// empty slabs are kept.
 #[test]
 fn places_of_removed_inodes_are_used_again() {
@@ -320,7 +322,7 @@ fn places_of_removed_inodes_are_used_again() {
         let full = slab_pages();
         assert!(full > before + 100, "{before} and {full} pages of slabs");
         for round in 0..10 {
-            // Half of each slab goes, and as many come.
+            // Half of the inodes of each slab are removed, and as many are created.
             let half = || (0..600).skip(round % 2).step_by(2);
             half().for_each(|n| ground.engine.access().unlink(&files[n]));
             half().for_each(|n| files[n] = ground.import(1));
@@ -333,8 +335,8 @@ fn places_of_removed_inodes_are_used_again() {
     });
 }
 
-/// Reclaim meets dirty pages and leaves them to the flusher, marked; when their write ends they are put to
-/// the tail and are the next to go.
+/// Reclaim marks dirty pages and leaves them to the flusher. When their write ends, they are moved to the tail of their
+/// list and are evicted next.
 #[test]
 fn a_dirty_page_is_marked_for_reclaim_and_rotated_when_its_write_ends() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
@@ -357,7 +359,7 @@ fn a_dirty_page_is_marked_for_reclaim_and_rotated_when_its_write_ends() {
     assert_eq!((vmstat["nr_dirty"], vmstat["nr_written"]), (0, 2000));
 }
 
-/// Files whose pages are on their way to the disk, or wait to be, are removed: nothing is left of them.
+/// Files are removed while their pages are being written, or wait to be written. Nothing is left of the files.
 #[test]
 fn a_file_can_be_removed_during_its_writeback() {
     let mut plan = Plan::default();
@@ -377,7 +379,7 @@ fn a_file_can_be_removed_during_its_writeback() {
     assert!(vmstat["nr_written"] < 4000, "not all were written: {}", vmstat["nr_written"]);
 }
 
-/// The disk refuses to write some blocks. The first sync reports it, a second does not.
+/// The disk fails to write some blocks. The first sync reports this, a second sync does not.
 #[test]
 fn fsync_reports_a_write_error_once() {
     Plan::default().run(|ground| {
@@ -396,7 +398,7 @@ fn fsync_reports_a_write_error_once() {
     });
 }
 
-/// A block cannot be read, once. The reader's error names the block, and the next reader gets the page.
+/// A read of a block fails once. The reader's error names the block, and the next reader gets the page.
 #[test]
 fn a_read_error_reaches_the_reader() {
     let mut plan = Plan::default();
@@ -415,12 +417,12 @@ fn a_read_error_reaches_the_reader() {
 /// the end it writes as fast as the disk.
 #[test]
 fn a_writer_is_held_back_near_the_dirty_limit() {
-    // 4 channels of 1 ms a page: 4000 pages a second.
+    // The disk has 4 channels and takes 1 ms for a page: it writes 4000 pages a second.
     let mut plan = Plan { write_ns: 1_000_000, ..Plan::default() };
     plan.choices.writeback.write_failure = WriteFailure::KeepDirty;
     let vmstat = plan.run(|ground| {
         let file = ground.create();
-        // What fails once is written with the rest.
+        // The write that fails once is repeated with the rest.
         ground.inject(Fault::Nth { nth: 1, error: IoError::Device });
         let mut failed = Vec::new();
         let started = ground.engine.machine().now();
@@ -464,8 +466,8 @@ fn the_flusher_writes_after_dirty_expire() {
     assert_eq!(vmstat["pgpgout"], 400);
 }
 
-/// Dropping clean pages must look up each page again by its number. The page that was found there may belong to another
-/// file by now, and the task would take and release the lock of a foreign page.
+/// Dropping clean pages must look up each page again by its number. Otherwise the page that was found might belong to
+/// another file by now, and the task would take and release the lock of a page of that file.
 #[test]
 fn caches_are_dropped_while_others_read() {
     let vmstat = Plan { cpus: 4, ..Plan::default() }.run(|ground| {
@@ -511,9 +513,9 @@ fn a_file_that_was_cut_and_grows_again_reads_as_zeroes() {
     assert_eq!(vmstat["nr_dirty"], 0);
 }
 
-/// A file lies at blocks that its ground names, and ends before its last block was ever written. That block reads as
-/// zeroes without a request. A program changes a pinned page in place while the flusher writes it. The later changes go
-/// to the device, too.
+/// A file lies at blocks that its ground chose, and ends before its last block was ever written. That block reads as
+/// zeroes without a request to the device. A program changes a pinned page in place while the flusher writes it. The
+/// later changes reach the device, too.
 #[test]
 fn a_page_is_written_in_place() {
     let vmstat = Plan::default().run(|ground| {
@@ -544,8 +546,9 @@ fn a_page_is_written_in_place() {
     assert_eq!(vmstat["nr_written"], 2);
 }
 
-/// A file is dropped while two of its pages are pinned. Their last reference falls where nobody knows of lists: each page is free again
-/// when somebody wants memory, or every page on its list.
+/// A file is dropped while two of its pages are pinned. The last reference to each page is then released by code that
+/// does not know the lists. A page is free again when a task needs memory, or when all batches are drained onto the
+/// lists.
 #[test]
 fn a_page_that_its_last_reader_outlived_is_free_when_memory_is_wanted_or_batches_are_drained() {
     Plan::default().run(|ground| {
@@ -591,7 +594,7 @@ fn without_periodic_writeback_nothing_is_written_until_asked() {
     assert_eq!(vmstat["nr_written"], 10);
 }
 
-/// In kernels with SLUB, the nodes of a file's index take memory, which becomes free with the file's pages.
+/// In kernels with SLUB, the nodes of a file's index take memory, which becomes free together with the file's pages.
 #[test]
 fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
     let mut plan = Plan::default();
@@ -614,13 +617,13 @@ fn nodes_of_an_index_lie_in_slabs_of_several_pages() {
         ground.engine.access().unlink(&file);
         ground.engine.access().unlink(&sparse);
         assert_eq!(nodes.nodes(), 0);
-        // Five, and one of each CPU.
+        // Five slabs are kept, and one for each CPU.
         assert!(slabs.idle_pages() <= 7 * order.pages(), "{} pages are kept", slabs.idle_pages());
     });
 }
 
-/// Virtual time in which a task writes each of `percent` of the dirty limit's pages fifty times over, to a device of 0.4 ms a
-/// page.
+/// Returns the virtual time in which a task writes `percent` percent of the dirty limit's pages, each of them fifty
+/// times. The device takes 0.4 ms for a page.
 fn time_to_rewrite(throttle: DirtyThrottle, percent: u64) -> Nanos {
     let mut plan = Plan { write_ns: 400_000, ..Plan::default() };
     plan.choices.access.dirty_throttle = throttle;
@@ -639,7 +642,8 @@ fn time_to_rewrite(throttle: DirtyThrottle, percent: u64) -> Nanos {
 }
 
 /// A write to a dirty page makes no work for the device. A task that writes the same few pages again and again, so that
-/// the flusher hardly begins, never waits. With more pages than may be dirty, the task writes as fast as the device.
+/// the flusher hardly begins, never waits. If its pages are more than may be dirty, the task writes as fast as the
+/// device.
 #[test]
 fn a_writer_waits_for_pages_that_become_dirty_alone() {
     let [sleeps, waits] = [DirtyThrottle::Sleeps, DirtyThrottle::ForWriteback].map(|it| time_to_rewrite(it, 50));
@@ -648,8 +652,8 @@ fn a_writer_waits_for_pages_that_become_dirty_alone() {
     assert!(waits.0 < sleeps.0 / 10 * 11, "{waits}, {sleeps}");
 }
 
-/// A writer that is faster than the device is paused near the limit, in every kernel. It sleeps, or it writes pages
-/// itself; then the pages in the device's queue are added to the limit.
+/// In every kernel, a writer that is faster than the device is paused near the limit. Either it sleeps, or it writes
+/// pages itself; in the second case the pages in the device's queue are dirty in addition to the limit.
 #[test]
 fn a_fast_writer_is_held_near_the_dirty_limit() {
     for (throttle, most_percent) in

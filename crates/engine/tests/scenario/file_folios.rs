@@ -1,4 +1,5 @@
-//! Files whose pages are in folios of any order: read, written, mapped, cut, synced, reclaimed; no byte is wrong.
+//! Files whose pages are in folios of any order are read, written, mapped, cut, synced and reclaimed, and every byte is
+//! verified.
 
 use crate::ground::{Found, Ground, Plan, stamp};
 use crate::map::SHARED;
@@ -15,36 +16,36 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pages of the file at most; memory has 4,096.
+/// Largest number of pages of the file; memory has 4,096.
 const PAGES: u32 = 2600;
 
 #[derive(Clone, Debug)]
 enum Step {
     /// Reads pages in order, and verifies them.
     Read(Range<u32>),
-    /// Starts to read pages, without a window that grows: into folios as large as fit.
+    /// Starts to read pages all at once, and not in a window that grows, so that folios are as large as fits.
     Prefetch(Range<u32>),
-    /// Writes whole pages, which may make the file longer.
+    /// Writes whole pages, which may extend the file.
     Write(Range<u32>),
-    /// Writes a few bytes of a page, which has to be read before.
+    /// Writes a few bytes of a page, so that the page has to be read first.
     Patch(u32),
     /// Reads pages through a mapping, and verifies them.
     ReadMapped(Range<u32>),
     /// Writes pages through a shared mapping.
     WriteMapped(Range<u32>),
-    /// Makes the file so many pages long, which may cut a folio.
+    /// Sets the length of the file in pages, which may cut a folio.
     SetPages(u32),
-    /// Waits until all is on the disk.
+    /// Syncs the file.
     Sync,
-    /// Drops the clean pages that nobody uses.
+    /// Drops the clean pages that are not in use.
     Drop,
-    /// Drops those of a range, which may begin in the middle of a folio.
+    /// Drops the clean pages of a range, which may begin in the middle of a folio.
     Invalidate(Range<u32>),
-    /// Reclaims, by taking memory until so many pages are free.
+    /// Takes memory until so many pages are free, so that pages are reclaimed.
     Squeeze(u64),
     /// Moves folios: compacts all of memory.
     Compact,
-    /// Looks at the whole machine.
+    /// Checks the whole machine.
     Check,
 }
 
@@ -70,13 +71,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The file, and what it must hold.
+/// The file, and the contents that it must have.
 struct World<'a> {
     ground: &'a Ground,
     file: Arc<File<Sim>>,
-    /// Pages that hold their stamp; the others read as zeroes.
+    /// Pages that hold their stamp; all other pages read as zeroes.
     written: BTreeSet<u32>,
-    /// Orders of the folios that were seen.
+    /// Orders of the folios seen so far.
     orders: BTreeSet<u8>,
 }
 
@@ -150,7 +151,7 @@ impl World<'_> {
         self.look();
     }
 
-    /// Notes which orders the file's folios have.
+    /// Notes the orders of the file's folios.
     fn look(&mut self) {
         let frames = &self.ground.engine.memory().frames;
         let mut next = 0;
@@ -166,7 +167,8 @@ impl World<'_> {
     }
 }
 
-/// Carries out the steps with folios up to an order, and verifies the file at the end. Returns the orders seen, and the counters.
+/// Carries out the steps with folios up to `order`, and verifies the file at the end. Returns the orders seen, and the
+/// counters.
 fn live(steps: Vec<Step>, order: u32, change: impl FnOnce(&mut Plan)) -> (BTreeSet<u8>, Vmstat) {
     let mut plan = Plan { cpus: 2, ..Plan::default() };
     plan.choices.access.file_folio_order = order;
@@ -204,12 +206,12 @@ proptest! {
     }
 }
 
-/// One such story, with folios of each order from 0 to 9.
+/// A fixed story, with folios of each order from 0 to 9.
 #[test]
 fn folios_of_every_order_come_and_go() {
     let mut steps = vec![Step::Write(0..PAGES), Step::Sync, Step::Drop];
     for order in 0..=9u32 {
-        // So far that only folios up to the order fit.
+        // The distance is so small that only folios up to this order fit.
         let (pages, next) = (1 << order, (1 << order) + 1);
         steps.extend([Step::SetPages(pages), Step::Drop, Step::Prefetch(0..pages), Step::Read(0..pages), Step::Check]);
         steps.extend([Step::Write(0..PAGES.min(next)), Step::Write(0..PAGES), Step::Sync, Step::Drop]);
@@ -226,7 +228,7 @@ fn folios_of_every_order_come_and_go() {
     assert!(vmstat["pgscan_kswapd_normal"] > 0 || vmstat["pgscan_direct_normal"] > 0, "{vmstat:?}");
 }
 
-/// A folio is read, written and freed with one step of each kind; its pages are counted.
+/// A folio is read, written and freed with a single step of each kind, but all its pages are counted.
 #[test]
 fn a_folio_is_one_entry_and_counts_its_pages() {
     let mut plan = Plan::default();
@@ -253,7 +255,7 @@ fn a_folio_is_one_entry_and_counts_its_pages() {
         assert_eq!((ground.count("nr_mapped"), frames[folio.head].mappings()), (5, 5));
         assert_eq!(ground.engine.lru().invalidate_file(&file), 0, "it is mapped");
         ground.engine.access().drop_region(&region);
-        // A use of it waits in a batch.
+        // A use of the folio waits in a batch.
         ground.engine.lru().drain_all();
         assert_eq!((ground.count("nr_mapped"), ground.engine.lru().invalidate_file(&file)), (0, 16));
         assert_eq!((file.index.pages(), ground.count("nr_file_pages")), (0, before));

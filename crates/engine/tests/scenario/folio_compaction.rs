@@ -1,5 +1,5 @@
-//! Compaction moves folios: their bytes, tags, mappings and slots stay, their order too, and their old frames become
-//! free blocks.
+//! Compaction moves folios: their bytes, tags, mappings and slots stay, and so does their order, and their old frames
+//! become free blocks.
 
 use crate::ground::{Ground, PAGES, Plan, choices_of, stamp};
 use crate::map::SHARED;
@@ -13,7 +13,7 @@ use machine::{FrameNumber, Order};
 use sim::Sim;
 use std::sync::Arc;
 
-/// A machine of 64 MiB whose folios have this order.
+/// Returns a machine of 64 MiB whose folios have this order.
 fn plan(kernel: &str, folios: Folios, order: u8) -> Plan {
     let mut choices = choices_of(kernel);
     choices.memory.min_free_kbytes = 1024;
@@ -32,19 +32,19 @@ fn folio_of(ground: &Ground, file: &File<Sim>, page: u32) -> Folio {
     ground.engine.memory().frames.folio(file.index.get(page).expect("it is in memory"))
 }
 
-/// Number of free blocks of a pageblock or more, in pageblocks.
+/// Returns the amount of memory in free blocks of at least a pageblock, in pageblocks.
 fn free_pageblocks(ground: &Ground) -> u64 {
     let orders = &ground.engine.memory().zones[0].nr_free[usize::from(PAGEBLOCK_ORDER.0)..];
     orders.iter().enumerate().map(|(n, blocks)| blocks.load(machine::atomic::Ordering::Relaxed) << n).sum()
 }
 
-/// Whether a block of the order or a larger one is free.
+/// Returns whether a block of the order or a larger one is free.
 fn has_free_block(ground: &Ground, order: Order) -> bool {
     let orders = &ground.engine.memory().zones[0].nr_free[usize::from(order.0)..];
     orders.iter().any(|blocks| blocks.load(machine::atomic::Ordering::Relaxed) > 0)
 }
 
-/// A file of `count` folios of an order, each with a hole of its size behind it, which is free. Its pages are dirty.
+/// Creates a file of `count` dirty folios of an order, with a free hole of the same size behind each of them in memory.
 fn file_with_holes(ground: &Ground, order: u8, count: u32) -> Arc<File<Sim>> {
     let (pages, access) = (1_u32 << order, ground.engine.access());
     let file = ground.create();
@@ -66,7 +66,8 @@ fn file_with_holes(ground: &Ground, order: u8, count: u32) -> Arc<File<Sim>> {
     file
 }
 
-/// Makes a region of `count` folios of `order` in stamped anonymous memory, each with a free page behind it in memory.
+/// Creates a region of `count` folios of `order` in stamped anonymous memory, with a free page behind each of them in
+/// memory.
 fn region_with_holes(ground: &Ground, order: u8, count: u32) -> Arc<Region<Sim>> {
     let pages = 1_u32 << order;
     let [kept, holes] = [(); 2].map(|()| ground.region(pages * count));
@@ -80,7 +81,7 @@ fn region_with_holes(ground: &Ground, order: u8, count: u32) -> Arc<Region<Sim>>
     kept
 }
 
-/// Compacts as for a request of an order.
+/// Compacts memory as for a request of an order.
 fn compact_for(ground: &Ground, order: u8) {
     let request =
         CompactRequest { order: Some(Order(order)), kind: MigrateType::Movable, waits: true, is_kswapd: false };
@@ -94,7 +95,7 @@ fn a_dirty_folio_of_a_file_moves_with_its_bytes_its_tags_and_its_mappings() {
         let vmstat = plan(kernel, Folios::Moved, 3).run(move |ground| {
             let file = file_with_holes(ground, 3, COUNT);
             let maps = [ground.map(&file, SHARED), ground.map(&file, SHARED)];
-            // Of some folios every page is mapped, of others one, of others none.
+            // Some folios have all pages mapped, others one page, others none.
             ground.touch(&maps[0], 0..800, true).unwrap();
             ground.touch(&maps[1], 400..404, false).unwrap();
             ground.engine.lru().drain_all();
@@ -149,7 +150,7 @@ fn an_anonymous_folio_moves_with_its_entries_and_its_slots() {
                 let heads = (0..count).filter_map(|n| kept.entry(4 * n).frame());
                 heads.map(|head| frames.folio(head)).filter(|folio| folio.is_large()).collect::<Vec<Folio>>()
             };
-            // Of some folios one page is unmapped and in its slot; the others have their entries still.
+            // Some folios have one page that is unmapped and in its slot. The others still have all their entries.
             let slotted: Vec<u32> = (0..count).filter(|n| n % 9 == 0).map(|n| 4 * n).collect();
             for page in &slotted {
                 let head = kept.entry(*page).frame().unwrap();
@@ -160,7 +161,7 @@ fn an_anonymous_folio_moves_with_its_entries_and_its_slots() {
                 frames[head].clear(Flags::LOCKED);
                 ground.engine.lru().put(head);
             }
-            // A read maps a page again and leaves it its slot: of some folios one page, of others none is mapped.
+            // A read maps a page again and keeps its slot. So some folios have one page mapped, others none.
             for page in slotted.iter().step_by(2) {
                 assert_eq!(ground.read_stamp(&kept, page + 1).unwrap(), stamp(page + 1));
             }
@@ -205,7 +206,7 @@ fn a_folio_that_somebody_holds_stays() {
         let frames = &ground.engine.memory().frames;
         let held: Vec<(u32, FrameNumber)> =
             (0..600).step_by(20).map(|n| (8 * n, folio_of(ground, &file, 8 * n).head)).collect();
-        // A reference, a reader's latch, the page lock.
+        // The folios are held in three ways: by a reference, by a reader's latch, by the page lock.
         for (n, (_, head)) in held.iter().enumerate() {
             match n % 3 {
                 0 => frames[*head].get(),
@@ -245,8 +246,8 @@ fn folios_stay_where_they_are_passed_by() {
     }
 }
 
-/// Fills memory with folios of order 3 of a file, which is returned, each with a hole behind it: of order 3, or of order 2, and
-/// anonymous memory of order 2 behind that. Nothing is free but the holes.
+/// Fills memory with a file's folios of order 3, each with a free hole behind it. The hole has order 3, or it has order
+/// 2 and is followed by anonymous memory of order 2. Only the holes are free. Returns the file and the region.
 fn fill(ground: &Ground, hole: u8) -> (Arc<File<Sim>>, Arc<Region<Sim>>) {
     const COUNT: u32 = 850;
     let access = ground.engine.access();
@@ -272,7 +273,7 @@ fn fill(ground: &Ground, hole: u8) -> (Arc<File<Sim>>, Arc<Region<Sim>>) {
 fn plan_to_fill(hole: u8) -> Plan {
     let mut plan = Plan { with_kswapd: false, ..plan("6.12-classic", Folios::Moved, 3) };
     plan.choices.access.anonymous_folio_order = hole.into();
-    // As if nothing but fragmentation could be why a request failed.
+    // With this threshold, any failed request counts as failed because of fragmentation.
     plan.choices.compact.extfrag_threshold = 0;
     plan
 }
@@ -281,7 +282,7 @@ fn places(ground: &Ground, file: &File<Sim>) -> Vec<Folio> {
     (0..file.length_pages()).step_by(8).map(|page| folio_of(ground, file, page)).collect()
 }
 
-/// A run for a block moves folios below its size, until there is one.
+/// A run for a block moves folios smaller than the block, until the block is free.
 #[test]
 fn folios_below_the_wanted_block_move() {
     plan_to_fill(3).run(|ground| {
@@ -296,7 +297,7 @@ fn folios_below_the_wanted_block_move() {
     });
 }
 
-/// Folios as large as the block that is wanted stay, those below it move.
+/// Folios as large as the wanted block stay; smaller folios move.
 #[test]
 fn folios_as_large_as_the_wanted_block_stay() {
     plan_to_fill(2).run(|ground| {
@@ -310,7 +311,7 @@ fn folios_as_large_as_the_wanted_block_stay() {
     });
 }
 
-/// A folio for which no free block is large enough stays where it is, and smaller ones beside it move.
+/// A folio stays if no free block is large enough for it, and smaller folios beside it move.
 #[test]
 fn a_folio_without_room_stays_and_smaller_ones_move() {
     plan_to_fill(2).run(|ground| {
@@ -329,7 +330,7 @@ fn a_folio_without_room_stays_and_smaller_ones_move() {
     });
 }
 
-/// Readers and writers of files and of anonymous memory in folios go on while memory is compacted again and again.
+/// Tasks read and write files and anonymous memory in folios while memory is compacted again and again.
 #[test]
 fn others_read_and_write_while_folios_move() {
     for (kernel, order) in KERNELS.into_iter().zip([2, 4, 6]) {

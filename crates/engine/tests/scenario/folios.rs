@@ -12,29 +12,29 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pages of a region: two huge ones.
+/// Number of pages of a region: two huge pages.
 const REGION: u32 = 1024;
-/// Regions; with the file they are nearly as large as memory.
+/// Number of regions; together with the file they are nearly as large as memory.
 const REGIONS: usize = 3;
-/// Pages of the file.
+/// Number of pages of the file.
 const FILE: u32 = 768;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A fault brings a huge page where a block is free.
+    /// Touches pages; a fault brings a huge page if a block is free.
     Touch { region: usize, pages: Range<u32>, write: bool },
-    /// Latches the page for a copy, which splits a huge one.
+    /// Latches a page to copy into it, which splits a huge page.
     Write { region: usize, page: u32 },
-    /// Brings small pages.
+    /// Reads pages of the file, which are small.
     Read(Range<u32>),
     /// Other tasks take all memory except `free` pages. Then a region is touched; reclaim splits the huge pages that it
     /// swaps out.
     Squeeze { free: u64, region: usize },
-    /// Gives khugepaged time: ranges that are fit become huge pages.
+    /// Waits, so that khugepaged makes huge pages of suitable ranges.
     Wait,
-    /// Lets a region go, huge pages as a whole, and makes another.
+    /// Drops a region, with its huge pages as a whole, and creates another.
     Replace { region: usize, is_huge_allowed: bool },
-    /// Empties the batches, and adds up.
+    /// Empties the batches, and checks that all counts add up.
     Check,
 }
 
@@ -48,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => touched.prop_map(|(region, pages, write)| Step::Touch { region, pages, write }),
         2 => (0..REGIONS, 0..REGION).prop_map(|(region, page)| Step::Write { region, page }),
         2 => within(FILE).prop_map(Step::Read),
-        // More than half of `min`: below, one waits for a kswapd, and there is none.
+        // More than half of the min mark is left: below that, a task waits for a kswapd, and there is none.
         1 => (300..900_u64, 0..REGIONS).prop_map(|(free, region)| Step::Squeeze { free, region }),
         1 => Just(Step::Wait),
         2 => (0..REGIONS, any::<bool>()).prop_map(|(region, is_huge_allowed)| Step::Replace { region, is_huge_allowed }),
@@ -63,7 +63,7 @@ struct World<'a> {
     /// For each region, the pages that have their stamp.
     written: Vec<BTreeSet<u32>>,
     file: Arc<File<Sim>>,
-    /// Huge pages that went with their region.
+    /// Number of huge pages that were freed whole with their region.
     gone_whole: u64,
 }
 
@@ -83,7 +83,7 @@ impl World<'_> {
             Step::Read(pages) => drop(ground.read(&self.file, pages).unwrap()),
             Step::Squeeze { free, region } => {
                 let taken = ground.take_until_free(free);
-                // Where nothing else can be reclaimed, memory is exhausted: what was touched until then adds up, too.
+                // If nothing else can be reclaimed, memory is exhausted. What was touched until then must add up, too.
                 let touched = ground.touch(&self.regions[region], 0..REGION, true);
                 assert!(matches!(touched, Ok(()) | Err(Error::OutOfMemory { .. })), "{touched:?}");
                 ground.give_back(taken);
@@ -156,7 +156,7 @@ proptest! {
     }
 }
 
-/// One such story in which huge pages come, stay, go whole, are split by a copy, and by reclaim.
+/// A fixed story in which huge pages come, stay, are freed whole, and are split by a copy and by reclaim.
 #[test]
 fn huge_pages_come_and_go_in_every_way() {
     let all = |region| Step::Touch { region, pages: 0..REGION, write: true };

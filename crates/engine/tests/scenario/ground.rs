@@ -16,21 +16,21 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Pages of 16 MiB.
+/// Number of pages in 16 MiB.
 pub const PAGES: u64 = 4096;
 
-/// The one disk.
+/// The only disk of most machines.
 pub const DISK: DeviceId = DeviceId(0);
 
-/// Blocks for files; swap lies behind.
+/// Number of blocks for files; swap lies behind them.
 pub const FILE_BLOCKS: u64 = 1 << 17;
 
-/// The choices of a kernel of this repository.
+/// Returns the choices of a kernel of this repository.
 pub fn choices_of(kernel: &str) -> Choices {
     Kernel::built_in(kernel).unwrap_or_else(|| panic!("no kernel `{kernel}`")).choices
 }
 
-/// The parts of a machine.
+/// The description of a machine.
 #[derive(Clone)]
 pub struct Plan {
     pub choices: Choices,
@@ -38,14 +38,15 @@ pub struct Plan {
     pub swap_slots: u32,
     pub cpus: usize,
     pub write_ns: u64,
-    /// Time that a write takes on each further disk, ns. These disks are as large as the first, and have no swap.
+    /// For each further disk, the time that it takes to write a page, ns. These disks are as large as the first, and
+    /// have no swap.
     pub more_disks_write_ns: Vec<u64>,
     pub swap_is_synchronous: bool,
-    /// Memory that a page in swap takes, percent of a page.
+    /// Memory that a page in swap takes, as a percentage of a page.
     pub swap_memory_percent: u32,
-    /// Steps with a cost of their own, and that cost, ns.
+    /// Steps whose cost differs from the others', with their cost in ns.
     pub costs: Vec<(Step, u64)>,
-    /// Requests that the disk's queue takes.
+    /// Number of requests that the disk's queue takes.
     pub nr_requests: u64,
     pub with_kswapd: bool,
     pub with_flusher: bool,
@@ -103,10 +104,10 @@ pub struct Ground {
 }
 
 impl Plan {
-    /// Tells a story; returns the counters at its end.
+    /// Runs a story as the main task; returns the counters at its end.
     pub fn run(self, story: impl FnOnce(&Ground) + 'static) -> Vmstat {
         let write_ns: Vec<u64> = [self.write_ns].into_iter().chain(self.more_disks_write_ns).collect();
-        // As in the machine files: part of ending a page.
+        // As in the machine files, the cost of this step is part of the cost of ending a page.
         let cost = sim::CostModel::uniform(100)
             .with(Step::BatchPage, 0)
             .with(Step::PageReference, 0)
@@ -137,7 +138,7 @@ impl Plan {
         let is_wanted = |task: &KernelTask| match task {
             KernelTask::Kswapd(_) => self.with_kswapd,
             KernelTask::Flusher(_) => self.with_flusher,
-            // A story starts it itself.
+            // A story starts khugepaged itself.
             KernelTask::Khugepaged => false,
         };
         let start = |task: KernelTask| {
@@ -168,8 +169,8 @@ impl Ground {
         self.check();
     }
 
-    /// Waits until no kernel task is inside the engine and no device is busy, and checks the whole machine: a kswapd that
-    /// still runs has pages of no list.
+    /// Waits until no kernel task is inside the engine and no device is busy, and checks the whole machine. A kswapd
+    /// that is still running would hold pages that are on no list.
     pub fn check(&self) {
         let is_at_rest = || {
             let isolated = self.count("nr_isolated_anon") + self.count("nr_isolated_file");
@@ -205,7 +206,7 @@ impl Ground {
         self.sim.pause(Nanos::from_millis(ms));
     }
 
-    /// A counter or gauge now.
+    /// Returns the present value of a counter or gauge.
     pub fn count(&self, name: &str) -> u64 {
         *self.engine.vmstat().get(name).unwrap_or_else(|| panic!("no counter is called {name}"))
     }
@@ -218,7 +219,7 @@ impl Ground {
         self.sim.inject(DISK, fault);
     }
 
-    /// Starts a task of its own.
+    /// Starts a task that runs `body`.
     pub fn spawn(&self, name: &str, body: impl FnOnce(&Self) + 'static) -> TaskId {
         let ground = Self { task: Rc::new(RefCell::new(Task::user())), ..self.clone() };
         self.sim.spawn(name, move || body(&ground))
@@ -226,7 +227,7 @@ impl Ground {
 
     // ---- files ----
 
-    /// Spawns a task on the CPUs of one memory node.
+    /// Starts a task on the CPUs of one memory node.
     pub fn spawn_on(&self, node: usize, name: &str, body: impl FnOnce(&Self) + 'static) -> TaskId {
         let ground = Self { task: Rc::new(RefCell::new(Task::user())), ..self.clone() };
         self.sim.spawn_on(node, name, move || body(&ground))
@@ -240,7 +241,7 @@ impl Ground {
         self.engine.access().create(&mut self.task.borrow_mut(), disk).unwrap()
     }
 
-    /// A file whose contents are on the disk and not in memory.
+    /// Creates a file whose contents are on the disk and not in memory.
     pub fn import(&self, pages: u32) -> Arc<File<Sim>> {
         let file = self.create();
         assert!(self.engine.writeback().allocate_blocks(&file, u64::from(pages) * PAGE_BYTES as u64));
@@ -294,13 +295,13 @@ impl Ground {
         self.engine.access().read_region(&mut self.task.borrow_mut(), region, offset, &mut bytes).map(|()| bytes)
     }
 
-    /// Minor and major faults of this task so far.
+    /// Returns the number of minor and of major faults of this task so far.
     pub fn faults(&self) -> (u64, u64) {
         let task = self.task.borrow();
         (task.minor_faults, task.major_faults)
     }
 
-    /// Takes kernel pages until `wanted` are free.
+    /// Allocates kernel pages until only `wanted` pages are free; returns the allocated pages.
     pub fn take_until_free(&self, wanted: u64) -> Vec<FrameNumber> {
         let mut task = Task { may_use_reserve: true, ..Task::user() };
         let mut taken = Vec::new();
@@ -319,12 +320,12 @@ impl Ground {
     }
 }
 
-/// Returns the bytes that page `page` must have.
+/// Returns the stamp of page `page`, the first bytes that it must have.
 pub fn stamp(page: u32) -> [u8; 8] {
     (0x5a00_0000_0000_0000 | u64::from(page)).to_le_bytes()
 }
 
-/// A value that a story brings home.
+/// A value that a story passes out to its test.
 #[derive(Clone, Default)]
 pub struct Found<T: Default + Clone>(Rc<Cell<T>>);
 

@@ -26,7 +26,7 @@ fn normal(ground: &Ground) -> &Zone<Sim> {
     ground.engine.memory().zones.last().unwrap()
 }
 
-/// Every fifth page of the Normal zone is the kernel's, so that no block of order 3 can be had there.
+/// Makes every fifth page of the Normal zone kernel memory, so that the zone cannot have a free block of order 3.
 fn scatter_kernel_pages(ground: &Ground) -> Vec<FrameNumber> {
     let zone = normal(ground);
     let mut taken = ground.take_until_free(0);
@@ -36,7 +36,7 @@ fn scatter_kernel_pages(ground: &Ground) -> Vec<FrameNumber> {
     scattered
 }
 
-/// Asks for a block as SLUB does.
+/// Requests a block of order 3 as SLUB does.
 fn ask_for_block(ground: &Ground) {
     let gfp = Gfp { no_retry: true, ..Gfp::RECLAIMABLE };
     if let Ok(head) = ground.engine.allocate().allocate(&mut Task::user(), gfp, Order(3)) {
@@ -53,7 +53,8 @@ fn stream_with_requests(ground: &Ground, pages: u32) {
     }
 }
 
-/// The counters of 20000 pages read while blocks of order 3 are asked for, and the most that was free in the small zone.
+/// Reads 20,000 pages while blocks of order 3 are requested. Returns the largest number of free pages in the small
+/// zone, and the counters.
 fn run_stream(choices: Choices) -> (u64, Vmstat) {
     let found = Found::default();
     let result = found.clone();
@@ -75,8 +76,9 @@ fn run_stream(choices: Choices) -> (u64, Vmstat) {
     (found.get(), vmstat)
 }
 
-/// A block of order 3 cannot be had in the small zone. With all zones to be balanced kswapd empties it of all that can be
-/// freed before it gives up; with a quarter of the node it stops at once. That rule alone makes the difference.
+/// The small zone cannot have a block of order 3. If all zones have to be balanced, kswapd frees everything in the
+/// small zone that can be freed before it gives up. If a quarter of the node is enough, kswapd stops at once. This rule
+/// alone makes the difference.
 #[test]
 fn kswapd_empties_a_zone_that_cannot_have_the_order() {
     let (before, vmstat) = run_stream(choices_of("2.6.37-traceonly"));
@@ -89,8 +91,8 @@ fn kswapd_empties_a_zone_that_cannot_have_the_order() {
     assert!(before > 600 && all_zones > 600 && after < 400, "{found}");
 }
 
-/// Returns how often kswapd found the high mark lost while pages were read one after the other. The Normal zone is
-/// backed by DMA32, which has a reserve against its requests.
+/// Returns how often kswapd found a zone below its high mark while pages were read one after the other. Below the
+/// Normal zone there is DMA32, which has a reserve against requests for Normal.
 fn high_wmark_hits(kernel: &str) -> u64 {
     let layout = Layout::single_node(512, 7168, 7168);
     let vmstat = Plan { layout, ..plan(choices_of(kernel)) }.run(|ground| {
@@ -104,16 +106,16 @@ fn high_wmark_hits(kernel: &str) -> u64 {
     vmstat["kswapd_high_wmark_hit_quickly"]
 }
 
-/// Kanyzone's sleep test asks the zones below for the reserve that they keep from requests for the zone that the call
-/// reports; the look that ended the call did not. One more call finds nothing to do, reports the lowest zone, and kswapd
-/// naps. Traceonly's test asks for no reserve.
+/// Kanyzone's sleep test asks the lower zones for the reserve that they keep from requests for the zone that the call
+/// of `balance_pgdat` reports. The check that ended the call did not ask for this reserve. So there is one more call,
+/// which finds nothing to do and reports the lowest zone, and kswapd naps. Traceonly's test asks for no reserve.
 #[test]
 fn kanyzone_calls_once_more_before_it_naps() {
     let [before, after] = ["2.6.37-traceonly", "2.6.37-kanyzone"].map(high_wmark_hits);
     assert!(before < 10 && (100..1000).contains(&after), "traceonly {before}, kanyzone {after}");
 }
 
-/// A pass that frees less than a cluster gives the order up: the only way out of a call for all zones.
+/// A pass that frees less than a cluster gives the order up. Without that, a call for all zones would never end.
 #[test]
 fn an_order_is_given_up_when_nothing_can_be_freed() {
     let choices = choices_of("2.6.37-traceonly");
@@ -123,7 +125,7 @@ fn an_order_is_given_up_when_nothing_can_be_freed() {
         let kernel = scatter_kernel_pages(ground);
         stream_with_requests(ground, 10_000);
         ground.pause_ms(20_000);
-        // Nobody takes memory any more: all of the zone's file pages are freed, then nothing can be.
+        // No task takes memory any more. All file pages of the zone are freed, and then no more can be.
         ground.engine.reclaim().take_kswapd_calls(NodeId(0));
         ground.pause_ms(20_000);
         result.set(ground.engine.reclaim().take_kswapd_calls(NodeId(0)).total.as_secs_f64());
@@ -133,7 +135,7 @@ fn an_order_is_given_up_when_nothing_can_be_freed() {
     assert!(total < 1.0, "kswapd worked for {total} s of 20 in which nobody took memory");
 }
 
-/// Each choice that came with the kernels of 2.6.37 changes something, switched alone.
+/// Each choice that came with the kernels of 2.6.37 changes behaviour when it is switched alone.
 #[test]
 fn each_choice_of_2_6_37_alone_changes_something() {
     type Change = fn(&mut Choices);
@@ -163,7 +165,7 @@ fn each_choice_of_2_6_37_alone_changes_something() {
         let mut choices = choices_of(kernel);
         change(&mut choices);
         let crowded = Plan { write_ns: 400_000, ..plan(choices.clone()) }.run(crowded);
-        // A short queue, most of memory dirty, and no swap.
+        // The disk's queue is short, most of memory is dirty, and there is no swap.
         let mut congested = Plan { write_ns: 2_000_000, nr_requests: 4, swap_slots: 0, ..plan(choices) };
         congested.choices.writeback.dirty_ratio = 90;
         congested.choices.writeback.dirty_background_ratio = 80;
@@ -177,7 +179,7 @@ fn each_choice_of_2_6_37_alone_changes_something() {
     assert_eq!(changes_nothing, [""; 0]);
 }
 
-/// A writer, memory in use, a stream of reads, and requests for blocks.
+/// Runs a writer, a stream of reads and requests for blocks, while other memory is in use.
 fn crowded(ground: &Ground) {
     let kernel = scatter_kernel_pages(ground);
     let log = ground.create();
@@ -192,7 +194,7 @@ fn crowded(ground: &Ground) {
     let region = ground.region(9000);
     for round in 0..6 {
         ground.touch(&region, round * 1000..round * 1000 + 1500, true).unwrap();
-        // Inodes of several batches, so that what becomes of the rest of one shows.
+        // There are inodes for several batches, so that the treatment of the rest of a batch shows.
         for _ in 0..100 {
             ground.create();
         }
@@ -202,7 +204,8 @@ fn crowded(ground: &Ground) {
     ground.give_back(kernel);
 }
 
-/// The small zone is full of memory that cannot go; small files are read while another is written over and over.
+/// The small zone is full of memory that cannot be evicted. Small files are read while another file is rewritten again
+/// and again.
 fn small_files_beside_a_writer(ground: &Ground) {
     let region = ground.region(3000);
     ground.touch(&region, 0..3000, true).unwrap();

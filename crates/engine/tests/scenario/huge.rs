@@ -1,4 +1,4 @@
-//! Requests of order 9: compaction runs, fails and is deferred, and reclaim stops in its favour.
+//! Requests of order 9: compaction runs, fails and is deferred, and reclaim stops so that compaction can work.
 
 use crate::ground::{PAGES, Plan};
 use engine::Task;
@@ -6,8 +6,8 @@ use engine::memory::{Folio, Gfp, PAGEBLOCK_ORDER};
 use machine::Order;
 use machine::atomic::Ordering::Relaxed;
 
-/// Every fourth page is kernel memory, so that no block of order 9 can be free. Each attempt fails; after
-/// failures compaction is left out more and more often, and then so is reclaim for a huge page.
+/// Every fourth page is kernel memory, so that no block of order 9 can be free. Each attempt at compaction fails. After
+/// failures, compaction is left out more and more often, and then so is reclaim for a huge page.
 #[test]
 fn order_9_requests_are_deferred_after_failures() {
     let vmstat = Plan { cpus: 1, ..Plan::default() }.run(|ground| {
@@ -37,8 +37,8 @@ fn order_9_requests_are_deferred_after_failures() {
     assert_eq!((vmstat["alloc_failed"], vmstat["pswpout"]), (101, 0));
 }
 
-/// File pages fill memory. For a block of order 9 reclaim frees single pages until compaction could work, and
-/// then leaves the zone alone: a request does not empty the page cache.
+/// File pages fill memory. For a block of order 9, reclaim frees single pages until compaction could work, and then
+/// leaves the zone alone. So a request does not empty the page cache.
 #[test]
 fn reclaim_leaves_off_when_compaction_can_go_on() {
     let mut plan = Plan { with_kswapd: false, ..Plan::default() };
@@ -73,7 +73,7 @@ fn a_fault_falls_back_to_small_pages() {
     assert_eq!(vmstat["nr_anon_pages"], 0);
 }
 
-/// A lookup that is late holds the first page of a block for a moment: the block is freed without it.
+/// A late lookup holds the first page of a block for a moment. The other pages of the block are freed meanwhile.
 #[test]
 fn a_block_is_freed_while_a_late_lookup_holds_its_first_page() {
     Plan::default().run(|ground| {
@@ -116,7 +116,7 @@ fn a_huge_page_is_one_entry_until_its_region_goes() {
         assert_eq!(listed.len(), 1, "one entry");
         let head = ground.engine.memory().frames.folio(listed[0]);
         assert_eq!(head, Folio { head: listed[0], order: PAGEBLOCK_ORDER });
-        // All of it can be touched: no fault, no split.
+        // All pages can be touched without a fault and without a split.
         let faults = ground.count("pgfault");
         ground.touch(&region, 0..512, true).unwrap();
         assert_eq!((ground.count("pgfault"), ground.count("thp_split")), (faults, 0));
@@ -149,7 +149,7 @@ fn a_page_that_is_latched_is_no_part_of_a_huge_page() {
     assert_eq!((vmstat["thp_fault_alloc"], vmstat["thp_split"]), (2, 2));
 }
 
-/// More huge pages than memory: reclaim splits them to put them into swap, page by page.
+/// Huge pages take more than memory. Reclaim splits them to swap them out, page by page.
 #[test]
 fn reclaim_splits_what_it_swaps_out() {
     let vmstat = Plan { cpus: 1, swap_slots: 8192, ..Plan::default() }.run(|ground| {

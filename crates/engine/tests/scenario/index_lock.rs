@@ -1,11 +1,11 @@
-//! The lock of an index, and the number of pages for which it is held at a time (`page_cache.index_lock`).
+//! The lock of a file's index, and the number of pages for which it is held at a time (`page_cache.index_lock`).
 
 use crate::ground::{Found, PAGES, Plan, stamp};
 use engine::page_cache::choices::IndexLock;
 use machine::LockClass;
 
-/// Reads three files of twice the memory in turns, a run of pages of each, and writes pages of one; returns how often the lock of
-/// an index was taken, and the pages that were reclaimed.
+/// Reads three files of twice the memory in turns, some pages of each, and writes pages of one of them. Returns how
+/// often the lock of an index was taken, and the number of pages reclaimed.
 fn read_in_turns(index_lock: IndexLock) -> (u64, u64) {
     let mut plan = Plan::default();
     plan.choices.page_cache.index_lock = index_lock;
@@ -33,7 +33,8 @@ fn read_in_turns(index_lock: IndexLock) -> (u64, u64) {
     (taken.get(), reclaimed)
 }
 
-/// Reclaim that removes pages by file takes the lock once for many, frees as many, and loses nothing.
+/// Reclaim that removes pages by file takes the lock once for many pages. It frees as many pages as otherwise, and
+/// loses nothing.
 #[test]
 fn pages_of_one_file_leave_under_one_hold() {
     let (one_by_one, reclaimed) = read_in_turns(IndexLock::PerPage);

@@ -8,7 +8,7 @@ use engine::reclaim::choices::{KswapdGap, LumpyReclaim};
 use engine::{Layout, Task};
 use machine::{Lock, Machine, Nanos, Order};
 
-/// The choices of 2.6.23-rc5, and marks of 256, 320 and 384 pages.
+/// Returns a machine with the choices of 2.6.23-rc5, and with marks of 256, 320 and 384 pages.
 fn plan() -> Plan {
     let mut choices = choices_of("2.6.23-rc5");
     choices.memory.min_free_kbytes = 1024;
@@ -30,7 +30,7 @@ fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
         ground.touch(&ground.region(1), 0..1, true).unwrap();
         let is_seen = |page: &u32| frame(*page).is_some() && !region.entry(*page).is_accessed();
         let mut seen = Vec::new();
-        // The first sweep has just begun.
+        // The first sweep of the active list has just begun.
         for _ in 0..1000 {
             ground.sim.pause(Nanos(20_000));
             seen = (0..pages).filter(is_seen).collect();
@@ -45,8 +45,8 @@ fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
     });
 }
 
-/// mechanisms/reclaim, 12.2 and 13.4: for a costly order recent use saves nothing, and that does not end with the first page
-/// that must be kept. The oldest page of a file that is in use is locked; all others have been used.
+/// mechanisms/reclaim, 12.2 and 13.4: for a costly order, recent use does not save a page. This still holds after a
+/// page that must be kept was met. The oldest page of a file that is in use is locked; all other pages have been used.
 #[test]
 fn a_costly_order_takes_used_pages_past_one_that_stays() {
     let plan = Plan { with_kswapd: false, ..plan() };
@@ -70,7 +70,7 @@ fn a_costly_order_takes_used_pages_past_one_that_stays() {
 }
 
 /// mechanisms/reclaim, 20.4: slots are read from the start of the aligned block up to the first free one. If the wanted
-/// slot lies behind that, it is read alone.
+/// slot is behind that free slot, it is then read alone.
 #[test]
 fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
     plan().run(|ground| {
@@ -85,7 +85,7 @@ fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
         let swap = ground.engine.swap();
         let is_in_use = |slot: u32| swap.slots.lock().uses(slot) > 0;
         let is_out = |slot: u32| is_in_use(slot) && swap.cached(slot).is_none();
-        // In use at its start, then free, and in use again.
+        // The block has slots in use at its start, then free slots, then slots in use again.
         let hole = |start: u32| {
             let hole = (start + 2..start + 6).find(|slot| !is_in_use(*slot))?;
             (start..start + 8).all(|slot| slot == hole || is_out(slot)).then_some(hole)
@@ -102,9 +102,9 @@ fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
     });
 }
 
-/// mechanisms/reclaim, 18.4: a zone is judged before it is shrunk. So the pass that brings it to its high mark is not enough:
-/// below priority 10, kswapd waits 100 ms after it, and looks once more: the priority that it leaves for the next reclaim
-/// (11.1) is that of a pass with nothing to do. Marks are 128, 160 and 192 pages.
+/// mechanisms/reclaim, 18.4: kswapd judges a zone before it shrinks it. So the pass that brings the zone to its high
+/// mark is not the last. Below priority 10, kswapd waits 100 ms after this pass and makes one more. So the priority
+/// that is left for the next reclaim (11.1) is that of a pass with nothing to do. The marks are 128, 160 and 192 pages.
 #[test]
 fn kswapd_waits_after_the_pass_that_suffices() {
     let story = |kswapd_gap| {
@@ -134,7 +134,7 @@ fn kswapd_waits_after_the_pass_that_suffices() {
 }
 
 /// mechanisms/reclaim, 11.1: mapped pages stay active until all pages on the zone's lists were scanned three times.
-/// This applies to two lists and to four, and to pages of files and others.
+/// This is true with two lists and with four, and for file pages and others.
 #[test]
 fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
     let mut plan = Plan::default();
@@ -157,8 +157,9 @@ fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
     });
 }
 
-/// mechanisms/reclaim, 11.1: for an order above 0 the active pages in the same blocks are scanned together with those
-/// of the tail: 256 for order 8, even if few are to be scanned. All pages of a file were used twice.
+/// mechanisms/reclaim, 11.1: for an order above 0, active pages in the same block as a page at the tail are scanned
+/// together with it. For order 8 these are 256 pages, even if few are to be scanned. All pages of a file were used
+/// twice.
 #[test]
 fn active_pages_are_looked_at_in_blocks() {
     let looked_at = |lumpy_reclaim| {

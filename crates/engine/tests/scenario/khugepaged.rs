@@ -1,4 +1,4 @@
-//! Khugepaged: ranges of small pages become huge pages, where nothing is in the way.
+//! Khugepaged: ranges of small pages become huge pages, if nothing prevents it.
 
 use crate::ground::{Ground, Plan, choices_of, stamp};
 use engine::access::choices::{Khugepaged, KhugepagedDefrag};
@@ -9,7 +9,7 @@ use machine::Machine;
 use sim::{Sim, TaskId};
 use std::sync::Arc;
 
-/// A machine whose khugepaged scans everything every 10 ms, and waits for 500 ms after a failed allocation.
+/// Returns a machine whose khugepaged scans everything every 10 ms, and waits for 500 ms after a failed allocation.
 fn plan() -> Plan {
     let mut choices = choices_of("3.10-rc4-vanilla");
     choices.memory.min_free_kbytes = 1024;
@@ -29,8 +29,8 @@ fn end(ground: &Ground, task: TaskId) {
     ground.sim.join(task);
 }
 
-/// A region of small pages, the first `written` of which hold their stamps, though it may have huge ones: no block was free when
-/// it was touched first.
+/// Creates a region of small pages, the first `written` of which hold their stamps. The region may have huge pages, but
+/// no block was free when it was touched first.
 fn small_pages(ground: &Ground, pages: u32, written: u32) -> Arc<Region<Sim>> {
     let region = ground.engine.anonymous().create_region(pages, true);
     let others = ground.take_until_free(300);
@@ -49,13 +49,13 @@ fn collapsed(ground: &Ground) -> u64 {
     ground.engine.access().pages_collapsed()
 }
 
-/// All small pages become one huge page. As many frames are free as before, minus the pages that were never touched.
-/// Every byte is kept, and pages that were never touched read as zeroes.
+/// All small pages become huge pages. As many frames are free as before, minus one for each page that was never
+/// touched. Every byte is kept, and pages that were never touched read as zeroes.
 #[test]
 fn small_pages_become_one_huge_page_with_all_their_bytes() {
     let vmstat = plan().run(|ground| {
         let region = small_pages(ground, 1200, 700);
-        // The pages of the tail of a region, which is no range, stay as they are.
+        // The pages at the end of the region do not fill a range, so they stay as they are.
         ground.touch(&region, 1024..1200, true).unwrap();
         ground.engine.lru().drain_all();
         ground.engine.memory().drain_all_per_cpu();
@@ -69,7 +69,7 @@ fn small_pages_become_one_huge_page_with_all_their_bytes() {
         ground.engine.memory().drain_all_per_cpu();
         assert_eq!(ground.free(), free - (1024 - 700), "frames of pages that nobody had touched");
         ground.check();
-        // They are all touched and written, so far as the processor says, by one entry each.
+        // For the processor, all pages of a huge page are touched and written, because they share an entry.
         for page in [0, 511, 512, 1023] {
             let entry = region.entry(page);
             assert!(entry.is_huge() && entry.is_accessed() && entry.is_dirty() && entry.allows(true), "{entry:?}");
@@ -77,7 +77,7 @@ fn small_pages_become_one_huge_page_with_all_their_bytes() {
         let faults = ground.count("pgfault");
         ground.touch(&region, 0..1200, true).unwrap();
         assert_eq!(ground.count("pgfault"), faults);
-        // Each is latched for itself, which splits them.
+        // Each page is latched by itself, which splits the huge page.
         for page in 0..1024 {
             let expected = if page < 700 { stamp(page) } else { [0; 8] };
             assert_eq!(ground.read_stamp(&region, page).unwrap(), expected, "page {page}");
@@ -117,7 +117,8 @@ fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
         let region = small_pages(ground, 1024, 512);
         ground.touch(&region, 900..901, false).unwrap();
         assert!(region.entry(900).is_zero_page());
-        // Others push some of the first into swap; a read brings one back, with its place.
+        // Another region pushes some pages of the first range into swap. A read brings one of them back, which keeps
+        // its slot.
         let others = ground.region(3800);
         ground.touch(&others, 0..3800, true).unwrap();
         ground.engine.access().drop_region(&others);
@@ -136,7 +137,7 @@ fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
         let khugepaged = start_khugepaged(ground);
         ground.pause_ms(100);
         assert_eq!((collapsed(ground), ground.count("thp_collapse_alloc")), (0, 0));
-        // A write gives up the swap slots.
+        // A write frees the swap slots.
         ground.write_stamps(&region, 0..513).unwrap();
         ground.touch(&region, 900..901, true).unwrap();
         ground.engine.lru().drain_all();
@@ -147,7 +148,8 @@ fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
     });
 }
 
-/// At most as many pages may be missing as the choice allows, and at least one must have been accessed lately.
+/// A range may lack at most as many pages as the choice allows, and at least one of its pages must have been accessed
+/// lately.
 #[test]
 fn a_range_that_is_empty_or_idle_is_left_alone() {
     let mut plan = plan();
@@ -171,7 +173,7 @@ fn a_range_that_is_empty_or_idle_is_left_alone() {
     });
 }
 
-/// No block is free, and none can be made: khugepaged says so, and rests longer.
+/// No block is free, and none can be made: khugepaged reports this, and sleeps longer.
 #[test]
 fn it_rests_after_it_got_no_huge_page() {
     let story = |defrag: KhugepagedDefrag| -> Vmstat {
@@ -179,13 +181,13 @@ fn it_rests_after_it_got_no_huge_page() {
         plan.choices.access.khugepaged_defrag = defrag;
         plan.run(|ground| {
             let region = small_pages(ground, 512, 512);
-            // Every fourth page is the kernel's.
+            // Every fourth page is kernel memory.
             let mut pages = ground.take_until_free(300);
             pages.sort_unstable();
             let (kept, freed): (Vec<_>, Vec<_>) = pages.into_iter().partition(|page| page.0 % 4 == 0);
             ground.give_back(freed);
             ground.engine.memory().drain_all_per_cpu();
-            // That took them into swap.
+            // Taking these pages pushed the region's pages into swap.
             ground.write_stamps(&region, 0..512).unwrap();
             ground.engine.lru().drain_all();
             let khugepaged = start_khugepaged(ground);
@@ -203,13 +205,13 @@ fn it_rests_after_it_got_no_huge_page() {
     assert!(stalls[0] > stalls[1], "with and without compaction: {stalls:?}");
 }
 
-/// A task touches pages all the time, and others drop and make regions. Khugepaged works beside them, and nothing is
-/// lost.
+/// A task touches pages all the time, and other tasks drop and create regions. Khugepaged works beside them, and
+/// nothing is lost.
 #[test]
 fn it_works_beside_others() {
     let vmstat = Plan { cpus: 4, ..plan() }.run(|ground| {
         let regions: Vec<_> = (0..2).map(|_| small_pages(ground, 512, 400)).collect();
-        // Making the second took the first into swap.
+        // Creating the second region pushed the first into swap.
         ground.write_stamps(&regions[0], 0..400).unwrap();
         ground.engine.lru().drain_all();
         let khugepaged = start_khugepaged(ground);
@@ -233,7 +235,7 @@ fn it_works_beside_others() {
             for _ in 0..30 {
                 let region = ground.engine.anonymous().create_region(512, true);
                 ground.touch(&region, 0..1, true).unwrap();
-                // A copy splits it; khugepaged mends it.
+                // A copy splits the huge page; khugepaged makes it a huge page again.
                 ground.write_stamps(&region, 5..6).unwrap();
                 ground.engine.machine().pause(machine::Nanos::from_millis(1 + collapsed(ground) % 7));
                 ground.engine.access().drop_region(&region);
@@ -250,7 +252,7 @@ fn it_works_beside_others() {
     assert_eq!(vmstat["nr_anon_pages"], 0);
 }
 
-/// A kernel without huge pages at faults has no khugepaged either.
+/// A kernel without huge pages at faults has no khugepaged, either.
 #[test]
 fn khugepaged_is_there_where_faults_try_for_huge_pages() {
     let has = |kernel: &str, change: fn(&mut Plan)| {

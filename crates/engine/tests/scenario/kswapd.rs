@@ -1,4 +1,4 @@
-//! Kswapd: when it wakes, how hard it works, when it sleeps.
+//! Kswapd: when it wakes, how much it reclaims, when it sleeps.
 
 use crate::ground::{Found, PAGES, Plan, choices_of};
 use engine::allocate::choices::ZoneDirtyShare;
@@ -9,8 +9,8 @@ use engine::{Layout, Task};
 use machine::{Machine, Nanos};
 use sim::disk::Fault;
 
-/// A stream of file pages goes through three zones; when it ends, kswapd brings each zone to its high
-/// mark and does nothing more.
+/// A stream of file pages goes through three zones. When it ends, kswapd brings each zone to its high mark and does
+/// nothing more.
 #[test]
 fn kswapd_sleeps_once_every_zone_is_above_high() {
     let plan = Plan { layout: Layout::single_node(512, 1536, 2048), ..Plan::default() };
@@ -33,7 +33,7 @@ fn kswapd_sleeps_once_every_zone_is_above_high() {
 #[test]
 fn an_allocation_below_low_wakes_kswapd() {
     let vmstat = Plan::default().run(|ground| {
-        // By now it has seen that all is well and sleeps for good.
+        // By now kswapd has found all zones above their high marks and sleeps without a timeout.
         ground.pause_ms(200);
         let file = ground.import(PAGES as u32);
         ground.read(&file, 0..1000).unwrap();
@@ -49,8 +49,8 @@ fn an_allocation_below_low_wakes_kswapd() {
     assert_eq!((vmstat["allocstall"], vmstat["pgscan_direct_normal"]), (0, 0));
 }
 
-/// A zone counts as congested and lacks no pages, and kswapd works for a lower zone. Up to 3.2 kswapd did not check the
-/// upper zone.
+/// A zone counts as congested but lacks no pages, and kswapd works for a lower zone. Up to 3.2, kswapd did not check
+/// the upper zone.
 #[test]
 fn a_zone_above_those_that_lack_pages_stays_congested_before_3_3() {
     let stays_congested = |ends| {
@@ -86,8 +86,8 @@ fn a_zone_above_those_that_lack_pages_stays_congested_before_3_3() {
     assert!(!stays_congested(CongestionEnds::OnSight));
 }
 
-/// Anonymous memory is touched faster than the disk takes it: kswapd waits for the disk, and the task
-/// that wants pages must reclaim too.
+/// Anonymous memory is touched faster than the disk takes it. Kswapd waits for the disk, and the task that needs pages
+/// has to reclaim, too.
 #[test]
 fn tasks_reclaim_themselves_when_kswapd_cannot_follow() {
     let vmstat = Plan { write_ns: 2_000_000, ..Plan::default() }.run(|ground| {
@@ -113,7 +113,8 @@ fn comes_to_priority_zero(kernel: &str) -> bool {
         ground.write(&file, 0..2800).unwrap();
         ground.inject(Fault::StallUntil(ground.sim.now() + Nanos::from_secs(60)));
         let kernel = ground.take_until_free(350);
-        // Below low, so that kswapd wakes, but above min, so that nobody else reclaims.
+        // Free memory is below the low mark, so that kswapd wakes, but above the min mark, so that no other task
+        // reclaims.
         ground.touch(&ground.region(64), 0..64, true).unwrap();
         ground.pause_ms(30_000);
         assert_eq!(ground.count("allocstall"), 0);
@@ -124,7 +125,7 @@ fn comes_to_priority_zero(kernel: &str) -> bool {
     found.get()
 }
 
-/// While a disk with dirty pages stands still, no pass frees a cluster. 3.10 then scans everything. The later rule also
+/// While a disk with dirty pages stands still, no pass frees a cluster. 3.10 then scans all pages. The later rule also
 /// lowers the priority, because nothing is freed at all, but stops at half of each list.
 #[test]
 fn kswapd_of_3_10_scans_everything_where_mmotm_scans_half() {
@@ -133,8 +134,8 @@ fn kswapd_of_3_10_scans_everything_where_mmotm_scans_half() {
     assert!(!comes_to_priority_zero("mm1-lessdisrupt-v1"));
 }
 
-/// Under the same stream of clean pages, 3.10 counts a run for each restart at priority 12, and the later rule one for
-/// each call.
+/// Under the same stream of clean pages, 3.10 counts a run for each restart at priority 12. The later rule counts a run
+/// for each call.
 #[test]
 fn restarts_are_counted_as_runs() {
     let runs = |priority| {
@@ -151,8 +152,8 @@ fn restarts_are_counted_as_runs() {
     assert!(restarting > descending, "{restarting} runs freed {by_restarts}, {descending} freed {by_descents}");
 }
 
-/// The reserve against the upper zone is larger than the lower zone. A kswapd that knows only orders sleeps
-/// nevertheless, because it could never bring the zone above that reserve.
+/// The reserve against requests for the upper zone is larger than the lower zone. A kswapd that does not know class
+/// zones sleeps nevertheless: if it checked this reserve, it could never bring the zone above it.
 #[test]
 fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_class_zones() {
     let layout = Layout::single_node(0, 1024, 3072);
@@ -165,8 +166,8 @@ fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_cla
     plan.run(|ground| {
         let file = ground.import(2 * PAGES as u32);
         ground.read(&file, 0..2 * PAGES as u32).unwrap();
-        // Pages that are freed there while kswapd naps take away the lower zone's mark of being hopeless, by which it
-        // would not be looked at.
+        // If pages are freed there while kswapd naps, the lower zone no longer counts as hopeless. If it counted as
+        // hopeless, kswapd would not look at it.
         let gfp = Gfp { highest_zone: ZoneKind::Dma32, ..Gfp::KERNEL };
         for _ in 0..200 {
             let page =

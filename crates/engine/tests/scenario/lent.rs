@@ -1,5 +1,5 @@
-//! Blocks that a user outside of the engine has, marks that are set at run time, and objects that are dropped on
-//! request.
+//! Blocks that are lent to a user outside of the engine, marks that are set at run time, and objects that are dropped
+//! on request.
 
 use crate::ground::{PAGES, Plan};
 use engine::Task;
@@ -7,7 +7,7 @@ use engine::memory::{Gfp, MigrateType, Use};
 use engine::slab::choices::SlabOrder;
 use machine::Order;
 
-/// A lent block is in no list and under no gauge, and the check at the end finds all of them in their place.
+/// A lent block is in no list and under no gauge. The check at the end finds all its frames in their place.
 #[test]
 fn a_block_that_is_lent_is_missing_until_it_is_taken_back() {
     Plan { with_kswapd: false, ..Plan::default() }.run(|ground| {
@@ -18,7 +18,7 @@ fn a_block_that_is_lent_is_missing_until_it_is_taken_back() {
             (0..4).map(|_| engine.access().take_block(&mut task, Gfp::USER_MOVABLE, Order(9)).unwrap()).collect();
         assert_eq!((before - free(), engine.memory().lent_pages()), (2048, 2048));
         engine.check().unwrap();
-        // The map shows the same, block by block.
+        // The map of memory shows the same numbers, block by block.
         let map = &engine.memory().map()[0];
         let pages = |of: Use| map.blocks.iter().map(|block| u64::from(block.pages[of as usize])).sum::<u64>();
         assert_eq!((map.blocks.len(), pages(Use::Lent)), (8, 2048));
@@ -30,7 +30,7 @@ fn a_block_that_is_lent_is_missing_until_it_is_taken_back() {
         assert!(blocks.iter().all(|block| block.head().0 % 512 == 0 && block.order() == Order(9)));
         blocks.into_iter().for_each(|block| engine.memory().take_back(block));
         assert_eq!((free(), engine.memory().lent_pages()), (before, 0));
-        // More than there is.
+        // These are more blocks than there are.
         let mut taken = Vec::new();
         while let Ok(block) = engine.access().take_block(&mut task, Gfp::HUGE_PAGE, Order(9)) {
             taken.push(block);
@@ -55,7 +55,8 @@ fn marks_follow_what_is_set_and_come_back() {
     });
 }
 
-/// A walk leaves inodes in memory; a second finds them there, unless they were dropped meanwhile.
+/// A walk of the file system leaves inodes in memory. A second walk finds them there, unless they were dropped
+/// meanwhile.
 #[test]
 fn a_walk_finds_what_was_not_dropped() {
     let mut plan = Plan { cpus: 4, ..Plan::default() };
@@ -65,7 +66,7 @@ fn a_walk_finds_what_was_not_dropped() {
         let slab_pages = || ground.count("nr_slab_reclaimable");
         let mut walk = || (0..4000).filter(|n| engine.access().look_up(&mut task, *n).unwrap()).count();
         assert_eq!(walk(), 4000);
-        // Of inodes 16 lie in four pages, of directory entries 21 in one.
+        // 16 inodes take four pages, and 21 directory entries take one page.
         assert!((4000 / 4..4000 / 4 + 4000 / 21 + 20).contains(&slab_pages()), "{} pages", slab_pages());
         assert_eq!(walk(), 0);
         let dropped = engine.reclaim().drop_slabs(&mut Task::user());

@@ -1,4 +1,4 @@
-//! Whose the lists are: a zone's, or a node's (`memory.lruvec_of`).
+//! The owner of an lruvec: a zone or a node (`memory.lruvec_of`).
 
 use crate::ground::{Ground, PAGES, Plan};
 use engine::lru::ListKind;
@@ -7,14 +7,14 @@ use engine::memory::choices::LruvecOf;
 use engine::memory::{Gfp, Layout, ZoneKind};
 use machine::Order;
 
-/// A quarter of memory is DMA32.
+/// Returns a machine of whose memory a quarter is DMA32.
 fn plan(lruvec_of: LruvecOf) -> Plan {
     let mut plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..Plan::default() };
     plan.choices.memory.lruvec_of = lruvec_of;
     plan
 }
 
-/// Returns the zones of pages in the order in which reclaim scans these.
+/// Returns the zones of all pages, in the order in which reclaim scans the pages.
 fn oldest_first(ground: &Ground) -> Vec<ZoneKind> {
     let normal = &ground.engine.memory().zones[1];
     let lists = machine::Lock::lock(ground.engine.lru().lruvec_of(normal).classic_lists());
@@ -41,7 +41,7 @@ fn a_node_has_one_order_for_all_its_zones() {
     }
 }
 
-/// A request for DMA32 looks past the pages of Normal, which stay and count as scanned, and takes those of DMA32.
+/// A request for DMA32 skips pages of Normal, which stay and count as scanned, and takes pages of DMA32.
 #[test]
 fn reclaim_for_a_low_zone_skips_pages_of_higher_ones() {
     for policy in [PolicyKind::Classic, PolicyKind::Lru, PolicyKind::Clock] {
@@ -56,7 +56,7 @@ fn skip_pages_of_higher_zones(policy: PolicyKind) {
     let vmstat = plan.run(|ground| {
         let file = ground.import(2 * PAGES as u32);
         let fill = |pages| ground.read(&file, pages).unwrap();
-        // Full: pages of Normal are the older ones.
+        // Memory is full, and the older pages are in Normal.
         fill(0..PAGES as u32 * 9 / 10);
         let [dma32, normal] = [0, 1].map(|n| &ground.engine.memory().zones[n]);
         let listed = || normal.gauges.get(ListKind::InactiveFile.gauge());
@@ -80,7 +80,7 @@ fn skip_pages_of_higher_zones(policy: PolicyKind) {
     assert!(passed_over >= vmstat["pgskip_normal"], "{vmstat:?}");
 }
 
-/// With an lruvec for each zone no page is ever skipped, and the counter does not exist.
+/// If each zone has its own lruvec, no page is ever skipped, and the counter does not exist.
 #[test]
 fn a_zone_of_its_own_skips_nothing() {
     let vmstat = plan(LruvecOf::Zone).run(|ground| {

@@ -1,4 +1,4 @@
-//! Stories of reclaim on a small simulated machine, with the counters that they must end on.
+//! Stories of reclaim on a small simulated machine, with the counters that they must end with.
 //!
 //! Each scenario runs as the main task of a machine with the engine's own tasks beside it. When it ends, those tasks
 //! are stopped, the devices finish their requests, and the whole machine is checked. Most scenarios run on 16 MiB with

@@ -28,7 +28,7 @@ impl Ground {
     }
 }
 
-/// A file of 100 pages, on the disk and not in memory, with their stamps.
+/// Returns a file of `pages` pages, which hold their stamps on the disk and are not in memory.
 fn written(ground: &Ground, pages: u32) -> Arc<File<Sim>> {
     let file = ground.create();
     ground.write(&file, 0..pages).unwrap();
@@ -38,7 +38,8 @@ fn written(ground: &Ground, pages: u32) -> Arc<File<Sim>> {
     file
 }
 
-/// Page 200 of a file is touched: it and the pages around are read, one major fault. Those are minor faults then.
+/// Page 200 of a file is touched. This reads the page and the pages around it, in one major fault. Faults on the other
+/// pages are minor then.
 #[test]
 fn a_fault_reads_the_pages_around() {
     let vmstat = Plan::default().run(|ground| {
@@ -50,7 +51,7 @@ fn a_fault_reads_the_pages_around() {
         assert_eq!(ground.count("nr_mapped"), 1);
         ground.touch(&region, 184..208, false).unwrap();
         assert_eq!((ground.faults(), ground.count("nr_mapped")), ((23, 1), 24));
-        // The mark in the last quarter reads on.
+        // The mark in the last quarter continues the readahead.
         ground.touch(&region, 208..209, false).unwrap();
         assert!(ground.faults().1 == 1 && file.index.pages() > 32);
         assert_eq!(ground.read_stamp(&region, 190).unwrap(), stamp(190));
@@ -60,8 +61,8 @@ fn a_fault_reads_the_pages_around() {
     assert_eq!(vmstat["pgmajfault"], 1);
 }
 
-/// A mapping is walked from its beginning. Where the kernel takes that for a sequential reader, one fault waits and
-/// the rest is read ahead; here and there nothing is.
+/// A mapping is walked from its beginning. If the kernel takes this for a sequential reader, one fault waits and the
+/// rest is read ahead. If pages are touched at random, none is read ahead.
 #[test]
 fn consecutive_faults_are_read_ahead_like_reads() {
     let majors = |map_readahead, pattern| {
@@ -82,8 +83,8 @@ fn consecutive_faults_are_read_ahead_like_reads() {
     assert!(around < 1000 / 16, "{around} major faults");
 }
 
-/// A shared page is written through its mapping: it is dirty at once. Once it was written to the disk, the next write
-/// faults, and makes it dirty again: nothing is lost.
+/// A shared page is written through its mapping and is dirty at once. After it was written to the disk, the next write
+/// faults and makes the page dirty again, so nothing is lost.
 #[test]
 fn a_shared_page_is_dirty_from_its_write_fault_to_its_writeback() {
     let vmstat = Plan::default().run(|ground| {
@@ -116,8 +117,8 @@ fn a_shared_page_is_dirty_from_its_write_fault_to_its_writeback() {
     assert_eq!(vmstat["nr_dirtied"], 40);
 }
 
-/// With a dirty limit of 0, each write waits until the flusher has written the page and made it read-only. The write
-/// succeeds nevertheless, after one pause.
+/// With a dirty limit of 0, the flusher writes each page, and makes it read-only, before the write can succeed. The
+/// write succeeds nevertheless, after one pause.
 #[test]
 fn a_write_through_a_mapping_comes_to_its_end_though_its_page_is_written_back_first() {
     let mut plan = Plan::default();
@@ -135,7 +136,7 @@ fn a_write_through_a_mapping_comes_to_its_end_though_its_page_is_written_back_fi
 }
 
 /// A task that pins a page for writing is paused before it has the page. So the page's readers do not wait as well, and
-/// the write does not go to an old version of the page.
+/// the old version of the page is not written in the meantime.
 #[test]
 fn who_pins_a_page_for_writing_is_held_back_before() {
     let mut plan = Plan { write_ns: 1_000_000, ..Plan::default() };
@@ -181,7 +182,7 @@ fn a_private_mapping_copies_what_it_writes() {
         let pages = PAGES as u32;
         let file = written(ground, pages);
         let region = ground.map(&file, PRIVATE);
-        // Half of them were read before.
+        // Half of the pages were read before.
         ground.touch(&region, 0..pages / 2, false).unwrap();
         for page in 0..pages {
             let offset = u64::from(page) * PAGE_BYTES as u64;
@@ -199,7 +200,7 @@ fn a_private_mapping_copies_what_it_writes() {
     assert!(vmstat["pswpout"] > 0 && vmstat["pswpin"] > 0 && vmstat["nr_anon_pages"] == 0);
 }
 
-/// A file is truncated while it is mapped. Pages behind the new end are unmapped, private copies too, and an access
+/// A file is truncated while it is mapped. Pages behind the new end are unmapped, also private copies, and an access
 /// there fails. When the file grows again, this part reads as zeroes.
 #[test]
 fn truncation_unmaps_what_is_behind_the_end() {
@@ -225,8 +226,8 @@ fn truncation_unmaps_what_is_behind_the_end() {
     });
 }
 
-/// A read fault maps the pages in memory of the block of sixteen around it. A write fault, or a fault on a missing
-/// page, maps one page.
+/// A read fault maps all pages in memory of the block of sixteen around the faulting page. A write fault, or a fault on
+/// a missing page, maps one page.
 #[test]
 fn a_read_fault_maps_what_is_in_memory_around_it() {
     let faults = |fault_around_pages| {
@@ -283,8 +284,8 @@ fn a_read_fault_maps_what_is_in_memory_around_it() {
     assert_eq!((both(1), both(16)), (20, 13), "ten, and one for each of three blocks");
 }
 
-/// Reclaim has taken pages of the text of a running program. The program waits for them to be read again; this counts
-/// as memory pressure.
+/// Reclaim has evicted pages of the text of a running program. The program waits for them to be read again, which
+/// counts as memory pressure.
 #[test]
 fn waits_for_text_that_comes_back_are_pressure() {
     for kernel in ["6.1-classic", "3.10-rc4-vanilla"] {
@@ -303,13 +304,13 @@ fn waits_for_text_that_comes_back_are_pressure() {
                 let page = rng.below(pages.into()) as u32;
                 ground.touch(&region, page..page + 1, false).unwrap();
             };
-            // Until those that are hit often have been active, and have left.
+            // This goes on until the pages that are touched often have been active and have been evicted.
             (0..20_000).for_each(|_| touch_at_random());
             let (began, before) = (ground.sim.now(), ground.sim.pressure().some);
             (0..20_000).for_each(|_| touch_at_random());
             let waited = ground.sim.pressure().some.since(before).0;
             let elapsed = ground.sim.now().since(began).0;
-            // 3.10 keeps nothing of what left, and knows of no return.
+            // 3.10 keeps no shadow of a page that left, so it does not recognise its return.
             let is_known = kernel != "3.10-rc4-vanilla";
             assert_eq!(20 * waited > elapsed, is_known, "{kernel}: {waited} of {elapsed} ns");
             [hog, region].iter().for_each(|region| ground.engine.access().drop_region(region));
@@ -318,8 +319,8 @@ fn waits_for_text_that_comes_back_are_pressure() {
     }
 }
 
-/// A file is used once through a mapping, and a stream passes. If it is a program's text, it becomes active when reclaim
-/// first comes by; if not, it is kept for a round and then goes.
+/// A file is used once through a mapping, and a stream passes. If the file is a program's text, its pages become active
+/// when reclaim first looks at them. If not, they are kept for one round and are then evicted.
 #[test]
 fn text_becomes_active_at_the_first_look() {
     for is_executable in [true, false] {
@@ -330,7 +331,7 @@ fn text_becomes_active_at_the_first_look() {
             ground.touch(&region, 0..200, false).unwrap();
             ground.read(&stream, 0..3 * PAGES as u32).unwrap();
             assert_eq!(ground.count("nr_mapped"), if is_executable { 200 } else { 0 });
-            // Activation leaves it marked: one use more on the inactive list makes it active again.
+            // The activation leaves the page marked, so one more use on the inactive list makes it active again.
             let is_marked = |page| ground.engine.memory().frames[text.index.get(page).unwrap()].is(Flags::REFERENCED);
             assert!(!is_executable || (0..200).all(is_marked));
             ground.engine.access().drop_region(&region);
@@ -339,8 +340,8 @@ fn text_becomes_active_at_the_first_look() {
     }
 }
 
-/// Three programs walk through the same mapped file, and say that they will not come back. When memory is short its pages
-/// are unmapped everywhere, and freed.
+/// Three programs walk through the same mapped file, and announce that they will not come back to its pages. When
+/// memory is short, the pages are unmapped everywhere and freed.
 #[test]
 fn reclaim_unmaps_pages_that_are_no_longer_touched() {
     let vmstat = Plan::default().run(|ground| {
@@ -360,7 +361,7 @@ fn reclaim_unmaps_pages_that_are_no_longer_touched() {
     assert_eq!(vmstat["pgactivate"], 0);
 }
 
-/// The device has no block left: the write fault that would need one fails, and says so.
+/// The device has no free block. A write fault that needs one fails with an error that says so.
 #[test]
 fn a_write_fault_fails_when_the_device_is_full() {
     Plan::default().run(|ground| {
@@ -376,8 +377,9 @@ fn a_write_fault_fails_when_the_device_is_full() {
     });
 }
 
-/// By seed, tasks read and write a file and its mappings, shared and private, while it shrinks and grows and memory is
-/// short. Each task writes pages of its own. Truncated parts read as zeroes, and nothing else is lost.
+/// Tasks read and write a file and its mappings, shared and private, in an order given by a seed, while the file
+/// shrinks and grows and memory is short. Each task writes pages of its own. Truncated parts read as zeroes, and
+/// nothing else is lost.
 #[test]
 fn nothing_is_lost_of_mapped_files_whatever_happens() {
     const TASKS: u32 = 3;
@@ -414,7 +416,7 @@ fn nothing_is_lost_of_mapped_files_whatever_happens() {
 
     fn use_file(ground: &Ground, file: &Arc<File<Sim>>, n: u32, mut rng: Rng) {
         let (shared, private) = (ground.map(file, SHARED), ground.map(file, PRIVATE));
-        // What each of its pages holds, in the file and in its own copy if it has one.
+        // The versions that each of the task's pages holds: in the file, and in its own copy if it has one.
         let mut versions = vec![(0_u32, None::<u32>); (FILE_PAGES / TASKS) as usize];
         let contents = |version: u32| if version == 0 { [0; 8] } else { stamp(version) };
         for step in 1..=1500_u32 {

@@ -1,4 +1,5 @@
-//! Classic reclaim as of Linux 5.12: pages that come back, families balanced by cost, kswapd of a node.
+//! Classic reclaim as of Linux 5.12: pages that come back, families balanced by cost, a kswapd that balances a node as
+//! a whole.
 
 use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of, stamp};
@@ -21,7 +22,7 @@ fn plan() -> Plan {
     plan
 }
 
-/// Reads pages here and there: nothing is read ahead.
+/// Reads single pages of a file, without any readahead.
 fn read(ground: &Ground, file: &Arc<File<Sim>>, pages: impl IntoIterator<Item = u32>) {
     let mut bytes = vec![0; PAGE_BYTES];
     for page in pages {
@@ -50,7 +51,7 @@ fn with_active_pages(ground: &Ground, active: u32) -> Arc<File<Sim>> {
     stream
 }
 
-/// The last page before `end` that has left memory: no page left later.
+/// Returns the last page before `end` that has left memory. No page left later than this one.
 fn last_gone(file: &File<Sim>, end: u32) -> u32 {
     (0..end).rev().find(|page| file.index.get(*page).is_none()).expect("a page has left")
 }
@@ -68,7 +69,7 @@ fn a_page_that_left_lately_comes_back_as_active_and_one_that_left_long_ago_does_
         ground.engine.lru().drain_all();
         assert!(flags(ground, &stream, late).unwrap().has(Flags::ACTIVE), "fewer have left since than are active");
         assert_eq!(ground.count("workingset_restore_file"), 0, "it was never active before");
-        // More pages leave than are active.
+        // More pages leave memory than are active.
         let long_gone = last_gone(&stream, late);
         read(ground, &stream, end..end + 1500);
         let before = counts();
@@ -92,7 +93,7 @@ fn dropped_caches_leave_no_shadows() {
     assert_eq!((vmstat["workingset_refault_file"], vmstat["workingset_activate_file"]), (0, 0));
 }
 
-/// As long as reclaim does not know that pages came back, it does not deactivate active pages.
+/// As long as reclaim does not know that pages came back, it deactivates no active pages.
 #[test]
 fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
     let deactivated = |count: CgroupCounters| {
@@ -100,9 +101,9 @@ fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
         plan.choices.lru.cgroup_counters = count;
         let vmstat = plan.run(|ground| {
             let stream = with_active_pages(ground, 1000);
-            // That they are active is known then.
+            // By the end of this pause, the counters say that the pages are active.
             ground.sim.pause(Nanos::from_secs(3));
-            // Each has just left, so it comes back as active, and others leave for it.
+            // Each page has just left memory, so it comes back as active, and another page is evicted for it.
             for _ in 0..600 {
                 read(ground, &stream, [last_gone(&stream, PAGES as u32 + 500)]);
             }
@@ -115,7 +116,7 @@ fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
     assert!(later < at_once, "{later} {at_once}");
 }
 
-/// Without shadows no page counts as returning, and nothing is counted.
+/// If pages leave no shadows, no page counts as a refault, and there are no such counters.
 #[test]
 fn pages_that_leave_nothing_are_as_new() {
     let mut plan = plan();
@@ -127,7 +128,7 @@ fn pages_that_leave_nothing_are_as_new() {
         ground.engine.lru().drain_all();
         assert!(!flags(ground, &stream, late).unwrap().has(Flags::ACTIVE));
     });
-    // A kernel without shadows has no such counters, and not zeroes.
+    // A kernel without shadows does not have these counters, not even with the value 0.
     assert!(vmstat.keys().all(|name| !name.starts_with("workingset_")), "{vmstat:?}");
 }
 
@@ -136,7 +137,8 @@ fn pages_that_leave_nothing_are_as_new() {
 #[test]
 fn a_page_that_was_active_before_it_left_is_restored() {
     let vmstat = plan().run(|ground| {
-        // Two sets, each read twice, that do not fit together: pages become inactive, leave, and come back.
+        // Two sets of pages, each read twice, do not fit into memory together. So pages become inactive, leave, and
+        // come back.
         let file = ground.import(2 * PAGES as u32);
         for _ in 0..4 {
             for part in 0..2 {
@@ -152,7 +154,7 @@ fn a_page_that_was_active_before_it_left_is_restored() {
     assert!(vmstat["workingset_activate_file"] <= vmstat["workingset_refault_file"]);
 }
 
-/// As many pages become inactive as become active, by a second use or after a refault.
+/// The number of pages that become inactive equals the number that become active by a second use or after a refault.
 #[test]
 fn under_uniform_reads_activations_and_deactivations_are_in_balance() {
     plan().run(|ground| {
@@ -176,7 +178,8 @@ fn under_uniform_reads_activations_and_deactivations_are_in_balance() {
         let after = counts();
         let [activated, refaulted, deactivated] = std::array::from_fn(|n| after[n] - before[n]);
         assert!(refaulted > 1000 && activated > 1000 && deactivated > 1000, "{activated} {refaulted} {deactivated}");
-        // What is active by now, and what its second use reached in a batch, which counts as none.
+        // The growth of active pages includes pages whose second use was found in a batch, which counts as no
+        // activation.
         let grown = after[3].cast_signed() - before[3].cast_signed();
         let excess = (activated + refaulted).cast_signed() - deactivated.cast_signed() - grown;
         assert!(
@@ -186,7 +189,7 @@ fn under_uniform_reads_activations_and_deactivations_are_in_balance() {
     });
 }
 
-/// Every page that comes back from swap has left a shadow there.
+/// Every page that is swapped out leaves a shadow, so its return is a refault.
 #[test]
 fn pages_that_come_back_from_swap_are_refaults() {
     let vmstat = plan().run(|ground| {
@@ -210,7 +213,7 @@ fn pages_that_come_back_from_swap_are_refaults() {
 fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
     let run = |watermark_boost_factor, with_kswapd| {
         let mut plan = Plan { with_kswapd, layout: Layout::flat(16 * PAGES), ..plan() };
-        // High is 1324. Movable pageblocks are full when some 1500 pages are free.
+        // The high mark is 1324 pages. Movable pageblocks are full when about 1500 pages are free.
         (plan.choices.memory.min_free_kbytes, plan.choices.memory.watermark_scale_factor) = (2048, 62);
         plan.choices.memory.watermark_boost_factor = watermark_boost_factor;
         let found = Found::default();
@@ -235,8 +238,9 @@ fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
     assert!(boost == 0 && free > high && free <= 1450, "{boost} {free} {high}");
 }
 
-/// Movable pageblocks of Normal are full. Pages of files go to DMA32 then, and no mark is raised, until that is at its low mark,
-/// too; a kernel that asks zones in order mixes types in Normal first. A node without DMA32 mixes types rather than go to another.
+/// The movable pageblocks of the Normal zone are full. File pages then go to DMA32 and raise no mark, until DMA32 is at
+/// its low mark, too. A kernel that asks zones in order mixes migrate types in Normal first. A node without DMA32 mixes
+/// types rather than use another node.
 #[test]
 fn lower_zones_are_asked_before_migrate_types_are_mixed() {
     let run = |migrate_fallback, has_dma32: bool| {
@@ -257,7 +261,7 @@ fn lower_zones_are_asked_before_migrate_types_are_mixed() {
             let [normal, other] =
                 [true, false].map(|first| memory.zones.iter().find(|zone| is_first(zone) == first).unwrap());
             let before = other.free_pages();
-            // Each time a page: a boost has others go to the other zone.
+            // One page is read at a time, because a boost makes the other pages go to the other zone.
             let mut page = 0;
             while normal.free_pages() > normal.high() + 100 && normal.boost() == 0 && page < 6 * PAGES as u32 {
                 read(ground, &file, page..page + 1);
@@ -322,8 +326,8 @@ fn new_anonymous_pages_are_inactive_until_they_are_used_again() {
     assert_eq!(counts("3.10-rc4-vanilla"), (0, 1000));
 }
 
-/// Idle anonymous memory is evicted when pages of files are missed. 3.10 has enough inactive pages of files, and keeps
-/// the anonymous memory.
+/// Idle anonymous memory is evicted when file pages refault. 3.10 has enough inactive file pages, and keeps the
+/// anonymous memory.
 #[test]
 fn idle_anonymous_memory_goes_when_files_are_missed() {
     let run = |kernel: &'static str| {
@@ -334,7 +338,7 @@ fn idle_anonymous_memory_goes_when_files_are_missed() {
             ground.touch(&idle, 0..2000, true).unwrap();
             let file = ground.import(3000);
             for round in 0..20u32 {
-                // Each page twice, but not at once.
+                // Each page is read twice, but not twice in a row.
                 read(ground, &file, (0..3000).map(|n| n * 7 % 3000));
                 read(ground, &file, (0..200).map(|n| n + round));
             }
@@ -346,7 +350,7 @@ fn idle_anonymous_memory_goes_when_files_are_missed() {
     assert!(modern["pgpgin"] < old["pgpgin"] / 2, "{} KiB for {}", modern["pgpgin"], old["pgpgin"]);
 }
 
-/// Whatever the families are balanced by, both are reclaimed, and contents stay.
+/// Every way of balancing the families reclaims pages of both and keeps all contents.
 #[test]
 fn every_balance_of_families_holds_everything() {
     for balance in [FamilyBalance::ByRotation, FamilyBalance::ByIo, FamilyBalance::ByIoAndRotation] {
@@ -357,7 +361,7 @@ fn every_balance_of_families_holds_everything() {
     }
 }
 
-/// Pages that are being written are out of the way of scans until that has ended; then they are the next to go.
+/// Pages under writeback are kept away from scans until their write has ended. They are evicted next then.
 #[test]
 fn pages_that_are_to_be_written_are_moved_out_of_the_way() {
     let run = |unwritten_pages| {
@@ -378,11 +382,12 @@ fn pages_that_are_to_be_written_are_moved_out_of_the_way() {
     assert!(moved["nr_vmscan_immediate_reclaim"] <= kept["nr_vmscan_immediate_reclaim"]);
 }
 
-/// One zone at its high mark is enough for requests that can use it; a request for a low zone is met in that.
+/// For requests that can use several zones, one zone at its high mark is enough. For a request that can use only a low
+/// zone, kswapd works for that zone.
 #[test]
 fn kswapd_balances_a_node_for_what_was_asked() {
     let mut plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..plan() };
-    // A boost would have it free more.
+    // With a boost, kswapd would free more.
     plan.choices.memory.watermark_boost_factor = 0;
     plan.run(|ground| {
         let file = ground.import(2 * PAGES as u32);
@@ -390,7 +395,7 @@ fn kswapd_balances_a_node_for_what_was_asked() {
         ground.pause_ms(500);
         let [dma32, normal] = [0, 1].map(|n| &ground.engine.memory().zones[n]);
         let scanned = || ground.count("pgscan_kswapd_normal") + ground.count("pgscan_kswapd_dma32");
-        // Normal has room: DMA32 may be as empty as it is.
+        // The Normal zone has room, so DMA32 may be as empty as it is.
         let mut taken = Vec::new();
         let low = Gfp { highest_zone: ZoneKind::Dma32, wait: false, no_kswapd: true, ..Gfp::USER_MOVABLE };
         while dma32.free_pages() > dma32.min() + 8 {
@@ -419,7 +424,7 @@ fn kswapd_balances_a_node_for_what_was_asked() {
     });
 }
 
-/// Kswapd gives up a node in which nothing can be freed. It works for the node again once a task has freed pages.
+/// Kswapd gives up on a node in which nothing can be freed. It works for the node again once a task has freed pages.
 #[test]
 fn kswapd_gives_up_after_sixteen_failures_and_comes_back() {
     let plan = Plan { swap_slots: 0, ..plan() };
@@ -439,7 +444,7 @@ fn kswapd_gives_up_after_sixteen_failures_and_comes_back() {
     });
 }
 
-/// Exhausted memory is reported as such by either rule, with and without swap.
+/// Exhausted memory is reported by either rule of giving hope, with and without swap.
 #[test]
 fn exhausted_memory_is_told_whoever_hopes() {
     for hopeless in [Hopeless::ByScan, Hopeless::ByFailures] {
@@ -456,7 +461,7 @@ fn exhausted_memory_is_told_whoever_hopes() {
     }
 }
 
-/// At the limit of a memory cgroup, reading tasks reclaim for themselves, however much memory is free.
+/// At the limit of a memory cgroup, reading tasks reclaim by themselves, even if much memory is free.
 #[test]
 fn at_the_limit_of_a_cgroup_tasks_reclaim_themselves() {
     let mut plan = plan();
@@ -475,7 +480,7 @@ fn at_the_limit_of_a_cgroup_tasks_reclaim_themselves() {
     assert!(vmstat["pgsteal_direct_normal"] > 3 * PAGES);
 }
 
-/// Using more than the limit and swap hold is reported as exhausted memory; nothing else is.
+/// Using more pages than the limit and swap hold together is reported as exhausted memory. Using fewer is not.
 #[test]
 fn a_cgroup_is_exhausted_when_swap_is_full() {
     for swap_slots in [0, 500] {
@@ -492,8 +497,8 @@ fn a_cgroup_is_exhausted_when_swap_is_full() {
     }
 }
 
-/// A small cgroup with slow swap is full of pages under writeback. A task at the limit waits for pages that it meets
-/// again. Up to Linux 3.5 it scanned all of them, again and again, until memory counted as exhausted.
+/// A small cgroup with slow swap is full of pages under writeback. A task at the limit that meets such pages again
+/// waits for them. Up to Linux 3.5 the task scanned all of them again and again, until memory counted as exhausted.
 #[test]
 fn who_is_at_the_limit_of_a_cgroup_waits_for_a_page_that_it_meets_again_under_writeback() {
     let scanned = |writeback_met| {
@@ -545,9 +550,9 @@ fn who_finds_no_page_under_a_limit_waits_until_reclaim_knows_its_lists() {
     assert!(at_once < Nanos::from_millis(100), "{at_once:?}");
 }
 
-/// With swappiness 0 anonymous pages are scanned only if pages of files are few, and only the inactive ones. All
-/// inactive pages may be in use and become active within a hundredth of the two seconds after which reclaim knows of
-/// it; in smaller memory, this happens sooner. There is room in swap, so memory of no size is exhausted.
+/// With swappiness 0, anonymous pages are scanned only if file pages are few, and then only the inactive ones. It takes
+/// two seconds until reclaim knows how many pages are inactive. Within a hundredth of that time, all inactive pages may
+/// be used and become active, the sooner the smaller memory is. Swap has room, so memory of no size is exhausted.
 #[test]
 fn with_swappiness_0_memory_is_not_exhausted_while_swap_has_room_whatever_its_size() {
     let kernels = ["4.18", "5.12-mainline", "6.1-classic", "6.18-classic"];
@@ -570,7 +575,7 @@ fn with_swappiness_0_memory_is_not_exhausted_while_swap_has_room_whatever_its_si
     }
 }
 
-/// With swappiness 0, multi-gen swaps nothing, however little is free. The error says so.
+/// With swappiness 0, the multi-gen LRU swaps nothing, even if very little is free. The error says so.
 #[test]
 fn generations_with_swappiness_0_leave_swap_alone_and_the_error_says_so() {
     for kernel in ["mglru-v2", "6.1-mglru", "7.2-mglru"] {
@@ -586,7 +591,7 @@ fn generations_with_swappiness_0_leave_swap_alone_and_the_error_says_so() {
     }
 }
 
-/// In a cgroup no watermark tells that pages of files are few. If there are none, anonymous pages are reclaimed.
+/// In a cgroup no watermark shows that file pages are few. If there are none, anonymous pages are reclaimed.
 #[test]
 fn a_cgroup_without_pages_of_files_swaps() {
     for kernel in ["3.10-rc4-vanilla", "mm1-lessdisrupt-v1", "highwater", "5.4", "5.12-mainline"] {
@@ -600,14 +605,15 @@ fn a_cgroup_without_pages_of_files_swaps() {
     }
 }
 
-/// A page of a swap device that answers at once is read alone, and written again whenever it goes.
+/// From a swap device that completes at once, a page is read alone, and it is written again each time that it is
+/// evicted.
 #[test]
 fn synchronous_swap_is_read_a_page_at_a_time() {
     let swap_ins = |synchronous| {
         let mut plan = Plan { swap_slots: 4 * PAGES as u32, swap_is_synchronous: true, ..plan() };
         plan.layout.limit_pages = Some(PAGES / 2);
         plan.choices.swap.synchronous = synchronous;
-        // Pages that are read ahead here are of no use, and would make the window small.
+        // The pages that would be read ahead here are not used, and would make the window small.
         plan.choices.swap.window = SwapWindows::Fixed;
         let vmstat = plan.run(move |ground| {
             let region = ground.region(2 * PAGES as u32);
@@ -629,7 +635,8 @@ fn synchronous_swap_is_read_a_page_at_a_time() {
     assert!(read > 2 * faults, "{read} pages for {faults} faults");
 }
 
-/// Compressed swap takes memory for its contents, and frees it with them. So it holds fewer pages than it has slots.
+/// Compressed swap takes memory for its contents, and frees the memory with them. So it holds fewer pages than it has
+/// slots.
 #[test]
 fn compressed_swap_takes_memory_and_gives_it_back() {
     let pages = PAGES as u32;
@@ -650,7 +657,8 @@ fn compressed_swap_takes_memory_and_gives_it_back() {
             assert!(in_use() > PAGES / 4 && held() == (in_use() * 40).div_ceil(100), "{kernel}: {}", held());
             ground.engine.access().drop_region(&region);
             assert_eq!((in_use(), held()), (0, 0), "{kernel}");
-            // All of memory compressed to 0.4 leaves 1 / 0.4: nobody gets three times as much.
+            // If all of memory held pages compressed to 0.4, it would hold 1 / 0.4 times as many. So three times as
+            // many never fit.
             let region = ground.region(3 * pages);
             let refused = ground.touch(&region, 0..3 * pages, true);
             assert!(refused.is_err() && held() <= PAGES && held() > PAGES / 2, "{kernel}: {refused:?}, {}", held());
@@ -660,7 +668,7 @@ fn compressed_swap_takes_memory_and_gives_it_back() {
     }
 }
 
-/// Dirty files, streams, anonymous memory, a disk that stalls, large blocks.
+/// A mixed workload: dirty files, streams, anonymous memory, a disk that stalls, large blocks.
 #[test]
 fn the_kernel_holds_everything() {
     let mut plan = Plan { layout: Layout::single_node(0, 1024, 3072), write_ns: 400_000, ..plan() };
@@ -673,8 +681,8 @@ fn the_kernel_holds_everything() {
     assert_eq!(vmstat["workingset_refault_anon"], vmstat["pswpin"]);
 }
 
-/// All inactive pages are dirty, and the disk stands still: a direct reclaim that leaves active pages alone frees nothing, and scans
-/// again with those.
+/// All inactive pages are dirty, and the disk stands still. A direct reclaim that spares active pages frees nothing,
+/// and then scans again including the active pages.
 #[test]
 fn active_pages_are_not_spared_when_nothing_else_can_be_freed() {
     let mut plan = Plan { swap_slots: 0, with_kswapd: false, ..plan() };
@@ -692,7 +700,7 @@ fn active_pages_are_not_spared_when_nothing_else_can_be_freed() {
         ground.write(&log, 0..1800).unwrap();
         ground.engine.lru().drain_all();
         let taken = ground.take_until_free(250);
-        // One reclaim, whose result is all that there is.
+        // This request makes a single reclaim, whose result is final.
         let gfp = Gfp { no_retry: true, ..Gfp::USER_MOVABLE };
         let page = ground.engine.allocate().allocate(&mut ground.task.borrow_mut(), gfp, Order::ZERO);
         ground.engine.memory().free_block(page.unwrap(), Order::ZERO);

@@ -1,4 +1,4 @@
-//! The multi-generational LRU, in its versions.
+//! The multi-generational LRU in its versions.
 
 use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
@@ -10,7 +10,7 @@ use engine::memory::{Layout, NodeId};
 use engine::{ReadPattern, Task};
 use machine::{Machine, Nanos, Step};
 
-/// All that there are.
+/// Kernels with each version of the multi-gen LRU.
 const VERSIONS: [&str; 5] = ["mglru-v1", "mglru-v2", "6.1-mglru", "6.14-mglru", "7.2-mglru"];
 
 /// The kernels whose controller has tiers.
@@ -22,7 +22,7 @@ fn plan(kernel: &str) -> Plan {
     plan
 }
 
-/// Numbers that look drawn by chance.
+/// A generator of numbers that look random.
 struct Numbers(u64);
 
 impl Numbers {
@@ -41,7 +41,8 @@ fn file_tier_limit(ground: &Ground) -> usize {
         .expect("the kernel has generations")
 }
 
-/// Dirty files, streams, anonymous memory, a disk that stalls, large blocks: contents and counts are verified at the end.
+/// Runs a mixed workload: dirty files, streams, anonymous memory, a disk that stalls, large blocks. Contents and counts
+/// are verified at the end.
 #[test]
 fn every_version_reclaims_files_and_anonymous_memory() {
     for kernel in VERSIONS {
@@ -50,7 +51,7 @@ fn every_version_reclaims_files_and_anonymous_memory() {
     }
 }
 
-/// Random reads of a file of four times the memory, each block as likely as the others.
+/// Reads random pages of a file of four times the memory; all pages are equally likely.
 fn read_at_random(ground: &Ground, pages: u32, reads: u32, mut each: impl FnMut(u32)) {
     let file = ground.import(pages);
     let mut numbers = Numbers(7);
@@ -78,7 +79,7 @@ fn idle_anonymous_memory_stays_under_reads_of_a_file() {
     }
 }
 
-/// Idle memory is evicted, because pages of files come back and idle pages do not. It is written once.
+/// Idle memory is evicted, because file pages refault and idle pages do not. It is written once.
 #[test]
 fn idle_anonymous_memory_goes_once_in_7_2() {
     let vmstat = plan("7.2-mglru").run(|ground| {
@@ -107,7 +108,8 @@ fn uniform_reads_protect_no_tier() {
         let limits = limits.get();
         assert!(limits[3] * 100 >= limits.iter().sum::<u32>() * 95, "{kernel}: {limits:?}");
         let hits = 1.0 - vmstat["pgpgin"] as f64 / 4.0 / (16.0 * PAGES as f64);
-        // What is kept free, and what the engine itself takes, is not in the cache; and the first reads fill it.
+        // Pages that are kept free, and pages that the engine itself takes, are not in the cache. The first reads only
+        // fill the cache.
         assert!(hits > 0.40 && hits < 0.5, "{kernel}: {hits}");
     }
 }
@@ -135,7 +137,8 @@ fn a_hot_set_beside_a_scan_that_never_repeats_is_protected() {
             found.set(limits);
         });
         let limits = limits.get();
-        // There history is folded often, and 64 refaults, below which none is protected, are much for a memory of 16 MiB.
+        // In 7.2, history is folded often. A tier is not protected below 64 refaults, which is many for a memory of 16
+        // MiB.
         let part = if kernel == "7.2-mglru" { 2 } else { 10 };
         assert!(limits[3] * part < limits.iter().sum::<u32>(), "{kernel}: {limits:?}");
     }
@@ -156,7 +159,7 @@ fn anonymous_memory_alone_is_reclaimed_by_tasks() {
     }
 }
 
-/// The rows of generations that debugfs shows: number, age in ms, anonymous pages, pages of files.
+/// Returns the rows of generations that debugfs shows: number, age in ms, anonymous pages, file pages.
 fn rows(ground: &Ground) -> Vec<[u64; 4]> {
     let text = ground.engine.lru().lru_gen();
     assert!(text.starts_with("memcg     0 /\n node     0\n"), "{text}");
@@ -200,7 +203,7 @@ fn generations_are_shown_and_commanded() {
             assert!((20..30).contains(&age) && after[after.len() - 2][1] >= 40, "{kernel}: {after:?}");
             assert_eq!(after.iter().map(|row| row[3]).sum::<u64>(), 1000, "{kernel}: {after:?}");
             assert!(after.iter().find(|row| row[3] > 0).unwrap()[0] >= first, "{kernel}: {after:?}");
-            // What must be left to two generations is old by now.
+            // The pages that a command must leave to the two youngest generations are old by now.
             assert_eq!(command(ground, &format!("+ 0 0 {}; + 0 0 {}", youngest + 1, youngest + 2)), Ok(0));
             let old = youngest + 1;
             assert_eq!(command(ground, &format!("- 0 0 {old} 60 10")), Ok(10), "{kernel}: as many as were asked for");
@@ -208,7 +211,7 @@ fn generations_are_shown_and_commanded() {
             assert_eq!(command(ground, &format!("- 0 0 {old}")), Ok(990), "{kernel}: {:?}", rows(ground));
             assert_eq!(command(ground, &format!("- 0 0 {old}")), Ok(0), "{kernel}");
             assert_eq!(rows(ground).iter().map(|row| row[2] + row[3]).sum::<u64>(), 0, "{kernel}");
-            // The second command is none: the first is not carried out either.
+            // The second command is invalid, so the first is not carried out, either.
             let bad = command(ground, &format!("+ 0 0 {}, ? 0 0 1", youngest + 3)).unwrap_err();
             assert!(bad.to_string().contains("expected `+` or `-`, found `?`"), "{bad}");
             assert_eq!(rows(ground).last().unwrap()[0], youngest + 3, "{kernel}");
@@ -244,10 +247,10 @@ fn a_command_evicts_the_type_that_it_names() {
             let vmstat = ground.engine.vmstat();
             assert_eq!(vmstat["pswpout"], 0, "{kernel}");
             command(ground, &format!("- 0 0 {} max 100", youngest - 2)).unwrap();
-            // Pages that are written to swap first go later.
+            // Pages that have to be written to swap first are freed later.
             assert!(ground.engine.vmstat()["pswpout"] > 0, "{kernel}: anonymous pages go with max");
             assert_eq!(of_types()[1], 400, "{kernel}: files do not");
-            // What is used meanwhile is found by the walk.
+            // The walk finds pages that were used meanwhile.
             ground.touch(&region, 0..500, false).unwrap();
             age();
             let in_swap = ground.engine.vmstat()["pswpin"];
@@ -256,7 +259,8 @@ fn a_command_evicts_the_type_that_it_names() {
             for page in 0..500 {
                 assert_eq!(ground.read_stamp(&region, page).unwrap(), crate::ground::stamp(page), "{kernel}");
             }
-            // Later versions want to find a page twice, and the move out of a generation that is given up forgets the first time.
+            // Later versions keep a page only if it is found used twice. When the page moves out of a generation that
+            // is given up, the first time is forgotten.
             if ["mglru-v2", "6.1-mglru"].contains(&kernel) {
                 assert_eq!(ground.engine.vmstat()["pswpin"], in_swap, "{kernel}: what was used has stayed");
             }
@@ -265,8 +269,8 @@ fn a_command_evicts_the_type_that_it_names() {
     }
 }
 
-/// Touches pages of a mapped file again and again, and returns the counters of reclaim's second thoughts: kept, refaults,
-/// activations, restorations.
+/// Touches pages of a mapped file again and again. Returns four counters of reclaim: pages kept, refaults, activations,
+/// restorations.
 fn touch_mapped(kernel: &str, pattern: ReadPattern) -> [u64; 4] {
     let vmstat = plan(kernel).run(move |ground| {
         let pages = 2 * PAGES as u32;
@@ -276,7 +280,7 @@ fn touch_mapped(kernel: &str, pattern: ReadPattern) -> [u64; 4] {
         let mut numbers = Numbers(7);
         for _ in 0..12 * PAGES {
             let page = numbers.below(pages);
-            // A third of the pages has two thirds of the uses.
+            // Two thirds of the touches go to a third of the pages.
             ground.touch(&map, page / 3..page / 3 + 1, false).unwrap();
             ground.touch(&map, page..page + 1, false).unwrap();
         }
@@ -286,7 +290,7 @@ fn touch_mapped(kernel: &str, pattern: ReadPattern) -> [u64; 4] {
     [of("pgactivate"), of("workingset_refault_file"), of("workingset_activate_file"), of("workingset_restore_file")]
 }
 
-/// mechanisms/multigen, 8.6.
+/// See mechanisms/multigen, 8.6.
 #[test]
 fn a_refault_through_a_mapping_restores_in_6_1_and_activates_in_6_14() {
     let [_, refaults, activated, restored] = touch_mapped("6.1-mglru", ReadPattern::Normal);
@@ -295,8 +299,8 @@ fn a_refault_through_a_mapping_restores_in_6_1_and_activates_in_6_14() {
     assert!(activated > 100 && activated <= refaults && restored < activated, "{refaults} {activated} {restored}");
 }
 
-/// Reads a file of twice the memory once, and touches a random page of a mapped hot set of two fifths of memory after every fourth
-/// page. Returns the major faults in the hot set.
+/// Reads a file of twice the memory once. After every fourth page, touches a random page of a mapped hot set of two
+/// fifths of memory. Returns the number of major faults in the hot set.
 fn hot_set_beside_a_stream(faulted: Faulted) -> u64 {
     let mut plan = plan("7.2-mglru");
     plan.choices.multigen.faulted = faulted;
@@ -322,15 +326,15 @@ fn hot_set_beside_a_stream(faulted: Faulted) -> u64 {
     found.get()
 }
 
-/// mechanisms/multigen, 2.3: what a fault brings is promoted when it is found used once more, and not before.
+/// mechanisms/multigen, 2.3: a page that a fault brings is promoted when it is found used once more, and not earlier.
 #[test]
 fn a_mapped_hot_set_outlives_a_stream_in_7_2() {
     let (used_once, active) = (hot_set_beside_a_stream(Faulted::UsedOnce), hot_set_beside_a_stream(Faulted::Active));
     assert!(used_once * 2 < active, "{used_once} major faults, {active} where pages come as active");
 }
 
-/// Reads random pages of a file of four times the memory, which has a small DMA zone. Returns the pages that a call of kswapd frees
-/// on average.
+/// Reads random pages of a file of four times the memory, on a machine with a small DMA zone. Returns the mean number
+/// of pages that a run of kswapd frees.
 fn freed_per_call(stops: KswapdStops) -> u64 {
     let mut plan = Plan { layout: Layout::single_node(1024, 15 * 1024, 0), ..plan("7.2-mglru") };
     plan.choices.memory.lowmem_reserve_ratio = [32; 3];
@@ -340,7 +344,8 @@ fn freed_per_call(stops: KswapdStops) -> u64 {
     freed / vmstat["pageoutrun"]
 }
 
-/// mechanisms/multigen, 6.1: the DMA zone has its high mark, and never the 480 pages more that it keeps from requests of a higher zone.
+/// mechanisms/multigen, 6.1: the DMA zone reaches its high mark, but never the 480 pages more that it reserves against
+/// requests for a higher zone.
 #[test]
 fn kswapd_frees_its_whole_target_where_its_stop_asks_for_the_reserve() {
     let (with_reserve, without) =
@@ -348,8 +353,8 @@ fn kswapd_frees_its_whole_target_where_its_stop_asks_for_the_reserve() {
     assert!(with_reserve * 5 > 6 * without, "{with_reserve} pages a call, {without} where high marks are enough");
 }
 
-/// Stores more memory than there is, and touches pages of it at random; only reclaim itself finds used pages. Returns the counts
-/// of pages scanned and protected.
+/// Writes more memory than there is, and touches its pages at random. Only reclaim itself finds used pages. Returns the
+/// number of pages scanned and the number protected.
 fn touch_swapped(isolated_marks: IsolatedMarks, refault_marks: RefaultMarks) -> [u64; 2] {
     let mut plan = plan("6.1-mglru");
     plan.choices.multigen.walk = Walk::Never;
@@ -361,7 +366,7 @@ fn touch_swapped(isolated_marks: IsolatedMarks, refault_marks: RefaultMarks) -> 
         ground.touch(&region, 0..pages, true).unwrap();
         let mut numbers = Numbers(7);
         for _ in 0..4 * PAGES {
-            // The first half is used most.
+            // The first half of the pages is used most.
             let page = numbers.below(pages) / (1 + numbers.below(2));
             ground.touch(&region, page..page + 1, false).unwrap();
         }
@@ -369,7 +374,8 @@ fn touch_swapped(isolated_marks: IsolatedMarks, refault_marks: RefaultMarks) -> 
     ["pgscan_kswapd_normal", "workingset_activate_anon"].map(|name| vmstat.get(name).copied().unwrap_or_default())
 }
 
-/// mechanisms/multigen, 6.2: the look around a used page of a batch takes the accessed bits of the others. Those would be evicted.
+/// mechanisms/multigen, 6.2: when one page of a batch was used, the look around it clears the accessed bits of other
+/// pages of the batch. Without a mark, these pages would be evicted.
 #[test]
 fn pages_found_used_while_they_are_isolated_stay() {
     let scanned = |isolated_marks| touch_swapped(isolated_marks, RefaultMarks::FaultOrFourUses)[0];
@@ -377,7 +383,7 @@ fn pages_found_used_while_they_are_isolated_stay() {
     assert!(kept * 4 > evicted * 5, "{kept} pages scanned, {evicted} where they go");
 }
 
-/// mechanisms/multigen, 8.6.
+/// See mechanisms/multigen, 8.6.
 #[test]
 fn what_came_back_by_a_fault_is_protected_once_in_6_1() {
     let protected = |refault_marks| touch_swapped(IsolatedMarks::FirstTaken, refault_marks)[1];
@@ -385,7 +391,7 @@ fn what_came_back_by_a_fault_is_protected_once_in_6_1() {
     assert!(by_faults > 100 && by_tiers == 0, "{by_faults} {by_tiers}");
 }
 
-/// mechanisms/multigen, 8.6: such mappings have no recency.
+/// mechanisms/multigen, 8.6: uses through a mapping with random advice do not count as recent.
 #[test]
 fn uses_through_a_mapping_with_random_advice_keep_no_page() {
     for kernel in TIERED {
@@ -425,8 +431,8 @@ fn the_full_view_counts_tiers() {
     });
 }
 
-/// Some memory is used all the time, more and more is used once, and all of it can go to swap. A walk finds the used
-/// pages before reclaim scans them.
+/// Some memory is used all the time. More and more other memory is used once. All of it can go to swap. A walk finds
+/// the used pages before reclaim scans them.
 #[test]
 fn a_walk_keeps_used_anonymous_memory() {
     use engine::lru::policy::multigen::choices::LookAround;
@@ -448,7 +454,8 @@ fn a_walk_keeps_used_anonymous_memory() {
         };
         let (walked, not) = (run(true), run(false));
         assert!(walked["pswpout"] > 2 * PAGES, "{kernel}: {walked:?}");
-        // A page may go that two walks have looked at before it is touched again: kswapd of a whole node does much at once.
+        // A page may be evicted if two walks have looked at it before it is touched again, because kswapd of a whole
+        // node does much at once.
         let most = walked["pswpout"] / 8;
         assert!(walked["pswpin"] <= most, "{kernel}: {} pages came back", walked["pswpin"]);
         let activated = [&walked, &not].map(|vmstat| vmstat["pgactivate"]);
@@ -457,12 +464,12 @@ fn a_walk_keeps_used_anonymous_memory() {
 }
 
 /// Sixteen programs together write one and a half times memory. While one of them walks page tables so that a
-/// generation can begin, the others can reclaim nothing. They walk too, and wait, and none of them gets an error about
+/// generation can begin, the others can reclaim nothing. They help with the walk, wait, and get no error about
 /// exhausted memory.
 #[test]
 fn tasks_that_reclaim_at_once_share_the_walk() {
     for kernel in VERSIONS {
-        // A walk takes as long as one of gigabytes does.
+        // The walk is given the time that it takes for gigabytes of memory.
         let plan = Plan { with_kswapd: false, cpus: 8, costs: vec![(Step::ReferenceWalk, 1_000_000)], ..plan(kernel) };
         let vmstat = plan.run(|ground| {
             let pages = 3 * PAGES as u32 / 32;

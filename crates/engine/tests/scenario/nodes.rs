@@ -1,4 +1,4 @@
-//! Several memory nodes: where tasks find memory, and what each node counts.
+//! Several memory nodes: the node from which tasks get memory, and the counts of each node.
 
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::lru::choices::Admission;
@@ -9,7 +9,7 @@ use machine::{Machine, PAGE_BYTES};
 /// Number of pages of one node.
 const NODE_PAGES: u64 = PAGES / 2;
 
-/// Two nodes with a CPU each.
+/// Returns a machine of two nodes with a CPU each.
 fn plan() -> Plan {
     let node = || NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, NODE_PAGES)] };
     Plan { layout: Layout::of_nodes(vec![node(), node()]), cpus: 2, ..Plan::default() }
@@ -19,7 +19,7 @@ fn counts(ground: &Ground, name: &str) -> [u64; 2] {
     [0, 1].map(|node| ground.engine.memory().node_vmstat(NodeId(node))[name])
 }
 
-/// A task gets memory of its CPU's node as long as that is above its low mark, then of the other.
+/// A task gets memory of its CPU's node as long as that node is above its low mark, and then memory of the other node.
 #[test]
 fn a_task_takes_memory_of_its_own_node_first() {
     let vmstat = plan().run(|ground| {
@@ -43,7 +43,7 @@ fn a_task_takes_memory_of_its_own_node_first() {
     assert_eq!(vmstat["numa_hit"] + vmstat["numa_miss"], vmstat["numa_local"] + vmstat["numa_other"]);
 }
 
-/// Each node's kswapd reclaims there, as long as that node is short of memory.
+/// Each node's kswapd reclaims on its node, as long as this node is short of memory.
 #[test]
 fn each_node_has_a_kswapd() {
     let mut plan = plan();
@@ -67,12 +67,12 @@ fn nodes_count_allocations_and_refaults_apart() {
     plan.choices.memory.min_free_kbytes = 1024;
     plan.choices.lru.admission = Admission::ByRefault;
     plan.run(|ground| {
-        // The task of the second node reads twice as large a file.
+        // The task on the second node reads a file twice as large.
         let readers = [2, 4].map(|nodes| {
             ground.spawn_on(usize::from(nodes > 2), "reader", move |ground| {
                 let file = ground.import(nodes * NODE_PAGES as u32);
                 let mut bytes = vec![0; PAGE_BYTES];
-                // Not in order: pages that are read ahead count as no refault.
+                // Pages are not read in order, because pages that are read ahead do not count as refaults.
                 for page in (0..2).flat_map(|_| 0..u64::from(nodes) * NODE_PAGES) {
                     let mut state = ReadState::default();
                     state.pattern = ReadPattern::Random;
@@ -94,8 +94,8 @@ fn nodes_count_allocations_and_refaults_apart() {
     });
 }
 
-/// A task that reads a file on a node full of files' pages takes memory of the other node, or with
-/// `zone_reclaim_mode` reclaims on its own.
+/// A task reads a file on a node full of file pages. It takes memory of the other node, or, with `zone_reclaim_mode`,
+/// reclaims on its own node.
 #[test]
 fn zone_reclaim_mode_keeps_a_task_on_its_node() {
     let other_node_pages = |mode| {
@@ -120,7 +120,7 @@ fn zone_reclaim_mode_keeps_a_task_on_its_node() {
     assert!(on[0] < NODE_PAGES / 100 && on[1] > NODE_PAGES / 3, "{on:?}");
 }
 
-/// With bit 1 alone only clean, unmapped pages are taken. With all bits mapped pages are swapped.
+/// With bit 1 alone, zone reclaim takes only clean, unmapped pages. With all bits, it also swaps mapped pages.
 #[test]
 fn zone_reclaim_takes_mapped_pages_only_where_its_mode_says_so() {
     let swapped = |mode| {
@@ -143,7 +143,7 @@ fn zone_reclaim_takes_mapped_pages_only_where_its_mode_says_so() {
     assert!(all.0 > NODE_PAGES / 4, "{all:?}");
 }
 
-/// Zeroing and scanning a page of another node takes as much longer as that is further away.
+/// Zeroing and scanning a page of another node takes longer in proportion to the node's distance.
 #[test]
 fn memory_of_another_node_costs_more() {
     let time = |distance| {

@@ -1,4 +1,5 @@
-//! Policies other than Linux's lists, in the engine: they order pages, and everything else is as before.
+//! Policies other than Linux's lists, in the engine: they decide the order of pages, and everything else is as with
+//! Linux's lists.
 
 use crate::choices::everything;
 use crate::ground::{PAGES, Plan};
@@ -10,13 +11,13 @@ use engine::page_cache::Shadow;
 use machine::FrameNumber;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of pages of the policy below that came back with their shadow.
+/// Number of pages of the policy [`Fifo`] that came back with their shadow.
 static CAME_BACK: AtomicU64 = AtomicU64::new(0);
 
-/// The shadow that a page leaves.
+/// The shadow of every page that leaves.
 const LEFT: u32 = 0x2a5a_5a5a;
 
-/// First in, first out, with shadows.
+/// A policy that evicts pages in the order in which they came, and leaves shadows.
 #[derive(Default)]
 struct Fifo {
     list: List,
@@ -66,7 +67,8 @@ fn plan(policy: PolicyKind) -> Plan {
     plan
 }
 
-/// Dirty files, streams, anonymous memory, a disk that stalls, large blocks: contents and counts are verified at the end.
+/// Runs a mixed workload: dirty files, streams, anonymous memory, a disk that stalls, large blocks. Contents and counts
+/// are verified at the end.
 #[test]
 fn every_policy_reclaims_files_and_anonymous_memory() {
     for policy in [PolicyKind::Lru, PolicyKind::Clock] {
@@ -89,7 +91,7 @@ fn lru_and_clock_keep_what_is_used_beside_a_stream() {
         });
         vmstat["pgpgin"]
     };
-    // In KiB: each page once.
+    // The amount in KiB if each page is read once.
     let once = 4 * (PAGES / 4 + 4 * PAGES);
     for policy in [PolicyKind::Lru, PolicyKind::Clock] {
         let read = read(policy);

@@ -5,7 +5,7 @@ use engine::stat::Vmstat;
 
 const KERNELS: [&str; 3] = ["2.6.23-rc5", "2.6.23-rc5-pagevec", "2.6.23-rc6-modified"];
 
-/// Half as much again as memory is written, and read back.
+/// Writes one and a half times memory, and reads it back; returns the counters.
 fn swap_with(kernel: &str) -> Vmstat {
     let mut choices = choices_of(kernel);
     choices.memory.min_free_kbytes = 1024;
@@ -21,7 +21,8 @@ fn swap_with(kernel: &str) -> Vmstat {
     })
 }
 
-/// Batches change when a page is moved and not whether: as many are written and rotated, and none is lost.
+/// Batches change when a page is moved, but not whether it is. So as many pages are written and rotated as without
+/// batches, and none is lost.
 #[test]
 fn batches_rotate_what_is_rotated_one_by_one() {
     let found = KERNELS.map(swap_with);
@@ -35,7 +36,7 @@ fn batches_rotate_what_is_rotated_one_by_one() {
     assert!(most * 10 <= least * 12, "pages written: {written:?}");
 }
 
-/// All pages are on two lists, which the counters of the file lists count.
+/// All pages are on two lists, and the counters of the file lists count them.
 #[test]
 fn two_lists_hold_anonymous_pages_and_pages_of_files() {
     let vmstat = Plan { choices: choices_of("2.6.23-rc5"), ..Plan::default() }.run(|ground| {

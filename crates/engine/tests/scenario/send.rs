@@ -1,10 +1,10 @@
-//! Sent data takes memory until the other side has it.
+//! Sent data takes memory until the other side has received it.
 
 use crate::ground::{PAGES, Plan};
 use engine::slab::choices::SlabOrder;
 use engine::{Error, Task};
 
-/// Bytes of one packet.
+/// Number of data bytes in one packet.
 const SEGMENT: u64 = 1448;
 
 fn plan() -> Plan {
@@ -13,7 +13,8 @@ fn plan() -> Plan {
     plan
 }
 
-/// A packet is half a page of a slab of order 3, which nothing can reclaim; when it is acknowledged few slabs stay.
+/// A packet takes half a page in a slab of order 3, which cannot be reclaimed. When the packets are acknowledged, few
+/// slabs stay.
 #[test]
 fn what_was_sent_lies_in_slabs_until_it_is_acknowledged() {
     let vmstat = plan().run(|ground| {
@@ -36,7 +37,7 @@ fn what_was_sent_lies_in_slabs_until_it_is_acknowledged() {
     assert_eq!(vmstat["alloc_high_order_slow"], 0);
 }
 
-/// Sending more data than memory holds fails with an error, and keeps no memory.
+/// Sending more data than memory holds fails with an error. It keeps no memory.
 #[test]
 fn what_does_not_fit_is_not_sent() {
     plan().run(|ground| {

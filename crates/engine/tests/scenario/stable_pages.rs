@@ -1,4 +1,5 @@
-//! Pages that must not change while they are written: a crash would leave half of a change on the disk.
+//! Stable pages, which must not change while they are written: otherwise a crash could leave half of a change on the
+//! disk.
 
 use crate::ground::{Ground, Plan};
 use engine::Task;
@@ -20,7 +21,7 @@ fn plan(stable_pages: StablePages) -> Plan {
     plan
 }
 
-/// Starts a sync of a file in a task of its own, and lets it come as far as the device.
+/// Starts a sync of a file in a task of its own, and lets the sync run until its write is at the device.
 fn begin_sync(ground: &Ground, file: &Arc<File<Sim>>) -> (sim::TaskId, Rc<Cell<bool>>) {
     let (file, is_synced) = (file.clone(), Rc::new(Cell::new(false)));
     let done = is_synced.clone();
@@ -115,7 +116,7 @@ fn pages_are_written_from_copies_once_somebody_waited() {
         assert_eq!(copies_of_sync(&changed, 0..3, true), (0, true), "this one waits");
         assert_eq!(copies_of_sync(&changed, 0..3, true), (3, false), "and this one need not");
         assert_eq!(copies_of_sync(&other, 0..3, true), (0, true), "another file is written as before");
-        // The page that was changed is dirty, and is the first of what follows.
+        // The page that was changed is dirty, and is the first page of the next sync.
         for first in (0..2000).step_by(200) {
             assert_eq!(copies_of_sync(&changed, first..first + 200, false).0, 200, "from {first}");
         }
@@ -141,7 +142,7 @@ fn readers_go_on_beside_who_waits_to_change_a_page() {
     });
 }
 
-/// A page is held for writing while its file is synced, and while the flusher wants it.
+/// A page is held for writing while its file is synced, and while the flusher tries to write it.
 #[test]
 fn a_page_that_is_being_changed_is_written_when_it_is_let_go() {
     let mut plan = plan(StablePages::Wait);
@@ -163,8 +164,8 @@ fn a_page_that_is_being_changed_is_written_when_it_is_let_go() {
     });
 }
 
-/// A program changes one page in place, again and again, and releases it only for the time that it needs to ask for it
-/// again. A sync has its turn after the current change.
+/// A program changes one page in place, again and again, and releases it only for the moment until it asks for the page
+/// again. A sync gets its turn after the current change.
 #[test]
 fn a_sync_does_not_wait_for_who_changes_a_page_again_and_again() {
     const CHANGES: u32 = 2000;
@@ -192,10 +193,10 @@ fn a_sync_does_not_wait_for_who_changes_a_page_again_and_again() {
     });
 }
 
-/// Tasks want a page that a program changes in place, again and again. They want to read it, to write it by a copy, and
-/// to change it in place; in a file and in a region. None waits for long. A simulated task that is woken has its CPU at
-/// once, so no other task overtakes it here. The test shows that no wake is lost; it does not show the advantage of
-/// being next.
+/// A program changes a page in place, again and again, in a file and in a region. Other tasks want to read the page, to
+/// write it by a copy, and to change it in place. None of them waits for long. A simulated task that is woken has its
+/// CPU at once, so no other task overtakes it here. So the test shows that no wake is lost; it does not show the
+/// advantage of being next.
 #[test]
 fn nobody_waits_long_for_who_changes_a_page_again_and_again() {
     const CHANGES: u32 = 200;
@@ -253,8 +254,8 @@ fn nobody_waits_long_for_who_changes_a_page_again_and_again() {
     }
 }
 
-/// One task holds as many pages for writing as may be dirty, and takes one more. No task could write the pages that it
-/// would wait for.
+/// One task holds as many pages for writing as may be dirty, and takes one more. If it waited for its pages to be
+/// written, no task could write them.
 #[test]
 fn who_holds_all_that_is_dirty_is_not_held_back_for_ever() {
     let mut plan = plan(StablePages::Wait);

@@ -13,7 +13,7 @@ use sim::disk::Fault;
 
 const TWICE: u32 = 2 * PAGES as u32;
 
-/// The first page of a region that is in swap only.
+/// Returns the first page of a region that is only in swap.
 fn swapped_out(ground: &Ground, region: &Region<Sim>) -> u32 {
     let is_out =
         |page: &u32| region.entry(*page).slot().is_some_and(|slot| ground.engine.swap().cached(slot).is_none());
@@ -46,7 +46,8 @@ fn a_swapped_page_comes_back_with_its_contents_by_a_major_fault() {
     assert!(vmstat["pgmajfault"] >= PAGES / 8, "eight slots are read at once: {}", vmstat["pgmajfault"]);
 }
 
-/// Pages read from swap for each fault that reads, of `order` through a region twice as large as memory.
+/// Touches pages of a region twice as large as memory, in the given order. Returns the number of pages read from swap
+/// for each fault that reads.
 fn swapped_in_per_fault(swap_window: SwapWindows, order: impl Fn(u32) -> u32 + Send + Sync + 'static) -> f64 {
     let mut plan = Plan::default();
     plan.choices.swap.window = swap_window;
@@ -61,11 +62,12 @@ fn swapped_in_per_fault(swap_window: SwapWindows, order: impl Fn(u32) -> u32 + S
     vmstat["pswpin"] as f64 / vmstat["pgmajfault"] as f64
 }
 
-/// Pages that are read ahead and not used take the room of others. A region whose faults come in no order stops reading
-/// ahead.
+/// Pages that are read ahead and not used take the room of other pages. If the faults of a region come in no order, the
+/// region stops reading ahead.
 #[test]
 fn a_swap_window_by_use_is_large_for_faults_in_order_and_small_for_others() {
-    // A step that has no divisor in common with the number of pages: each once, far from the last.
+    // The step has no divisor in common with the number of pages. So each page is touched once, far from the one
+    // before.
     let scattered = |nth: u32| (u64::from(nth) * 2_654_435_761 % u64::from(TWICE)) as u32;
     assert!(swapped_in_per_fault(SwapWindows::ByUse, |nth| nth) > 4.0);
     assert!(swapped_in_per_fault(SwapWindows::ByUse, |nth| TWICE - 1 - nth) > 4.0);
@@ -73,8 +75,9 @@ fn a_swap_window_by_use_is_large_for_faults_in_order_and_small_for_others() {
     assert!(swapped_in_per_fault(SwapWindows::ByUse, scattered) < 1.2);
 }
 
-/// A disk writes a page faster than reclaim looks at a batch. What is written while it is off its list is not moved to the
-/// tail, and goes round the whole list. A plug holds requests back until the batch is on its list again.
+/// A disk writes a page faster than reclaim looks at a batch of pages. If the write of a page ends while the page is
+/// off its list, the page is not moved to the tail and has to go round the whole list. A plug holds requests back until
+/// the batch is on its list again.
 #[test]
 fn pages_written_under_a_plug_leave_from_the_tail_of_their_list() {
     let run = |written_pages| {
@@ -93,8 +96,8 @@ fn pages_written_under_a_plug_leave_from_the_tail_of_their_list() {
     assert!(few * 2 < at_once && at_once > plugged, "{few} of {at_once}; plugged {plugged}");
 }
 
-/// The disk stands still under pages that are being swapped out. Touching one finds it in the swap cache: no
-/// I/O, a minor fault.
+/// The disk stands still while pages are being swapped out. A touch of such a page finds it in the swap cache: a minor
+/// fault without I/O.
 #[test]
 fn a_fault_on_a_page_under_writeback_to_swap_is_minor() {
     Plan::default().run(|ground| {
@@ -102,7 +105,7 @@ fn a_fault_on_a_page_under_writeback_to_swap_is_minor() {
         ground.inject(Fault::StallUntil(Nanos::from_secs(30)));
         ground.write_stamps(&region, 0..3600).unwrap();
         let kernel = ground.take_until_free(300);
-        // A request below low wakes kswapd, which starts to swap.
+        // A request below the low mark wakes kswapd, which starts to swap.
         ground.touch(&region, 3600..3601, true).unwrap();
         ground.pause_ms(500);
         let being_written = |page: &u32| {
@@ -164,7 +167,7 @@ fn swap_full_reaches_the_faulting_task_only() {
     assert!(vmstat["oom"] > 0 && vmstat["pswpout"] >= 1000);
 }
 
-/// Without swap anonymous memory cannot go anywhere.
+/// Without swap, anonymous memory cannot be evicted.
 #[test]
 fn without_swap_memory_is_exhausted_with_a_clear_text() {
     let vmstat = Plan { swap_slots: 0, ..Plan::default() }.run(|ground| {
@@ -224,7 +227,7 @@ fn a_swap_in_without_memory_leaves_no_page_locked() {
     });
 }
 
-/// Pushes all pages of a region out of memory, then takes free pages until `free` are left.
+/// Pushes all pages of a region out of memory, then takes free pages until `free` are left; returns the taken pages.
 fn take_all(ground: &Ground, region: &Region<Sim>, free: u64) -> Vec<machine::FrameNumber> {
     let mut kernel = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! The time that reclaimers wait for writes, and for each other.
+//! The time that reclaimers wait for writes and for each other.
 
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::Error;
@@ -20,7 +20,7 @@ fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
     swapped_by(tasks, change).0
 }
 
-/// Returns this time, and the counters.
+/// Returns the time of [`time_to_swap`], and the counters.
 fn swapped_by(tasks: u32, change: impl Fn(&mut Choices)) -> (Nanos, BTreeMap<String, u64>) {
     let mut plan = Plan { with_kswapd: false, cpus: tasks as usize, write_ns: 200_000, ..Plan::default() };
     plan.choices.writeback.dirty_ratio = 2;
@@ -57,7 +57,7 @@ fn writeout_is_waited_for_as_long_as_it_takes() {
     assert!(for_writeback < Nanos::from_millis(200), "{for_writeback}");
 }
 
-/// Four tasks reclaim at once, and hold more of a short list than is left on it, for some microseconds.
+/// Four tasks reclaim at once. For some microseconds, they hold more pages of a short list than are left on it.
 #[test]
 fn a_putback_is_not_waited_for_like_a_disk() {
     let time = |wait| {
@@ -96,8 +96,8 @@ fn who_finds_too_many_isolated_looks_again_after_20_ms() {
     assert_eq!(time(IsolatedWait::ReclaimThrottle, false), 0, "they came back while it looked");
 }
 
-/// Returns how long each of `tasks` reclaimers is throttled while `pages` pages are written, in ms, and how many of the
-/// pages counted.
+/// Returns how long each of `tasks` reclaimers is throttled while `pages` pages are written, in ms, and the number of
+/// written pages that counted for the throttle.
 fn throttled_while(tasks: u32, pages: u32) -> (Vec<u64>, u64) {
     let times = Rc::new(std::cell::RefCell::new(Vec::new()));
     let all = times.clone();
@@ -133,7 +133,7 @@ fn who_is_throttled_for_writeback_goes_on_when_a_cluster_was_written_for_each() 
     assert!(two.iter().all(|time| *time < 20) && counted >= 64, "{two:?}, {counted}");
 }
 
-/// The wait for progress, or in a congested zone, takes a tick. There is no wait if hardly any page is to be written.
+/// The waits for progress and in a congested zone take a tick. If hardly any page is to be written, there is no wait.
 #[test]
 fn a_tick_is_waited_only_while_much_is_to_be_written() {
     let mut plan = Plan { with_flusher: false, ..Plan::default() };
@@ -150,7 +150,8 @@ fn a_tick_is_waited_only_while_much_is_to_be_written() {
     });
 }
 
-/// A disk with dirty pages stands still, and reads from another go on. Kswapd meets the same pages again, and waits.
+/// A disk with dirty pages stands still, and reads from another disk continue. Kswapd meets the same dirty pages again,
+/// and waits.
 #[test]
 fn kswapd_is_throttled_when_it_meets_pages_under_writeback_again() {
     let run = |stall| {
@@ -158,7 +159,7 @@ fn kswapd_is_throttled_when_it_meets_pages_under_writeback_again() {
             Plan { choices: choices_of("6.1-classic"), more_disks_write_ns: vec![20_000], ..Plan::default() };
         plan.choices.memory.min_free_kbytes = 1024;
         plan.choices.reclaim.list_stall = stall;
-        // A pass goes on where it has freed enough, and so meets pages again.
+        // A pass continues after it has freed enough, and so meets pages again.
         plan.choices.lru.early_exit = EarlyExit::Proportional;
         plan.choices.lru.unwritten_pages = UnwrittenPages::StayInactive;
         (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (80, 5);
@@ -177,7 +178,7 @@ fn kswapd_is_throttled_when_it_meets_pages_under_writeback_again() {
     assert!(throttled["pgscan_kswapd_normal"] < never["pgscan_kswapd_normal"], "waiting saves no scan");
 }
 
-/// With the waits of 5.16 memory is exhausted soon, even if there are dirty pages that no task writes.
+/// With the waits of 5.16, memory is soon reported as exhausted, even if there are dirty pages that no task writes.
 #[test]
 fn memory_is_exhausted_soon_where_waits_do_not_help() {
     let mut plan = Plan { choices: choices_of("6.1-classic"), swap_slots: 0, ..Plan::default() };
@@ -194,8 +195,8 @@ fn memory_is_exhausted_soon_where_waits_do_not_help() {
     });
 }
 
-/// Of forty tasks that all need pages, three may reclaim. The others wait until these have freed some, so that not all
-/// tasks scan the lists.
+/// Of forty tasks that all need pages, three may reclaim. The others wait until these three have freed some pages, so
+/// that not all tasks scan the lists.
 #[test]
 fn few_reclaim_directly_for_many() {
     let swapped = |direct_reclaimers, cpus_per_direct_reclaimer| {
@@ -219,7 +220,7 @@ fn few_reclaim_directly_for_many() {
 
 /// The reserve is used up, and all pages on lists are held, so kswapd frees nothing. Another task returns a page now
 /// and then, so the zone never counts as hopeless. A task that waits for kswapd to fill the reserve stops waiting after
-/// some fruitless passes, and reclaims for itself.
+/// some fruitless passes, and reclaims by itself.
 #[test]
 fn nobody_waits_for_ever_for_a_kswapd_that_frees_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
@@ -239,7 +240,8 @@ fn nobody_waits_for_ever_for_a_kswapd_that_frees_nothing() {
             assert!(matches!(ground.touch(&region, 0..1, true), Err(Error::OutOfMemory { .. })));
             ended.set(true);
         });
-        // He may be let go, and he may have looked. Until then his only hope is that a page comes back.
+        // The waiting task may have been released and may have reclaimed. Until then it can only hope that a page comes
+        // back.
         let mut waited_us = 0;
         while ground.count("pgscan_direct_normal") == 0 && waited_us < 2_000_000 {
             let page = taken.pop();

@@ -1,4 +1,4 @@
-//! A disk with its waiting requests.
+//! A disk, with the tasks that wait for places in its queue.
 
 use crate::disk::{Disk, DiskConfig, Finished};
 use crate::stamps::BlockStamps;
@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 
 pub(crate) struct Device {
     pub(crate) disk: RefCell<Disk>,
-    /// The CPU that takes its interrupts.
+    /// The CPU that takes the disk's interrupts.
     pub(crate) cpu: usize,
-    /// Time of the event under way, if any counts.
+    /// Time of the disk's next event; `u64::MAX` if there is none.
     pub(crate) armed: Cell<u64>,
     pub(crate) finished: RefCell<Vec<Finished>>,
-    /// True while an interrupt waits to be handled.
+    /// `true` while the disk's interrupt waits to be handled.
     pub(crate) is_raised: Cell<bool>,
-    /// Tasks that wait for a place, by direction, the first one first.
+    /// Tasks that wait for a place in the queue, by direction, in order of arrival.
     pub(crate) waiters: [RefCell<VecDeque<Sleeper>>; 2],
     pub(crate) was_congested: [Cell<bool>; 2],
     pub(crate) stamps: RefCell<BlockStamps>,
@@ -40,7 +40,8 @@ impl Device {
         self.armed.get() == time
     }
 
-    /// Returns whether the device takes the request at once. A request that merges needs no place; others queue up.
+    /// Returns whether the device takes the request at once. A request that merges needs no place; any other waits
+    /// behind earlier waiters.
     pub(crate) fn takes_at_once(&self, request: &Request) -> bool {
         let disk = self.disk.borrow();
         let nobody_waits = self.waiters[request.operation as usize].borrow().is_empty();

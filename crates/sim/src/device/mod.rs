@@ -1,4 +1,4 @@
-//! Devices and their waiting requests or packets. The modules `requests` and `packets` above move these.
+//! Devices, with their waiting requests or packets. The modules `requests` and `packets` move these.
 
 mod block;
 pub(crate) mod network;

@@ -1,44 +1,45 @@
-//! A network card: packets come in from outside at a steady pace, interrupt a CPU, and are answered.
+//! A network card: packets arrive from outside at a steady pace, interrupt a CPU, and are answered.
 //!
-//! The sender is outside of the machine and does not wait for answers. A packet that finds interrupts off on its CPU
-//! waits in the card. When interrupts are on again, the card's handler answers all waiting packets. It runs after the
-//! handlers of disks, as soft interrupts do: a CPU that keeps ending requests answers no packet ([`Turn`]).
+//! The sender is outside of the machine and does not wait for answers. If interrupts are off on the card's CPU, a
+//! packet waits in the card. When interrupts are on again, the card's handler answers all waiting packets. This handler
+//! runs after the handlers of disks, as soft interrupts do: a CPU that keeps ending requests answers no packet
+//! ([`Turn`]).
 
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// Number of the card among the devices that interrupt a CPU. No disk has this number.
+/// Number of the card among the devices that interrupt a CPU; no disk has this number.
 pub(crate) const CARD: u8 = u8::MAX;
 
 /// A network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkConfig {
-    /// The CPU that takes its interrupts.
+    /// The CPU that takes the card's interrupts.
     pub cpu: usize,
-    /// Time on the wire, there and back together.
+    /// Time that a packet and its answer spend on the wire, together.
     pub wire: Nanos,
     /// Time that the CPU takes for one packet and its answer.
     pub packet: Nanos,
-    /// Turn of packets beside the ends of requests.
+    /// Order of answers to packets and ends of requests, on a CPU that does both.
     pub turn: Turn,
-    /// Shortest time without interrupts on that CPU that is kept ([`crate::Sim::off_windows`]).
+    /// Shortest time without interrupts on the card's CPU that is kept ([`crate::Sim::off_windows`]).
     pub keep_from: Nanos,
 }
 
-/// Turns that packets get on a CPU that also ends requests of disks.
+/// Order of answers to packets and ends of requests, on a CPU that does both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {
-    /// Packets have their turn after all completed requests, including those that complete meanwhile.
+    /// Packets are answered after all completed requests, including those that complete meanwhile.
     #[default]
     AfterDisks,
-    /// Packets get a turn after each request.
+    /// Packets are answered after each command that a handler ends for a disk with a `command_depth`.
     AfterRequest,
 }
 
-/// A packet's way there and back.
+/// A packet, from its sending to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTrip {
     /// Time at which the packet was sent.
@@ -68,10 +69,10 @@ impl OffWindow {
 pub(crate) struct Network {
     pub(crate) config: NetworkConfig,
     pub(crate) trips: RefCell<Vec<RoundTrip>>,
-    /// Packets in the card, by number.
+    /// Numbers of the packets that wait in the card.
     pub(crate) waiting: RefCell<VecDeque<usize>>,
     pub(crate) is_raised: Cell<bool>,
-    /// Time between two packets, and how many are still to come.
+    /// Time between two packets, and number of packets that are still to come.
     pub(crate) every: Cell<u64>,
     pub(crate) left: Cell<u32>,
 }

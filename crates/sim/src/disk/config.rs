@@ -1,9 +1,9 @@
 //! The description of a disk in a machine file.
 //!
-//! One table for each disk, distinguished by `model`. Every constant is a [`Sourced`] value, so that a report can print
-//! its origin. Keys end with their unit, values of choices are kebab-case, and unknown keys are refused. An elevator is
-//! a name, or a table of the name and the changed defaults. The defaults are those of Linux at the time of the postings
-//! (3.10).
+//! A machine file has a table for each disk; its `model` says which kind of disk it is. Every constant is a [`Sourced`]
+//! value, so that a report can print its origin. Keys end with their unit, values of choices are kebab-case, and
+//! unknown keys are refused. An elevator is a name, or a table of the name and those constants that differ from the
+//! defaults. The defaults are those of Linux at the time of the postings (3.10).
 //!
 //! Next: `queue`, which applies [`QueueConfig`].
 
@@ -19,9 +19,9 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "model", rename_all = "kebab-case")]
 pub enum DiskConfig {
-    /// A disk with one arm over turning platters: the position decides the cost of a request.
+    /// A disk with one arm over turning platters. The positions of arm and platter decide the cost of a request.
     Rotational(RotationalConfig),
-    /// Many dies behind one interface: parallelism decides the cost of a request.
+    /// Many dies behind one interface. The number of dies that work at once decides the cost of a request.
     Flash(FlashConfig),
 }
 
@@ -81,7 +81,8 @@ impl DiskConfig {
         }
     }
 
-    /// Changes every bandwidth, bytes a second, as an experiment at another scale does.
+    /// Replaces every bandwidth, in bytes a second, by the result of `scale`, as an experiment at another scale needs
+    /// it.
     pub fn scale_bandwidth(&mut self, scale: impl Fn(u64) -> u64) {
         let change = |bandwidth: &mut Sourced<u64>| bandwidth.value = scale(bandwidth.value);
         match self {
@@ -96,10 +97,10 @@ impl DiskConfig {
         }
     }
 
-    /// Checks that the constants make a disk.
+    /// Checks that the constants describe a possible disk.
     ///
     /// # Errors
-    /// The first key whose value makes none, and why.
+    /// Fails at the first key whose value no disk can have, and says why.
     pub fn check(&self) -> Result<(), ConfigError> {
         let capacity_blocks = self.capacity_blocks();
         at_least("capacity_blocks", capacity_blocks, 1)?;
@@ -112,22 +113,22 @@ impl DiskConfig {
     }
 }
 
-/// Largest capacity in blocks (4 PiB): seek distances are scaled by 2¹⁶ and must fit 64 bits.
+/// Largest capacity in blocks (4 PiB). Seek distances are multiplied by 2¹⁶ and must fit 64 bits.
 pub const CAPACITY_BLOCKS_MAX: u64 = 1 << 40;
 
 /// The request queue in front of a disk (`/sys/block/sda/queue`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
-    /// Requests that may be allocated for each direction, waiting or in service. Congestion
-    /// thresholds follow from it. Default 128.
+    /// Number of requests that may be allocated for each direction, waiting or in service. The thresholds of congestion
+    /// follow from this number. Default 128.
     pub nr_requests: Sourced<u64>,
-    /// Pages of the largest request that merging makes (`max_sectors_kb` / 4). Default 128: 512 KiB.
+    /// Number of pages of the largest request that merging makes (`max_sectors_kb` / 4). Default 128: 512 KiB.
     #[doc(alias = "max_sectors_kb")]
     pub max_request_pages: Sourced<u64>,
-    /// Commands that the device holds at once, including finished ones that the interrupt handler has not ended. With
-    /// 1, the next command begins when the handler has ended the last. Absent: requests leave the queue when the device
-    /// has finished them, and the device continues by itself.
+    /// Number of commands that the device holds at once. A finished command counts until the interrupt handler has
+    /// ended it. With 1, the next command begins when the handler has ended the last. Absent: a request leaves the
+    /// queue when the device has finished it, and the device continues without the handler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_depth: Option<Sourced<u64>>,
     /// Policy that chooses the next waiting request. Default `cfq`.
@@ -183,13 +184,15 @@ impl QueueConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum ElevatorConfig {
-    /// Serves requests in order of arrival. Right for a device without an arm; on a disk each seek costs time.
+    /// Serves requests in order of arrival. This suits a device without an arm; on a disk with an arm, each seek costs
+    /// time.
     Noop,
-    /// Serves batches in block order, reads first, with bounded waits. Good for many readers. Beside a writer, a single
-    /// reader costs two seeks for each request.
+    /// Serves batches of requests in block order, reads first, with bounded waits. This is good for many readers. A
+    /// single reader beside a writer causes two seeks with each of its requests.
     Deadline(DeadlineConfig),
-    /// Serves time slices of requests that tasks wait for, then of background writes, and waits idle for the reader's
-    /// next request. Good for one reader beside a writer; it leaves a parallel device idle.
+    /// Alternates time slices for requests that tasks wait for with slices for background writes, and keeps the disk
+    /// idle for a short time so that the reader can send its next request. This is good for one reader beside a writer,
+    /// but leaves a parallel device idle.
     Cfq(CfqConfig),
 }
 
@@ -247,13 +250,13 @@ impl Default for ElevatorConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadlineConfig {
-    /// Age of a read from which on it starts the next batch of reads. Default 500 ms.
+    /// Age at which a read is old: the next batch of reads then begins with the oldest read. Default 500 ms.
     pub read_expire_ms: Sourced<u64>,
-    /// Age of a write from which on it starts the next batch of writes. Default 5000 ms.
+    /// Age at which a write is old: the next batch of writes then begins with the oldest write. Default 5000 ms.
     pub write_expire_ms: Sourced<u64>,
     /// Number of requests served in block order before direction and age are considered again. Default 16.
     pub fifo_batch: Sourced<u64>,
-    /// Batches of reads that may pass waiting writes. Default 2.
+    /// Number of batches of reads that may be served while writes wait. Default 2.
     pub writes_starved: Sourced<u64>,
 }
 
@@ -270,24 +273,26 @@ impl Default for DeadlineConfig {
 
 /// Constants of [`ElevatorConfig::Cfq`].
 ///
-/// A slice of the whole synchronous class, not of each task: tasks that read at the same time share
-/// one sweep, so fairness between readers is not modelled.
+/// All synchronous requests share a slice, whichever task they are from. Tasks that read at the same time share one
+/// sweep, so fairness between readers is not modelled.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CfqConfig {
-    /// Time for which reads and synchronous writes are preferred. Default 100 ms.
+    /// Length of a synchronous slice, in which reads and synchronous writes are preferred. Default 100 ms.
     pub slice_sync_ms: Sourced<u64>,
-    /// Longest time that background writes are then served. Default 40 ms.
+    /// Largest length of a background slice, which follows a synchronous slice if background writes wait. Default 40
+    /// ms.
     pub slice_async_ms: Sourced<u64>,
-    /// Largest number of background writes in that time. Default 16, the value that `slice_async_rq` 2 gives at the
-    /// default priority.
+    /// Largest number of background writes in a background slice. Default 16, the value that `slice_async_rq` 2 gives
+    /// at the default priority.
     pub slice_async_requests: Sourced<u64>,
-    /// Time that the disk waits for the next synchronous request, after one within a synchronous slice, before it turns
-    /// to the background; 0 never waits. Default 8 ms.
+    /// Time that the disk stays idle after a synchronous request ended in a synchronous slice, so that the next one can
+    /// arrive before background writes are served. 0: the disk is never kept idle. Default 8 ms.
     pub slice_idle_ms: Sourced<u64>,
-    /// Age of the oldest synchronous request from which on a slice begins with it. Default 125 ms.
+    /// Age of the oldest synchronous request from which on a synchronous slice begins with this request. Default 125
+    /// ms.
     pub fifo_expire_sync_ms: Sourced<u64>,
-    /// Age of the oldest background request from which on a slice begins with it. Default 250 ms.
+    /// Age of the oldest background request from which on a background slice begins with this request. Default 250 ms.
     pub fifo_expire_async_ms: Sourced<u64>,
     /// Effect of a synchronous request that arrives in a background slice.
     pub sync_arrival: SyncArrival,
@@ -311,12 +316,12 @@ impl Default for CfqConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncArrival {
-    /// Waits until the background slice is used up: a read waits up to `slice_async_ms` longer, and
-    /// the background gets its share however busy the readers are.
+    /// The request waits until the background slice is used up. A read waits up to `slice_async_ms` longer, and
+    /// background writes get their share however busy the readers are.
     #[default]
     WaitsForSlice,
-    /// The request is served next. A read waits for at most one request. A steady reader leaves the background one
-    /// request for each of the reader's slices.
+    /// The request is served next, so a read waits for at most one background request. Beside a steady reader, one
+    /// background request is served for each of the reader's slices.
     Preempts,
 }
 
@@ -329,25 +334,25 @@ pub enum SyncArrival {
 pub struct RotationalConfig {
     /// Size in blocks of 4096 bytes.
     pub capacity_blocks: Sourced<u64>,
-    /// The request queue in front of it.
+    /// The request queue in front of the disk.
     #[serde(default)]
     pub queue: QueueConfig,
     /// Revolutions a minute.
     pub rpm: Sourced<u64>,
     /// Sequential bandwidth in bytes a second, at block 0 (the outer edge).
     pub bandwidth_bytes_per_s: Sourced<u64>,
-    /// Sequential bandwidth in bytes a second at the last block; it falls linearly from the first to the last. Absent:
-    /// the same everywhere.
+    /// Sequential bandwidth in bytes a second at the last block; the bandwidth falls linearly from the first block to
+    /// the last. Absent: the bandwidth is the same everywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inner_bandwidth_bytes_per_s: Option<Sourced<u64>>,
-    /// Time of the shortest seek, in ns, settling included.
+    /// Time of the shortest seek, in ns, including settling.
     pub seek_track_to_track_ns: Sourced<u64>,
     /// Time of a seek over a third of the capacity (the mean distance of random seeks), in ns.
     pub seek_average_ns: Sourced<u64>,
     /// Time of a seek over the whole capacity, in ns.
     pub seek_full_ns: Sourced<u64>,
-    /// Time from a command to the start of its seek, in ns; hidden when the disk is already
-    /// transferring the blocks before.
+    /// Time from a command to the start of its seek, in ns. It costs nothing if the disk is still transferring the
+    /// blocks before those of the command.
     pub command_ns: Sourced<u64>,
 }
 
@@ -370,22 +375,23 @@ impl RotationalConfig {
 
 /// Constants of a disk of flash memory, or of an array of drives.
 ///
-/// Consecutive blocks, or stripes of them, lie on consecutive channels. Latency is also occupation: a channel serves one
-/// access after the other, so `channels / read_latency_ns` bounds the rate of random reads.
+/// Consecutive blocks, or stripes of them, lie on consecutive channels. A channel serves one access after the other and
+/// is busy for the whole latency of an access, so `channels / read_latency_ns` bounds the rate of random reads.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashConfig {
     /// Size in blocks of 4096 bytes.
     pub capacity_blocks: Sourced<u64>,
-    /// The request queue in front of it.
+    /// The request queue in front of the disk.
     #[serde(default = "noop_queue")]
     pub queue: QueueConfig,
-    /// Requests that the device works on at once.
+    /// Number of requests that the device works on at once.
     pub queue_depth: Sourced<u64>,
-    /// Pages that are read or written at the same time (dies, not wires); with `stripe_blocks`, drives of an array.
+    /// Number of pages that are read or written at the same time (dies, not wires); with `stripe_blocks`, number of
+    /// drives in an array.
     pub channels: Sourced<u64>,
-    /// Consecutive blocks on one channel, which one access can read or write: the chunk of an array. Absent: one, a
-    /// page of flash memory.
+    /// Number of consecutive blocks on one channel that one access can read or write: the chunk of an array. Absent: 1,
+    /// a page of flash memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_blocks: Option<Sourced<u64>>,
     /// Time of one access that reads, in ns: a page of 4096 bytes, or the part of a stripe that a request wants.
@@ -398,22 +404,22 @@ pub struct FlashConfig {
     pub write_bandwidth_bytes_per_s: Sourced<u64>,
     /// Time from a command to its first access, in ns.
     pub command_ns: Sourced<u64>,
-    /// Stalls of a channel for erasing, after a number of pages written to it. Absent: none.
+    /// The stalls in which a channel erases. Absent: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase: Option<EraseConfig>,
 }
 
-/// Times at which a channel of a flash disk stalls to erase.
+/// The stalls in which a channel of a flash disk erases.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseConfig {
-    /// Pages written to a channel between two stalls of it.
+    /// Number of pages written to a channel between two of its stalls.
     pub every_pages: Sourced<u64>,
-    /// Length of a stall, in ns: the channel neither reads nor writes.
+    /// Length of a stall, in ns. During a stall the channel neither reads nor writes.
     pub stall_ns: Sourced<u64>,
 }
 
-/// Returns the queue of a disk without an arm, if the file names none: in order of arrival.
+/// Returns the queue of a disk without an arm if the file names none; its elevator is `noop`.
 fn noop_queue() -> QueueConfig {
     QueueConfig { elevator: ElevatorConfig::Noop, ..QueueConfig::default() }
 }
@@ -449,14 +455,14 @@ impl FlashConfig {
     }
 }
 
-/// A key of a [`DiskConfig`] whose value makes no disk.
+/// The error for a key of a [`DiskConfig`] whose value no disk can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Path of the key within the disk's table.
     pub key: &'static str,
     /// The value found.
     pub value: u64,
-    /// The bound that it breaks, in words.
+    /// The bound that the value breaks, in words.
     pub bound: String,
 }
 
@@ -482,12 +488,12 @@ fn at_most(key: &'static str, value: u64, bound: u64) -> Result<(), ConfigError>
     Err(ConfigError { key, value, bound: format!("at most {bound}") })
 }
 
-/// Checks the times of an elevator, in ms: none above an hour, so that sums in ns never overflow.
+/// Checks that no time of an elevator, in ms, is above an hour, so that sums in ns never overflow.
 fn check_times(times: &[(&'static str, &Sourced<u64>)]) -> Result<(), ConfigError> {
     times.iter().try_for_each(|(key, time)| at_most(key, time.value, 3_600_000))
 }
 
-/// Returns a default of Linux 3.10.
+/// Returns a value with Linux 3.10's defaults as its source.
 fn linux(value: u64, what: &str) -> Sourced<u64> {
     Sourced::new(value, Origin::Published, &format!("Linux 3.10 default, {what}"))
 }
@@ -501,7 +507,7 @@ pub(super) mod samples {
         Sourced::new(value, Origin::DataSheet, "test")
     }
 
-    /// Returns a disk of 500 GB, 7200 rpm, 113 MB/s: the disk of parallelio.
+    /// Returns the disk of parallelio: 500 GB, 7200 rpm, 113 MB/s.
     pub fn rotational() -> DiskConfig {
         DiskConfig::Rotational(RotationalConfig {
             capacity_blocks: data_sheet(122_096_646),
@@ -521,7 +527,7 @@ pub(super) mod samples {
         })
     }
 
-    /// Returns a disk of 32 dies, 80 us reads, 20 us writes, 3.2 and 2.0 GB/s.
+    /// Returns a flash disk of 32 dies: reads of 80 us, writes of 20 us, 3.2 GB/s for reads and 2.0 GB/s for writes.
     pub fn flash() -> DiskConfig {
         DiskConfig::Flash(FlashConfig {
             capacity_blocks: data_sheet(1 << 26),
@@ -538,7 +544,7 @@ pub(super) mod samples {
         })
     }
 
-    /// Returns `config` with another queue.
+    /// Returns `config` with its queue changed.
     pub fn with_queue(
         mut config: DiskConfig,
         nr_requests: u64,
@@ -574,7 +580,7 @@ mod tests {
         assert_eq!(error.key, "seek_full_ns");
     }
 
-    /// Returns the table between the fences of the example in the documentation of [`crate::disk`].
+    /// Returns the TOML table that is the example in the documentation of [`crate::disk`].
     fn example() -> String {
         let lines = include_str!("mod.rs").lines().skip_while(|line| *line != "//! ```toml").skip(1);
         let table = lines.take_while(|line| *line != "//! ```");

@@ -1,4 +1,4 @@
-//! Which waiting request is served next.
+//! The elevator of a disk, which decides which waiting request is served next.
 //!
 //! An elevator examines the [`Queue`] and decides: serve an entry, wait until a time, or do nothing. It is asked
 //! whenever the disk can take a request: after a completion, after a submission while a place is free, and at the end
@@ -7,7 +7,7 @@
 //! Description: mechanisms/parallelio-trial, 4 ("disk"); the `deadline` and `cfq` chapters of the
 //! kernel's block documentation.
 //!
-//! Next: [`super::rotational`], what the decision costs.
+//! Next: [`super::rotational`], which says how long a request takes.
 
 use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, SyncArrival};
 use super::queue::{Class, Key, Queue};
@@ -18,7 +18,8 @@ use machine::{Nanos, Operation};
 pub(super) enum Decision {
     /// Take this entry out of the queue and serve it.
     Serve(Key),
-    /// Requests wait, but a better one may come: ask again at this time, or when one is submitted.
+    /// Requests wait, but a better one may come. The elevator is to be asked again at this time, or when a request is
+    /// submitted.
     WaitUntil(Nanos),
     /// No request waits.
     Nothing,
@@ -41,7 +42,8 @@ impl Elevator {
         }
     }
 
-    /// Returns the decision; `sync_in_service` is the number of requests in the disk that a task waits for.
+    /// Returns the decision for a free place. `sync_in_service` is the number of requests in service that a task waits
+    /// for.
     pub(super) fn decide(&mut self, now: Nanos, queue: &Queue, sync_in_service: u64) -> Decision {
         match self {
             Self::Noop => match queue.oldest(Class::ALL) {
@@ -56,7 +58,7 @@ impl Elevator {
         }
     }
 
-    /// Notes that the entry that the last decision named was taken and ends at block `end`.
+    /// Notes that the entry of the last decision was taken and ends before block `end`.
     pub(super) fn started(&mut self, class: Class, end: u64) {
         match self {
             Self::Noop => {}
@@ -65,7 +67,7 @@ impl Elevator {
         }
     }
 
-    /// Notes that the disk is done with an entry of this class.
+    /// Notes that the disk has finished an entry of this class.
     pub(super) fn completed(&mut self, now: Nanos, class: Class) {
         if let Self::Cfq(cfq) = self
             && class.is_sync()
@@ -75,17 +77,17 @@ impl Elevator {
     }
 }
 
-/// Batches in block order, of one direction each.
+/// Serves requests in batches. A batch is of one direction and in block order.
 #[derive(Debug)]
 pub(super) struct Deadline {
     expire: [Nanos; 2],
     fifo_batch: u64,
     writes_starved: u64,
-    /// Direction of the batch, and requests of it served so far.
+    /// Direction of the present batch, and number of its requests that were served so far.
     batch: Option<(Operation, u64)>,
-    /// Batches of reads since writes began to wait behind them.
+    /// Number of batches of reads since writes began to wait for them.
     reads_passed: u64,
-    /// Position of the sweep in each direction; none before its first request.
+    /// Position of the sweep in each direction; `None` before the direction's first request.
     position: [Option<u64>; 2],
 }
 
@@ -138,7 +140,7 @@ impl Deadline {
     }
 }
 
-/// Returns the next entry ahead of the sweep of a direction; none at the end of the sweep.
+/// Returns the next entry ahead of the sweep of a direction; `None` at the end of the sweep.
 fn sweep_ahead(queue: &Queue, operation: Operation, position: [Option<u64>; 2]) -> Option<Key> {
     queue.next_from(classes(operation), position[operation as usize]?)
 }
@@ -170,25 +172,26 @@ impl Group {
     }
 }
 
-/// A turn of one group.
+/// A time slice of one group.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     group: Group,
     end: Nanos,
-    /// Requests served in it.
+    /// Number of requests served in the slice.
     served: u64,
 }
 
-/// Alternates time slices for requests that tasks wait for with slices for the background, with an idle wait between.
+/// Alternates time slices for requests that tasks wait for with slices for background requests. At the end of a
+/// synchronous slice the disk may stay idle for a while.
 ///
-/// Each group has a one-way sweep of its own and takes it up where its last slice left it.
+/// Each group has a one-way sweep of its own, which continues where the group's last slice ended.
 #[derive(Debug)]
 pub(super) struct Cfq {
-    /// Length of a slice, by group.
+    /// Length of a slice of each group.
     slice: [Nanos; 2],
     background_requests: u64,
     idle: Nanos,
-    /// Age at which the oldest entry goes first, by group.
+    /// Age from which on the oldest entry of a group is served first.
     expire: [Nanos; 2],
     sync_arrival: SyncArrival,
     current: Option<Slice>,
@@ -225,7 +228,8 @@ impl Cfq {
         }
         let preferred = if sync_waits { Group::Sync } else { Group::Background };
 
-        // A slice that ended while nobody wanted the disk gives nobody a claim to the next one.
+        // If a slice ended while no request waited, the next slice goes to the preferred group and not to the group
+        // whose turn it would be.
         let current = self.current.filter(|slice| !(self.ran_empty && now >= slice.end));
         match current {
             None => self.serve_new_slice(now, queue, preferred),
@@ -253,7 +257,8 @@ impl Cfq {
         }
     }
 
-    /// Returns the time until which the disk stays free for the next synchronous request of this slice.
+    /// Returns the time until which the disk stays idle for the next synchronous request of this slice; `None` if no
+    /// synchronous request has been completed yet.
     fn anticipation_end(&self, slice: Slice, sync_in_service: u64) -> Option<Nanos> {
         if sync_in_service > 0 {
             return Some(slice.end);

@@ -1,28 +1,28 @@
-//! Faults that a test puts into a disk.
+//! Faults that a test adds to a disk.
 
 use machine::{IoError, Nanos, Operation, Request};
 use std::ops::Range;
 
-/// Something that goes wrong, for [`super::Disk::inject`].
+/// Something that goes wrong in a disk; see [`super::Disk::inject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The `nth` request submitted from now on (1 is the next) fails, once.
+    /// The `nth` request submitted from now on fails, once; 1 is the next request.
     Nth {
         /// Number of the request, from 1.
         nth: u64,
-        /// The error that it fails with.
+        /// The error with which the request fails.
         error: IoError,
     },
-    /// From now on, requests that touch one of these blocks fail. Their neighbours within a merged request succeed.
+    /// From now on, requests that touch one of these blocks fail. Other requests that were merged with them succeed.
     Blocks {
         /// The bad blocks.
         blocks: Range<u64>,
-        /// The direction that fails; both if absent.
+        /// The direction that fails; `None` if both fail.
         operation: Option<Operation>,
-        /// The error that requests fail with.
+        /// The error with which requests fail.
         error: IoError,
     },
-    /// Blocks that failed succeed again: the disk was mended, or has room.
+    /// Blocks that failed succeed again, as if the disk had been repaired, or had room again.
     Mended,
     /// The disk starts no request before this time, but finishes those that have begun.
     StallUntil(Nanos),
@@ -32,7 +32,7 @@ pub enum Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     submitted: u64,
-    /// Number of the request, counted over the disk's life from 1, and its error.
+    /// For each fault of one request: the request's number, counted over the disk's life from 1, and the error.
     nth: Vec<(u64, IoError)>,
     bad_blocks: Vec<(Range<u64>, Option<Operation>, IoError)>,
     stalled_until: Nanos,
@@ -51,7 +51,7 @@ impl Faults {
         }
     }
 
-    /// Counts a submitted request; returns the error that its number was chosen for.
+    /// Counts a submitted request; returns the error if the request was chosen to fail by its number.
     pub(super) fn count_submitted(&mut self) -> Option<IoError> {
         self.submitted += 1;
         let position = self.nth.iter().position(|&(nth, _)| nth == self.submitted)?;

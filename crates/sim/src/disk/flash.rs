@@ -1,37 +1,37 @@
-//! A disk of flash memory: the cost of a request follows from how busy its channels are.
+//! A disk of flash memory. The cost of a request follows from how busy the disk's channels are.
 //!
-//! Consecutive blocks (or stripes of blocks) lie on consecutive channels. A channel serves one access of a page or
-//! stripe after another. All pages of one direction share an interface of limited bandwidth. There is no position, so
-//! any order costs the same.
+//! Consecutive blocks (or stripes of blocks) lie on consecutive channels. A channel serves one access after another; an
+//! access is a page or a part of a stripe. All pages of one direction share an interface of limited bandwidth. There is
+//! no position, so every order of requests costs the same.
 
 use super::config::FlashConfig;
 use super::rotational::mul_div;
 use machine::{BLOCK_BYTES, NANOS_PER_SECOND, Nanos, Operation};
 
-/// Channels and interface.
+/// The state of the channels and the interface.
 #[derive(Debug)]
 pub(super) struct Flash {
     queue_depth: u64,
-    /// Blocks of a channel that one access can reach.
+    /// Number of consecutive blocks of a channel that one access can reach.
     stripe_blocks: u64,
-    /// Time of one access, by direction.
+    /// Time of one access, for each direction.
     access_ns: [u64; 2],
-    /// Bytes a second, by direction.
+    /// Bandwidth of the interface, bytes a second, for each direction.
     bandwidth: [u64; 2],
     command_ns: u64,
-    /// Pages written to a channel between two stalls, and the length of one.
+    /// Number of pages written to a channel between two stalls, and length of a stall.
     erase: Option<(u64, u64)>,
     channels: Vec<Channel>,
-    /// Time at which the interface has passed all that it was given, by direction.
+    /// For each direction, the time at which the interface has passed on all that it was given.
     interface_free: [Nanos; 2],
 }
 
-/// A channel, which does one access after the other.
+/// A channel, which does one access after another.
 #[derive(Clone, Debug, Default)]
 struct Channel {
-    /// Time at which it has done all that it was given.
+    /// Time at which the channel has done all accesses that it was given.
     free: Nanos,
-    /// Pages written since its last stall.
+    /// Number of pages written to the channel since its last stall.
     written: u64,
 }
 
@@ -49,12 +49,12 @@ impl Flash {
         }
     }
 
-    /// Requests that are served at once.
+    /// Returns the number of requests that are served at once.
     pub(super) fn queue_depth(&self) -> u64 {
         self.queue_depth
     }
 
-    /// Serves a request that starts now; returns when it ends.
+    /// Serves a request that starts at `now`; returns the time at which it ends.
     pub(super) fn serve(&mut self, now: Nanos, operation: Operation, block: u64, blocks: u64) -> Nanos {
         let begin = now + Nanos(self.command_ns);
         let direction = operation as usize;

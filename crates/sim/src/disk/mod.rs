@@ -1,20 +1,22 @@
-//! A simulated disk: a queue that merges, an elevator that chooses, a model that takes its time.
+//! A simulated disk: a queue that merges requests, an elevator that chooses the next one, and a model of the time that
+//! it takes.
 //!
-//! A state machine without a scheduler: its caller passes the time, and asks when to call again. The flow of a request:
+//! A disk is a state machine without a scheduler: its caller passes the time to it, and asks when to call again. A
+//! request goes through these steps:
 //!
-//! 1. [`Disk::submit`]: merged into a waiting request, or given a slot ([`Disk::has_room`] says
-//!    whether one is free; [`Disk::is_congested`] whether few are) — `queue`;
-//! 2. chosen by the elevator when the disk can take it, perhaps after an idle wait — `elevator`;
-//! 3. served, for as long as arm and platter or channels need — `rotational`, `flash`;
-//! 4. returned by [`Disk::advance`], each submitted request separately, in block order.
+//! 1. [`Disk::submit`] merges the request into a waiting one, or gives it a slot — `queue`. [`Disk::has_room`] says
+//!    whether a slot is free, [`Disk::is_congested`] whether few are.
+//! 2. The elevator chooses the request when the disk can take one, perhaps after an idle wait — `elevator`.
+//! 3. The disk serves the request, for as long as arm and platter, or channels, need — `rotational`, `flash`.
+//! 4. [`Disk::advance`] returns each submitted request separately, in block order.
 //!
-//! The same calls give the same answers: integer arithmetic, ordered maps, no random numbers.
-//! The world calls [`Disk::next_event`] after every call that changes the disk, and
-//! [`Disk::advance`] at that time (later is allowed, and changes nothing inside the disk). Both
-//! `submit`, by a merge that frees a slot, and `advance` can end a congestion.
+//! The same calls give the same answers, because all arithmetic is in integers, maps are ordered, and there are no
+//! random numbers. After every call that changes the disk, the world calls [`Disk::next_event`]; at the time that this
+//! returns, it calls [`Disk::advance`]. A later call of `advance` is allowed, and changes nothing inside the disk.
+//! Congestion can end in `advance`, and also in `submit`, by a merge that frees a slot.
 //!
-//! Requests for the same blocks that are in flight together are served in any order, as by Linux: a caller that needs
-//! an order waits for the first before submitting the second.
+//! If requests for the same blocks are in flight together, they are served in any order, as by Linux. A caller that
+//! needs an order submits the second request only after the first has ended.
 //!
 //! Description: mechanisms/reclaim, 22 and 27, mechanisms/parallelio-trial, 4.
 //!
@@ -37,7 +39,7 @@
 //! elevator          = { name = "cfq" }
 //! ```
 //!
-//! Next: [`config`], the constants; `queue`, the first station.
+//! Next: [`config`], the constants; `queue`, where a request comes first.
 
 pub mod config;
 mod elevator;
@@ -72,10 +74,10 @@ pub struct Finished {
     pub request: Request,
     /// Success, or the error of the transfer.
     pub result: Result<(), IoError>,
-    /// `true` for the last of the requests that were merged and served together.
+    /// `true` for the last of the submitted requests that were merged and served together.
     pub is_last: bool,
-    /// Direction of the command that ended with this request, if it is the last of the command's requests and the disk
-    /// waits for [`Disk::end`].
+    /// Direction of the command that this request ends, if it is the last request of its command and the disk waits for
+    /// [`Disk::end`]; otherwise `None`.
     pub ends: Option<Operation>,
 }
 
@@ -88,20 +90,20 @@ pub struct Disk {
     model: Model,
     faults: Faults,
     accounting: Accounting,
-    /// Requests in service by end time; the number distinguishes equal times.
+    /// Entries in service, by end time and by a number that distinguishes equal times.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
-    /// Number of commands that the device takes, if it waits for the host to end them, and the number that it holds.
+    /// Number of commands that the device can hold, if it waits for the host to end them.
     command_depth: Option<u64>,
     commands: u64,
     started: u64,
-    /// Time at which the elevator is asked, if a request waits and the model has a place.
+    /// Time at which the elevator is asked for the next entry; `None` if no time is set.
     decide_at: Option<Nanos>,
-    /// Done, but not yet handed out: the world came by late.
+    /// Finished requests that [`Disk::advance`] has not returned yet.
     finished: Vec<Finished>,
-    /// Time at which the first of `finished` was done.
+    /// Time at which the first request of `finished` was finished.
     finished_since: Nanos,
-    /// The latest time seen.
+    /// The latest time that the disk was told.
     now: Nanos,
 }
 
@@ -128,7 +130,7 @@ impl Model {
 }
 
 impl Disk {
-    /// Makes an idle disk.
+    /// Creates an idle disk.
     ///
     /// # Panics
     /// When [`DiskConfig::check`] refuses the configuration.
@@ -165,7 +167,7 @@ impl Disk {
         self.capacity_blocks
     }
 
-    /// Returns the pages of the largest request that merging makes.
+    /// Returns the number of pages of the largest request that merging makes.
     pub(crate) fn max_request_pages(&self) -> u64 {
         self.queue.max_request_pages()
     }
@@ -184,24 +186,24 @@ impl Disk {
 
     /// Returns whether this direction is congested.
     ///
-    /// Congestion begins when 7/8 of `nr_requests` plus one are allocated, and ends below 13/16 of them minus one: 113
-    /// and 103 of 128.
+    /// With `nr_requests` = 128, congestion begins when 113 requests are allocated, which is 7/8 of `nr_requests` plus
+    /// one. It ends when fewer than 103 are allocated, which is 13/16 of `nr_requests` minus one.
     #[must_use]
     pub fn is_congested(&self, operation: Operation) -> bool {
         self.queue.is_congested(operation)
     }
 
-    /// Returns the number of allocated requests of this direction: waiting or in service, merged ones counted once.
+    /// Returns the number of allocated requests of this direction, waiting or in service. Merged requests count once.
     #[must_use]
     pub fn allocated(&self, operation: Operation) -> u64 {
         self.queue.allocated(operation)
     }
 
-    /// Takes a request at `now`. Merges it into a waiting request of the same direction and class that it continues or
-    /// precedes, up to `max_request_pages`; otherwise gives it a slot.
+    /// Takes a request at `now`. If the request continues or precedes a waiting one of the same direction and class,
+    /// merges the two, up to `max_request_pages`; otherwise gives the request a slot.
     ///
     /// A request of more than `max_request_pages` is served in one piece and never merges. Times must not run
-    /// backwards; an earlier time counts as the latest one.
+    /// backwards: a time before the latest one counts as the latest one.
     ///
     /// # Panics
     /// When the request is empty, ends beyond the capacity, or [`Disk::can_take`] refuses it.
@@ -216,7 +218,7 @@ impl Disk {
         );
         assert!(self.can_take(&request), "{operation:?} at block {block} submitted to a full queue");
 
-        // What is due before now is over; what is due now may still see this request.
+        // Work that was due before `now` is finished. Work that is due at `now` may still include this request.
         self.run(now, Due::Before);
         let now = self.now;
 
@@ -231,25 +233,25 @@ impl Disk {
         }
     }
 
-    /// Returns the time at which [`Disk::advance`] must be called next: a service or an idle wait ends, or a submitted
-    /// request can be started at once. `None` if the disk is idle.
+    /// Returns the time at which [`Disk::advance`] must be called next, because a service or an idle wait ends, or a
+    /// submitted request can be started. `None` if the disk is idle.
     ///
-    /// A request that was submitted to an idle disk makes this the time of its submission, so that
-    /// requests of the same moment merge before the disk takes one.
+    /// If a request was submitted to an idle disk, this is the time of its submission, so that requests of the same
+    /// moment merge before the disk takes one.
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
         if self.finished.is_empty() { self.next_internal_event() } else { Some(self.finished_since) }
     }
 
-    /// Does all the disk's work that is due up to `now`. Appends finished requests to `done` in the order of their
-    /// ends; those of a merged request are in block order.
+    /// Does all the disk's work that is due up to `now`. Appends finished requests to `done` in the order in which they
+    /// ended. Requests that were merged are appended in block order.
     pub fn advance(&mut self, now: Nanos, done: &mut Vec<Finished>) {
         self.run(now, Due::UpTo);
         done.append(&mut self.finished);
     }
 
-    /// Ends a command whose requests were handed back: its slot becomes free, and the device can take another command.
-    /// Only for disks with a `command_depth`; the others do this by themselves.
+    /// Ends a command whose requests [`Disk::advance`] returned: its slot becomes free, and the device can take another
+    /// command. Call this only for disks with a `command_depth`; other disks end their commands by themselves.
     ///
     /// # Panics
     /// When the device holds no command.
@@ -269,7 +271,7 @@ impl Disk {
         self.accounting.snapshot(now)
     }
 
-    /// Puts a fault into the disk.
+    /// Adds a fault to the disk.
     pub fn inject(&mut self, fault: Fault) {
         self.faults.inject(fault);
     }
@@ -357,7 +359,7 @@ impl Disk {
     }
 }
 
-/// States whether work that is due exactly now is included.
+/// Says whether work that is due exactly at a time is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Before,

@@ -1,13 +1,13 @@
 //! The request queue: slots, merging, congestion.
 //!
-//! It holds the *entries* that wait for the disk. An entry is one or more submitted requests on
-//! consecutive blocks ([`Part`]s, in block order); it is what takes a slot, what the disk serves and
-//! what iostat counts as one request. Entries that wait are found by first block (one-way sweeps,
-//! front merges), by the block after the last (back merges), and by age (expiry).
+//! The queue holds the *entries* that wait for the disk. An entry is one or more submitted requests on consecutive
+//! blocks ([`Part`]s, in block order). An entry takes one slot, is served as a whole, and is one request in the counts
+//! of iostat. Waiting entries are found by first block (one-way sweeps, front merges), by the block after the last
+//! (back merges), and by age (expiry).
 //!
-//! Flow: [`Queue::insert`] merges or takes a slot; the elevator picks a [`Key`]; [`Queue::take`]
-//! hands the entry to the disk, which still counts as allocated; [`Queue::release`] frees the slot
-//! when the disk is done. Called by [`super::Disk`] alone.
+//! Flow: [`Queue::insert`] merges a request or takes a slot for it; the elevator picks a [`Key`]. [`Queue::take`] hands
+//! the entry to the disk; the entry still counts as allocated. [`Queue::release`] frees the slot when the disk is done
+//! with the entry. Called by [`super::Disk`] alone.
 //!
 //! Description: mechanisms/reclaim, 22 (congestion).
 //!
@@ -24,16 +24,16 @@ pub(super) enum Class {
     Read,
     /// A write that a task waits for.
     SyncWrite,
-    /// A write without a task that waits for it.
+    /// A write for which no task waits.
     BackgroundWrite,
 }
 
 impl Class {
     /// Every class.
     pub(super) const ALL: &'static [Self] = &[Self::Read, Self::SyncWrite, Self::BackgroundWrite];
-    /// Classes that some task waits for.
+    /// The classes of requests that a task waits for.
     pub(super) const SYNC: &'static [Self] = &[Self::Read, Self::SyncWrite];
-    /// Classes that no task waits for.
+    /// The classes of requests that no task waits for.
     pub(super) const BACKGROUND: &'static [Self] = &[Self::BackgroundWrite];
     /// The class of reads.
     pub(super) const READS: &'static [Self] = &[Self::Read];
@@ -63,33 +63,33 @@ impl Class {
     }
 }
 
-/// The number of an entry, in order of arrival.
+/// The number of an entry; entries are numbered in order of arrival.
 pub(super) type EntryId = u64;
 
 /// A submitted request within an entry.
 #[derive(Debug)]
 pub(super) struct Part {
     pub request: Request,
-    /// The error with which the request will come back, if it was chosen to fail by its number.
+    /// The error with which the request will fail, if a fault chose it by its number.
     pub fault: Option<IoError>,
 }
 
-/// A request that takes a slot and is served as a whole.
+/// One or more merged requests, which take one slot and are served as a whole.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub class: Class,
-    /// First block.
+    /// First block of the entry.
     pub block: u64,
-    /// Blocks of all parts together.
+    /// Number of blocks of all parts together.
     pub blocks: u64,
     /// Time at which the first part was submitted.
     pub entered: Nanos,
-    /// Never empty; in block order, without gaps.
+    /// The submitted requests, in block order and without gaps; there is at least one.
     pub parts: VecDeque<Part>,
 }
 
 impl Entry {
-    /// Returns the block after the last.
+    /// Returns the block after the entry's last block.
     pub(super) fn end(&self) -> u64 {
         self.block + self.blocks
     }
@@ -100,7 +100,7 @@ impl Entry {
 pub(super) struct Key {
     pub class: Class,
     pub id: EntryId,
-    /// First block.
+    /// First block of the entry.
     pub block: u64,
 }
 
@@ -111,7 +111,7 @@ pub(super) enum Inserted {
     Allocated,
     /// The request joined a waiting entry.
     Merged,
-    /// The request joined two waiting entries into one, and a slot became free.
+    /// The request joined two waiting entries into one, and one of their slots became free.
     Joined,
 }
 
@@ -120,9 +120,9 @@ pub(super) enum Inserted {
 struct Waiting {
     /// Entries by age.
     entries: BTreeMap<EntryId, Entry>,
-    /// Entries by first block, then age.
+    /// Entries by first block; those with the same first block by age.
     by_start: BTreeSet<(u64, EntryId)>,
-    /// Entries by the block after the last, then age.
+    /// Entries by the block after their last; those with the same block by age.
     by_end: BTreeSet<(u64, EntryId)>,
 }
 
@@ -157,7 +157,7 @@ impl Waiting {
     }
 }
 
-/// Requests of one direction that are allocated: waiting or in service.
+/// The number of allocated requests of one direction, waiting or in service, and whether it is congested.
 #[derive(Debug, Default)]
 struct Slots {
     allocated: u64,
@@ -169,9 +169,9 @@ struct Slots {
 pub(super) struct Queue {
     nr_requests: u64,
     max_request_pages: u64,
-    /// Congestion begins when as many are allocated.
+    /// Number of allocated requests at which congestion begins.
     congestion_on: u64,
-    /// Congestion ends when fewer are allocated.
+    /// Number of allocated requests below which congestion ends.
     congestion_off: u64,
     waiting: [Waiting; Class::ALL.len()],
     slots: [Slots; 2],
@@ -202,7 +202,7 @@ impl Queue {
         self.slots[operation as usize].allocated < self.nr_requests
     }
 
-    /// Returns whether the direction is above its upper threshold, or between both after having been above.
+    /// Returns whether a direction is congested: at its upper threshold, or still above its lower threshold since then.
     pub(super) fn is_congested(&self, operation: Operation) -> bool {
         self.slots[operation as usize].is_congested
     }
@@ -257,7 +257,7 @@ impl Queue {
         Inserted::Allocated
     }
 
-    /// Makes one entry of two that touch; it keeps the age of the older.
+    /// Joins two adjacent entries into one, which has the age of the older.
     fn join(&mut self, class: Class, front: EntryId, back: EntryId) -> Inserted {
         let waiting = &mut self.waiting[class as usize];
         let mut entry = waiting.remove(front);
@@ -271,7 +271,7 @@ impl Queue {
         Inserted::Joined
     }
 
-    /// Takes a waiting entry out for service. Its slot stays allocated until [`Queue::release`].
+    /// Takes a waiting entry out of the queue for service. Its slot stays allocated until [`Queue::release`].
     pub(super) fn take(&mut self, key: Key) -> Entry {
         self.waiting[key.class as usize].remove(key.id)
     }
@@ -289,12 +289,12 @@ impl Queue {
         self.slots[operation as usize].allocated
     }
 
-    /// Returns whether no entry of these classes waits.
+    /// Returns whether no entry of these classes is waiting.
     pub(super) fn is_empty(&self, classes: &[Class]) -> bool {
         classes.iter().all(|&class| self.waiting[class as usize].entries.is_empty())
     }
 
-    /// Returns the oldest entry of these classes that waits, and when it entered.
+    /// Returns the oldest waiting entry of these classes, and the time at which it entered.
     pub(super) fn oldest(&self, classes: &[Class]) -> Option<(Key, Nanos)> {
         let firsts = classes.iter().filter_map(|&class| {
             let (&id, entry) = self.waiting[class as usize].entries.first_key_value()?;
@@ -303,7 +303,7 @@ impl Queue {
         firsts.min_by_key(|(key, _)| key.id)
     }
 
-    /// Returns the waiting entry of these classes with the lowest first block that is at least `block`.
+    /// Returns, of the waiting entries of these classes, the one with the lowest first block that is at least `block`.
     pub(super) fn next_from(&self, classes: &[Class], block: u64) -> Option<Key> {
         let nexts = classes.iter().filter_map(|&class| {
             let &(block, id) = self.waiting[class as usize].by_start.range((block, 0)..).next()?;
@@ -313,9 +313,10 @@ impl Queue {
     }
 }
 
-/// Returns the numbers of allocated requests at which congestion begins, and below which it ends: 113 and 103 of 128.
+/// Returns the number of allocated requests at which congestion begins, and the number below which it ends: 113 and 103
+/// for 128.
 ///
-/// 7/8 plus one, and 13/16 less one, rounded as repeated halves are. Linux:
+/// These are 7/8 of `nr_requests` plus one, and 13/16 minus one, rounded as if it were halved repeatedly. Linux:
 /// `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.
 #[doc(alias = "blk_queue_congestion_threshold")]
 fn congestion_thresholds(nr_requests: u64) -> (u64, u64) {

@@ -1,34 +1,34 @@
-//! A disk with one arm: the cost of a request follows from the positions of the arm and the platter.
+//! A disk with one arm. The cost of a request follows from the positions of the arm and the platter.
 //!
-//! A request that continues the last one costs its transfer. Any other costs a command, a seek by distance, the
-//! rotation to its first block, and its transfer. The platter's position is the time modulo one revolution, so no
-//! random number is needed: the start time determines the block under the head.
+//! A request that continues the last one costs only its transfer. Any other request costs a command, a seek by
+//! distance, the rotation to its first block, and its transfer. The platter's position is the time modulo one
+//! revolution. So the start time determines the block under the head, and no random number is needed.
 //!
 //! Next: [`super::flash`], the other model.
 
 use super::config::RotationalConfig;
 use machine::{BLOCK_BYTES, NANOS_PER_SECOND, Nanos, Operation};
 
-/// Bands of equal bandwidth, outermost first, on a disk that is slower inside.
+/// Number of bands of equal bandwidth, numbered from the outermost, on a disk that is slower inside.
 const ZONES: u64 = 16;
 
-/// Seek distances are scaled by this before their square root is taken, so that it keeps 8 bits
+/// Factor by which seek distances are multiplied before their square root is taken, so that the root keeps 8 bits
 /// behind the point. 2⁴⁰ blocks × 2¹⁶ fit 64 bits.
 const SEEK_SCALE: u64 = 1 << 16;
 
-/// Arm and platter.
+/// The state of arm and platter.
 #[derive(Debug)]
 pub(super) struct Rotational {
     revolution_ns: u64,
-    /// Bytes a second of each zone; one zone if all are equal.
+    /// Bandwidth of each band, bytes a second; a single value if it is the same everywhere.
     bandwidth: Vec<u64>,
-    /// Blocks of each zone but perhaps the last.
+    /// Number of blocks in each band; the last band may have fewer.
     zone_blocks: u64,
     seek: SeekCurve,
     command_ns: u64,
-    /// Position of the head: after the last block of the last request.
+    /// Position of the head: the block after the last request.
     head: u64,
-    /// The last request's direction, and when it ended.
+    /// Direction of the last request, and the time at which it ended.
     last: Option<(Operation, Nanos)>,
 }
 
@@ -54,7 +54,7 @@ impl Rotational {
         }
     }
 
-    /// Serves a request that starts now; returns when it ends.
+    /// Serves a request that starts at `now`; returns the time at which it ends.
     pub(super) fn serve(&mut self, now: Nanos, operation: Operation, block: u64, blocks: u64) -> Nanos {
         let transfer_ns = self.transfer_ns(self.zone(block), blocks);
         let is_continued = block == self.head && self.last.is_some_and(|(last, _)| last == operation);
@@ -80,10 +80,11 @@ impl Rotational {
         mul_div(blocks * BLOCK_BYTES as u64, NANOS_PER_SECOND, self.bandwidth[zone])
     }
 
-    /// Returns track and angle of a block; the angle is the time since the track's start passed the head.
+    /// Returns the band, the track and the angle of a block. The angle is given as the time since the track's start
+    /// passed the head.
     ///
-    /// A track is the amount that passes in one revolution at the zone's bandwidth: changes of track are part of the
-    /// sequential bandwidth, and a block's angle is where a sequential transfer would meet it.
+    /// A track is the amount of data that passes the head in one revolution at the band's bandwidth. So changes of
+    /// track are part of the sequential bandwidth, and a block's angle is where a sequential transfer would meet it.
     fn track_and_angle(&self, block: u64) -> (usize, u64, u64) {
         let zone = self.zone(block);
         let offset_ns = self.transfer_ns(zone, block - zone as u64 * self.zone_blocks);
@@ -96,18 +97,18 @@ impl Rotational {
         if (zone, track) == (head_zone, head_track) { 0 } else { self.seek.ns(self.head.abs_diff(block)) }
     }
 
-    /// Returns the time until `block` passes the head, for a head that is over its track from `arrived` on.
+    /// Returns the time until `block` passes the head, if the head is over the block's track from `arrived` on.
     fn turn_ns(&self, arrived: Nanos, block: u64) -> u64 {
         let (_, _, angle) = self.track_and_angle(block);
         (angle + self.revolution_ns - arrived.0 % self.revolution_ns) % self.revolution_ns
     }
 }
 
-/// Time of a seek by its distance.
+/// The time of a seek as a function of its distance.
 ///
-/// Up to a third of the capacity the arm speeds up and brakes, and time grows with the square root of
-/// the distance; beyond, it moves at full speed and time grows evenly. The curve passes through the
-/// three times that data sheets give.
+/// Up to a third of the capacity, the arm speeds up and brakes, and the time grows with the square root of the
+/// distance. Beyond that, the arm moves at full speed and the time grows linearly. The curve passes through the three
+/// times that data sheets give.
 #[derive(Debug)]
 struct SeekCurve {
     track_to_track_ns: u64,

@@ -1,49 +1,50 @@
-//! Counters of a disk, and the figures of iostat made of them.
+//! Counters of a disk, and the figures of iostat that follow from them.
 //!
-//! [`DiskStatistics`] is a snapshot of cumulative counters, field by field those of
-//! `/proc/diskstats`, but with times in ns. [`DiskStatistics::interval`] turns two snapshots into the
-//! columns of `iostat -x`. Description: mechanisms/reclaim, 27, last row.
+//! [`DiskStatistics`] is a snapshot of cumulative counters. It has the fields of `/proc/diskstats`, but with times in
+//! ns. [`DiskStatistics::interval`] turns two snapshots into the columns of `iostat -x`. Description:
+//! mechanisms/reclaim, 27, last row.
 //!
 //! Once nothing is in flight, every submitted request is counted as one I/O or as one merge.
 
 use machine::{BLOCK_BYTES, Nanos, Operation};
 
-/// Bytes of a sector, the unit of `/proc/diskstats`.
+/// Number of bytes in a sector, the unit of `/proc/diskstats`.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// Cumulative counters of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStatistics {
-    /// Completed requests, failed ones included. A merged request counts once.
+    /// Number of completed requests, including failed ones. Requests that were merged count as one.
     pub ios: u64,
-    /// Submitted requests that were merged into another. A request that joins two others counts twice.
+    /// Number of submitted requests that were merged into another. A request that joins two others counts twice.
     pub merges: u64,
-    /// Sectors of [`SECTOR_BYTES`] in completed requests.
+    /// Number of sectors, of [`SECTOR_BYTES`] each, in completed requests.
     pub sectors: u64,
-    /// Sum over completed requests of the time from their first part's submission to their end.
+    /// Total time of completed requests, each from the submission of its first part to its end.
     pub ticks: Nanos,
 }
 
 /// Cumulative counters of a disk at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskStatistics {
-    /// Reads.
+    /// Counters of reads.
     pub reads: DirectionStatistics,
-    /// Writes.
+    /// Counters of writes.
     pub writes: DirectionStatistics,
-    /// Requests that wait or are in service now.
+    /// Number of requests that wait or are in service now.
     pub in_flight: u64,
     /// Time during which at least one request was in flight.
     pub io_ticks: Nanos,
-    /// Sum over all moments of the requests in flight: grows by `in_flight` seconds each second.
+    /// Integral over time of the number of requests in flight: with `in_flight` requests, it grows by `in_flight`
+    /// seconds each second.
     pub weighted: Nanos,
 }
 
 impl DiskStatistics {
-    /// Returns the figures of `iostat -x` for the `elapsed` time between an earlier snapshot and this one.
+    /// Returns the figures of `iostat -x` for the time between an earlier snapshot and this one, which is `elapsed`.
     ///
     /// # Panics
-    /// When `earlier` counted more than `self`.
+    /// When a counter of `earlier` is larger than the same counter of `self`.
     #[must_use]
     pub fn interval(&self, earlier: &Self, elapsed: Nanos) -> Interval {
         let reads = self.reads.since(&earlier.reads);
@@ -84,22 +85,22 @@ impl DirectionStatistics {
 /// Each value is one division of exact integers, so it is the same on every computer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
-    /// Read requests merged, a second.
+    /// Number of read requests merged each second.
     #[doc(alias = "rrqm/s")]
     pub rrqm_per_s: f64,
-    /// Write requests merged, a second.
+    /// Number of write requests merged each second.
     #[doc(alias = "wrqm/s")]
     pub wrqm_per_s: f64,
-    /// Reads completed, a second.
+    /// Number of reads completed each second.
     #[doc(alias = "r/s")]
     pub r_per_s: f64,
-    /// Writes completed, a second.
+    /// Number of writes completed each second.
     #[doc(alias = "w/s")]
     pub w_per_s: f64,
-    /// KiB read, a second.
+    /// KiB read each second.
     #[doc(alias = "rkB/s")]
     pub rkb_per_s: f64,
-    /// KiB written, a second.
+    /// KiB written each second.
     #[doc(alias = "wkB/s")]
     pub wkb_per_s: f64,
     /// Mean size of a completed request, in sectors of 512 bytes.
@@ -108,7 +109,7 @@ pub struct Interval {
     /// Mean number of requests in flight.
     #[doc(alias = "avgqu-sz")]
     pub avgqz: f64,
-    /// Mean time from submission to completion, in ms; 0 when nothing was completed.
+    /// Mean time from submission to completion, in ms; 0 if no request was completed.
     #[doc(alias = "await")]
     pub await_ms: f64,
     /// Mean time of a read, ms.
@@ -117,7 +118,7 @@ pub struct Interval {
     /// Mean time of a write, ms.
     #[doc(alias = "w_await")]
     pub w_await_ms: f64,
-    /// Share of the time during which requests were in flight, 0 to 1.
+    /// Part of the time during which requests were in flight, 0 to 1.
     #[doc(alias = "%util")]
     pub utilisation: f64,
 }
@@ -130,36 +131,36 @@ fn ratio(over: f64, under: f64) -> f64 {
     if under == 0.0 { 0.0 } else { over / under }
 }
 
-/// The counters while they count.
+/// The running counters of a disk.
 #[derive(Debug, Default)]
 pub(super) struct Accounting {
     directions: [DirectionStatistics; 2],
     in_flight: u64,
     io_ticks: Nanos,
     weighted: Nanos,
-    /// Time up to which `io_ticks` and `weighted` are counted.
+    /// Time up to which `io_ticks` and `weighted` have been added up.
     counted_until: Nanos,
 }
 
 impl Accounting {
-    /// Counts a request that entered an empty slot.
+    /// Counts a request that took a slot of its own.
     pub(super) fn entered(&mut self, now: Nanos) {
         self.count_until(now);
         self.in_flight += 1;
     }
 
-    /// Counts a submitted request that was merged into one in flight.
+    /// Counts a submitted request that was merged into a request in flight.
     pub(super) fn merged(&mut self, operation: Operation) {
         self.directions[operation as usize].merges += 1;
     }
 
-    /// Counts a submitted request that was merged into two in flight, which became one: two merges.
+    /// Counts a submitted request that joined two requests in flight into one; this is two merges.
     pub(super) fn joined(&mut self, now: Nanos, operation: Operation) {
         self.left(now);
         self.directions[operation as usize].merges += 2;
     }
 
-    /// Counts a completed request that entered at `entered`.
+    /// Counts a completed request that entered the queue at `entered`.
     pub(super) fn completed(&mut self, now: Nanos, operation: Operation, blocks: u64, entered: Nanos) {
         self.left(now);
         let direction = &mut self.directions[operation as usize];

@@ -23,7 +23,7 @@ fn write(block: u64, blocks: u64) -> Request {
 struct World {
     disk: Disk,
     now: Nanos,
-    /// Everything that came back, with its time.
+    /// All requests that were finished, each with its time.
     done: Vec<(Nanos, Finished)>,
 }
 
@@ -36,7 +36,7 @@ impl World {
         self.disk.submit(self.now, request);
     }
 
-    /// Advances to the next event; returns `false` if there is none.
+    /// Advances to the disk's next event; returns `false` if there is none.
     fn step(&mut self) -> bool {
         let Some(time) = self.disk.next_event() else { return false };
         assert!(time >= self.now, "the next event, {time}, is before {}", self.now);
@@ -59,7 +59,7 @@ impl World {
         while self.step() {}
     }
 
-    /// Submits a request and waits for it.
+    /// Submits a request and waits until it is finished; returns the time at which it is.
     fn wait_for(&mut self, request: Request) -> Nanos {
         let begin = self.now;
         self.submit(request.clone());
@@ -74,7 +74,7 @@ impl World {
     }
 }
 
-/// SplitMix64: a stable stream for worlds that a seed describes.
+/// SplitMix64: a stable stream of random numbers, from which a seed makes a world.
 struct Random(u64);
 
 impl Random {
@@ -103,7 +103,7 @@ fn sequential_writes_of_1_mib_run_at_113_mb_per_s() {
     assert!((112_000_000..=113_000_000).contains(&rate), "{rate} bytes/s");
 }
 
-/// Returns the mean time of single reads of one block at random places in the first `region_gib`.
+/// Returns the mean time of single reads of one block at random places in the first `region_gib` GiB.
 fn mean_random_read(region_gib: u64) -> Nanos {
     let mut world = World::new(&rotational());
     let mut random = Random(region_gib);
@@ -120,7 +120,7 @@ fn isolated_random_reads_take_7_to_8_ms() {
     for region_gib in [8, 16, 32, 48, 64, 128, 465] {
         println!("random 4 KiB reads within {region_gib} GiB: {}", mean_random_read(region_gib));
     }
-    // Swap and the written file share tens of GiB, not the whole disk: the arm stays near.
+    // Swap and the written file are within tens of GiB of each other, so the arm does not move over the whole disk.
     for region_gib in [32, 64] {
         let mean = mean_random_read(region_gib);
         assert!((7_000_000..=8_000_000).contains(&mean.0), "{mean} within {region_gib} GiB");
@@ -197,8 +197,8 @@ fn a_request_without_a_slot_is_a_bug() {
     world.submit(write(1000, 1));
 }
 
-/// Runs a reader beside a deep queue of background writes. Returns the mean wait of its reads, and the writes done in
-/// 10 s.
+/// Runs a reader beside a deep queue of background writes. Returns the mean wait of the reader's reads, and the number
+/// of writes done in 10 s.
 fn reader_beside_writer(elevator: ElevatorConfig, think: Nanos) -> (Nanos, u64) {
     let mut world = World::new(&with_queue(rotational(), 4096, 256, elevator));
     let mut random = Random(7);
@@ -229,7 +229,7 @@ fn reads_are_preferred_and_writes_do_not_starve() {
     assert!(waiting < Nanos::from_millis(20), "a read waited for {waiting}");
     assert!(preempting < waiting, "{preempting} against {waiting}");
     assert!(noop > Nanos::from_secs(5), "the first read waits for every write: {noop}");
-    // 40 of 140 ms at 113 MB/s are 32 MB/s, less two seeks a turn.
+    // In 40 of every 140 ms, writes go at 113 MB/s: this is 32 MB/s, without two seeks in each turn.
     assert!((200..=320).contains(&writes_waiting), "{writes_waiting} writes in 10 s");
     assert!(writes_preempting >= 50, "{writes_preempting} writes in 10 s");
     assert!(writes_deadline >= 100, "{writes_deadline} writes in 10 s");
@@ -310,7 +310,7 @@ fn flash_serves_random_reads_in_parallel() {
     }
     let rate = reads as u64 * NANOS_PER_SECOND / world.now.0;
     println!("random 4 KiB flash reads at depth 128: {rate}/s");
-    // 32 channels / 80 us = 400,000/s, less the channels that chance leaves empty.
+    // 32 channels / 80 us are 400,000 reads a second, without the time of channels that by chance have nothing to do.
     assert!((330_000..=400_000).contains(&rate), "{rate}/s");
 }
 
@@ -372,14 +372,14 @@ fn all_configs() -> Vec<DiskConfig> {
     configs
 }
 
-/// Draws a request: half near a moving place, half anywhere, so that there is much to merge.
+/// Draws a request: half of the requests are near a moving place and half are anywhere, so that there is much to merge.
 fn draw(random: &mut Random, number: u32) -> Request {
     let blocks = 1 + random.below(4);
     let block =
         if random.below(2) == 0 { u64::from(number / 20) * 4 + random.below(64) } else { random.below(1 << 22) };
     let operation = if random.below(3) == 0 { Operation::Read } else { Operation::Write };
     let is_sync = operation == Operation::Read || random.below(4) == 0;
-    // The first frame is the request's number: it tells requests for the same blocks apart.
+    // The first frame is made from the request's number, which tells requests for the same blocks apart.
     let frames = (0..blocks as u32).map(|i| FrameNumber(number * 8 + i)).collect();
     Request { device: DeviceId(0), operation, block, frames, is_sync }
 }

@@ -1,8 +1,8 @@
-//! One number for everything that happened, in order.
+//! The fingerprint: one number for everything that happened in a run, in order.
 
 use std::cell::Cell;
 
-/// The kind of thing that was mixed in.
+/// The kind of event that is mixed into the fingerprint.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Mark {
@@ -21,7 +21,7 @@ pub(crate) enum Mark {
     Packet,
 }
 
-/// A running hash of events and states; equal runs end on an equal number.
+/// A running hash of events and states. Equal runs end with equal hashes.
 pub(crate) struct Fingerprint(Cell<u64>);
 
 impl Fingerprint {

@@ -5,22 +5,22 @@ use crate::clock::nanos;
 use machine::Nanos;
 use std::cell::Cell;
 
-/// Counts of one class of locks.
+/// Counts of one class of locks, or of per-CPU slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockStatistics {
     /// The name of the class, or `per_cpu` for slots.
     pub class: &'static str,
-    /// Times that a lock was taken.
+    /// Number of times that a lock was taken.
     pub acquisitions: u64,
-    /// Number of these acquisitions that found the lock held by another.
+    /// Number of these times at which the lock was held by another.
     pub contended: u64,
-    /// Time spent spinning.
+    /// Total time spent spinning.
     pub wait_total: Nanos,
     /// Longest spin.
     pub wait_max: Nanos,
-    /// Time held.
+    /// Total time for which locks were held.
     pub hold_total: Nanos,
-    /// Longest time held.
+    /// Longest time for which a lock was held.
     pub hold_max: Nanos,
 }
 

@@ -1,4 +1,4 @@
-//! Durations without interrupts, by cause.
+//! Counts of times without interrupts, by cause.
 
 use crate::cause::{CAUSES, cause_name};
 use crate::clock::nanos;
@@ -7,10 +7,10 @@ use std::cell::Cell;
 
 const BUCKETS: usize = 40;
 
-/// Times without interrupts on a CPU, for one cause.
+/// Counts of the times without interrupts on a CPU that have one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskStatistics {
-    /// The class of the lock that turned them off first, `per_cpu`, or `interrupt` for handlers.
+    /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for handlers.
     pub cause: &'static str,
     /// Number of the times without interrupts.
     pub count: u64,
@@ -18,7 +18,7 @@ pub struct MaskStatistics {
     pub total: Nanos,
     /// The longest time.
     pub max: Nanos,
-    /// Entry `i` counts the times of at least 2^(i-1) and less than 2^i ns; entry 0 those below 1 ns.
+    /// Entry `i` counts times of at least 2^(i-1) and less than 2^i ns; entry 0 counts times below 1 ns.
     pub by_log2_ns: Vec<u64>,
 }
 

@@ -1,14 +1,14 @@
-//! Virtual time by call path.
+//! The profile: virtual time by call path.
 //!
-//! Paths form a tree with one root for each task name. A node holds a dense array of its children, so that entering a
-//! span is one load. Time is charged when the path changes, not at each spend.
+//! Paths form a tree with one root for each task name. A node holds a dense array of its children, so entering a span
+//! is one load. Time is charged when the path changes, not at each spend.
 
 use machine::Func;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A path: an index into [`Profile`]'s nodes.
+/// A path, as an index into the nodes of [`Profile`].
 pub(crate) type NodeId = u32;
 
 const NO_NODE: NodeId = NodeId::MAX;
@@ -18,7 +18,7 @@ struct Node {
     on_cpu: u64,
     off_cpu: u64,
     parent: NodeId,
-    /// Index of the function, or of the root's name when there is no parent.
+    /// Index of the function; for a root, index of its name.
     label: u32,
     children: [NodeId; FUNCS],
 }
@@ -30,12 +30,12 @@ struct Tree {
     roots: BTreeMap<Rc<str>, NodeId>,
 }
 
-/// The tree of paths, and how long was waited on them for locks of each class.
+/// The tree of paths, and the time that was spent on each path waiting for locks of each class.
 #[derive(Default)]
 pub(crate) struct Profile(RefCell<Tree>, RefCell<BTreeMap<(NodeId, u8), u64>>);
 
 impl Profile {
-    /// Returns the root of all tasks of this name.
+    /// Returns the root of all tasks with this name.
     pub(crate) fn root(&self, name: &str) -> NodeId {
         let mut tree = self.0.borrow_mut();
         if let Some(&root) = tree.roots.get(name) {
@@ -49,7 +49,7 @@ impl Profile {
         root
     }
 
-    /// Returns the path `node` and then `func`.
+    /// Returns the path that continues `node` with `func`.
     #[inline]
     pub(crate) fn child(&self, node: NodeId, func: Func) -> NodeId {
         let mut tree = self.0.borrow_mut();
@@ -71,12 +71,12 @@ impl Profile {
         self.0.borrow_mut().nodes[node as usize].off_cpu += time;
     }
 
-    /// Charges time spent on a path spinning for a lock of a class.
+    /// Charges time that was spent on a path spinning for a lock of a class.
     pub(crate) fn charge_wait(&self, node: NodeId, class: u8, time: u64) {
         *self.1.borrow_mut().entry((node, class)).or_default() += time;
     }
 
-    /// Returns all waits, with their paths in words.
+    /// Returns the time of all waits, with path in words and class.
     pub(crate) fn waits(&self) -> Vec<(String, u8, u64)> {
         let tree = self.0.borrow();
         self.1.borrow().iter().map(|((node, class), time)| (tree.path(*node), *class, *time)).collect()
@@ -87,7 +87,8 @@ impl Profile {
         self.0.borrow().path(node)
     }
 
-    /// Returns lines `path ns`, sorted, without the paths on which no time was spent.
+    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes a path's time from its time on
+    /// and off the CPU.
     pub(crate) fn folded(&self, time: fn(on_cpu: u64, off_cpu: u64) -> u64) -> Vec<String> {
         let tree = self.0.borrow();
         let mut lines: Vec<String> = Vec::new();

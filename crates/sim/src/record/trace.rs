@@ -1,8 +1,8 @@
 //! Events over time: slices of virtual time, recorded on request for a reader from outside.
 //!
-//! A slice is recorded when it ends, so that none is ever left open. A slice that is still open at the end of the
-//! window is recorded up to there. Recording takes no virtual time and draws no random number: a run is the same with
-//! it and without. If nothing is recorded, it costs a test of a flag in paths that are rare compared with
+//! A slice is recorded when it ends, so no slice is ever left open. If a slice is still open at the end of the window,
+//! the part up to there is recorded. Recording takes no virtual time and draws no random number, so a run is the same
+//! with and without it. If nothing is recorded, the only cost is a test of a flag, in paths that are rare compared with
 //! `World::spend`.
 
 use crate::task_id::TaskId;
@@ -10,19 +10,19 @@ use machine::{DeviceId, Func, Nanos, Note, Operation, Request, WaitReason};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The part of a run that is to be recorded.
+/// The part of a run that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// Start of the trace. Slices that end earlier are left out; those that began earlier begin here.
+    /// Start of the trace. Slices that end earlier are left out. A slice that began earlier is recorded from here on.
     pub from: Nanos,
-    /// End of the trace. Slices that begin later are left out; those that end later end here.
+    /// End of the trace. Slices that begin later are left out. A slice that ends later is recorded up to here.
     pub to: Nanos,
-    /// Number of slices that are kept; later ones are only counted.
+    /// Largest number of slices that are recorded; later slices are only counted.
     pub max_slices: usize,
-    /// Shortest time without interrupts that is recorded. Times of handlers are always recorded.
+    /// Shortest time without interrupts that is recorded. Runs of interrupt handlers are always recorded.
     pub shortest_off: Nanos,
-    /// Records only this CPU and its delays of interrupts: times without interrupts, handlers, lock waits, requests and
-    /// packets. `None` records everything.
+    /// If set, only this CPU is recorded, and only what delays its interrupts: times without interrupts, handlers, lock
+    /// waits, requests and packets. `None` records everything.
     pub waits_of: Option<usize>,
 }
 
@@ -31,15 +31,16 @@ pub struct TraceConfig {
 pub struct Trace {
     /// Slices in the order in which they ended.
     pub slices: Vec<Slice>,
-    /// Notes of tasks on their waits for memory, in the order of their ends; at most as many as slices.
+    /// Notes of tasks about their waits for memory, in the order in which the waits ended. There are at most as many
+    /// notes as slices may be recorded.
     pub notes: Vec<Noted>,
-    /// Names of tasks, by number.
+    /// Names of tasks, by the number of the task.
     pub tasks: Vec<String>,
-    /// CPUs of the machine.
+    /// Number of CPUs of the machine.
     pub cpus: usize,
-    /// Slices in the window that were left out, for there were too many.
+    /// Number of slices in the window that were not recorded, because there were too many.
     pub left_out: u64,
-    /// Time at which the first of the left-out slices ended.
+    /// Time at which the first slice ended that was not recorded for this reason.
     pub full_at: Option<Nanos>,
 }
 
@@ -54,7 +55,7 @@ pub struct Noted {
     pub note: Note,
 }
 
-/// Something that took a time.
+/// An activity with its begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// Begin of the slice.
@@ -68,7 +69,7 @@ pub struct Slice {
 /// The activities that slices record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// A task was on a CPU, handlers that ran in front of it included.
+    /// A task was on a CPU. Handlers that interrupted the task are included.
     Runs {
         /// The CPU.
         cpu: usize,
@@ -84,16 +85,16 @@ pub enum Activity {
     InterruptsOff {
         /// The CPU.
         cpu: usize,
-        /// The class of the lock that turned them off first, `per_cpu`, or `interrupt` for a handler.
+        /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for a handler.
         cause: &'static str,
     },
-    /// A handler dealt with one interrupt; a handler runs on while more of them wait.
+    /// A handler dealt with one interrupt. A handler keeps running while more interrupts wait.
     Interrupt {
         /// The CPU.
         cpu: usize,
-        /// The disk that requested it; the network card if none did.
+        /// The disk that raised the interrupt; `None` if the network card did.
         disk: Option<DeviceId>,
-        /// Pages whose I/O it ended.
+        /// Number of pages whose I/O the handler ended for this interrupt.
         pages: u64,
     },
     /// A CPU spun for a lock.
@@ -103,28 +104,30 @@ pub enum Activity {
         /// The class of the lock, or `per_cpu`.
         class: &'static str,
     },
-    /// A CPU held a lock that another CPU spun for at the end.
+    /// A CPU held a lock, and another CPU was spinning for the lock when it was released.
     LockHold {
         /// The CPU.
         cpu: usize,
         /// The class of the lock, or `per_cpu`.
         class: &'static str,
     },
-    /// A task was in a function, on a CPU or asleep: reclaim, compaction, and waits of reclaim.
+    /// A task was in a function, on a CPU or asleep. Recorded functions are those of reclaim, compaction, and waits of
+    /// reclaim.
     Function {
         /// The task.
         task: TaskId,
         /// The function.
         func: Func,
     },
-    /// A task slept, and said why.
+    /// A task slept, and gave a reason.
     Wait {
         /// The task.
         task: TaskId,
         /// The reason.
         reason: WaitReason,
     },
-    /// A request, from its submission to its end in a handler; requests that were merged are one, and began with the first.
+    /// A request was under way, from its submission until a handler ended it. Requests that were merged are one slice,
+    /// which begins with the first of them.
     Request {
         /// The disk.
         disk: DeviceId,
@@ -132,14 +135,14 @@ pub enum Activity {
         operation: Operation,
         /// First block of the request.
         block: u64,
-        /// Pages of the request.
+        /// Number of pages of the request.
         pages: u64,
-        /// Time at which the disk was done with the request and asked for its CPU; it may lie outside of the window.
+        /// Time at which the disk finished the request and interrupted its CPU; it may lie outside of the window.
         done: Nanos,
         /// `true` if the request failed.
         has_failed: bool,
     },
-    /// A packet, from its arrival in the card to the answer.
+    /// A packet was under way, from its arrival in the card to its answer.
     Packet {
         /// Number of the packet, from 0.
         number: usize,
@@ -147,7 +150,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Returns whether the slice shows a delay of a CPU's interrupts.
+    /// Returns whether the slice shows something that delays the interrupts of CPU `of`.
     pub(crate) const fn is_wait_of(&self, of: usize) -> bool {
         match *self {
             Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,
@@ -161,7 +164,7 @@ impl Activity {
     }
 }
 
-/// Returns whether a function is recorded. Recorded functions begin and end seldom compared with the work in them.
+/// Returns whether a function is recorded. Recorded functions begin and end rarely compared with the work done in them.
 pub(crate) const fn is_recorded(func: Func) -> bool {
     matches!(
         func,
@@ -177,7 +180,7 @@ pub(crate) const fn is_recorded(func: Func) -> bool {
     )
 }
 
-/// Destination of a request.
+/// The properties that identify a request between its submission and its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
     pub(crate) disk: DeviceId,
@@ -193,13 +196,13 @@ impl Way {
     }
 }
 
-/// A request on its way: when it was submitted, and when the disk was done with it.
+/// A request that is under way: when it was submitted, and when the disk finished it.
 pub(crate) struct Pending {
     pub(crate) submitted: u64,
     pub(crate) done: Option<u64>,
 }
 
-/// Requests that were merged and served together.
+/// The submitted requests that were merged and are served together.
 pub(crate) struct Command {
     pub(crate) submitted: u64,
     pub(crate) block: u64,
@@ -208,7 +211,7 @@ pub(crate) struct Command {
     pub(crate) has_failed: bool,
 }
 
-/// Recorder of slices, once started.
+/// The recorder of slices, idle until it is started.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) is_on: Cell<bool>,
@@ -225,9 +228,9 @@ pub(crate) struct State {
     pub(crate) notes: Vec<Noted>,
     pub(crate) left_out: u64,
     pub(crate) full_at: Option<u64>,
-    /// Requests by the way that they go, the first one first.
+    /// Requests under way, by what identifies them; those with the same identity in order of submission.
     pub(crate) requests: BTreeMap<Way, VecDeque<Pending>>,
-    /// The ended part of the command that each disk's handler is at.
+    /// For each disk, the part that was already ended of the command that its handler is ending.
     pub(crate) commands: BTreeMap<DeviceId, Command>,
 }
 

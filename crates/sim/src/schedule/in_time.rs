@@ -1,4 +1,4 @@
-//! Virtual time decides; only the winner of an unfair lock is drawn.
+//! The schedule in which virtual time decides; only the winner of an unfair lock is drawn.
 
 use super::{Point, Runner, Schedule, Turn};
 use crate::rng::Rng;

@@ -1,9 +1,9 @@
-//! The trait for all chance in the order of CPUs and tasks.
+//! Schedules: the trait through which all chance enters the order of CPUs and tasks.
 //!
-//! The machine decides by virtual time: the CPU with the earliest clock goes on, and tasks share a CPU by virtual
-//! runtime. A [`Schedule`] adds chance: longer steps, tasks that yield their CPU, the winner of a lock, or an order of
-//! all tasks by rank. Each form is a file: `in_time` only draws winners, `perturbed` disturbs at random, `pct` ranks
-//! tasks, `replay` repeats the decisions of another schedule.
+//! Without chance, the machine decides by virtual time: the CPU with the earliest clock continues, and tasks share a
+//! CPU by virtual runtime. A [`Schedule`] adds chance: it makes steps longer, makes tasks yield their CPU, draws the
+//! winner of a lock, or orders all tasks by rank. Each kind of schedule is a file: `in_time` only draws winners,
+//! `perturbed` disturbs steps at random, `pct` ranks tasks, `replay` repeats the decisions of another schedule.
 //!
 //! Next: `pct`.
 
@@ -22,47 +22,47 @@ use crate::task_id::TaskId;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Number of the generator that every form but `pct` draws from.
+/// Stream number of the random generator of every kind of schedule but `pct`.
 const STREAM: u64 = u64::MAX - 1;
-/// Number of the generator of `pct`.
+/// Stream number of the random generator of `pct`.
 const PCT_STREAM: u64 = u64::MAX - 2;
 
-/// The kind of point at which a schedule is asked.
+/// The point of a run at which a schedule is asked for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     /// After a step, or before the task takes a lock or a per-CPU slot.
     Step,
-    /// The task waits in a loop until another task has done something.
+    /// The task waits in a loop for another task to do something.
     Waits,
 }
 
-/// The answer of a schedule at a point. The default is to go on.
+/// The decision of a schedule at a point. The default is to continue unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Additional time of the step, ps.
+    /// Time that is added to the step, ps.
     pub(crate) delay: u64,
-    /// Whether the task yields its CPU, if it may and another task waits for it.
+    /// `true` if the task yields its CPU, provided that it may and another task waits for the CPU.
     pub(crate) gives_up: bool,
-    /// The task has this rank from now on.
+    /// The rank of the task from now on, if it changes.
     pub(crate) rank: Option<u64>,
 }
 
 /// The task, or the handler, that is at a point.
 #[derive(Clone, Copy)]
 pub(crate) struct Runner {
-    /// The task; none in a handler.
+    /// The task; `None` in a handler.
     pub(crate) task: Option<TaskId>,
-    /// Whether another task could run, except for ranks or for lack of a CPU.
+    /// `true` if another task could run but for its rank or for the lack of a CPU.
     pub(crate) holds_back: bool,
 }
 
-/// Source of chance in the order of CPUs and tasks. The questions of a run depend only on the answers.
+/// A source of chance in the order of CPUs and tasks. What a run asks its schedule depends only on the earlier answers.
 pub(crate) trait Schedule {
-    /// Returns whether [`Schedule::turn`] is to be asked at each point.
+    /// Returns whether [`Schedule::turn`] has to be asked at each point.
     fn sees_steps(&self) -> bool;
 
-    /// Returns whether only one CPU runs at a time: the one whose task has the lowest rank among runnable tasks. Clocks
-    /// of the other CPUs stop, like virtual CPUs that their host holds back. Handlers go first.
+    /// Returns whether only one CPU runs at a time. This is the CPU whose task has the lowest rank of all runnable
+    /// tasks; handlers go first. The clocks of the other CPUs stop, as if a host held back these virtual CPUs.
     fn is_by_rank(&self) -> bool;
 
     /// Returns the rank of a new task.
@@ -71,11 +71,11 @@ pub(crate) trait Schedule {
     /// Returns the decision at a point.
     fn turn(&mut self, runner: Runner, at: Point) -> Turn;
 
-    /// Returns which of the `waiting` CPUs gets an unfair lock.
+    /// Returns which of `waiting` CPUs gets an unfair lock, as a number below `waiting`.
     fn winner(&mut self, waiting: u64) -> u64;
 }
 
-/// Returns the schedule of a configuration, and where its decisions go if they are kept.
+/// Returns the schedule of a configuration, and the place where its decisions are kept, if they are.
 pub(crate) fn of(config: &Config) -> (Box<dyn Schedule>, Option<Rc<RefCell<Decisions>>>) {
     let schedule: Box<dyn Schedule> = match &config.interleaving {
         Interleaving::InTime => Box::new(in_time::InTime::new(Rng::new(config.seed, STREAM))),

@@ -1,14 +1,15 @@
-//! Tasks run in an order drawn at random that changes at a few random steps: probabilistic concurrency testing.
+//! Probabilistic concurrency testing: tasks run in a random order that changes at a few random steps.
 //!
-//! Each task draws a priority, and of all runnable tasks the one with the highest runs alone. At each of `depth` - 1
-//! steps, drawn from the first `steps` of the run, the running task falls to a priority below all drawn ones. A bug
-//! that needs `depth` orderings of steps is then found with probability at least 1 / (*tasks* × `steps`^(`depth` - 1)),
-//! whatever else the run does (Burckhardt, Kothari, Musuvathi, Nagarakatte, "A Randomized Scheduler with Probabilistic
+//! Each task draws a priority, and only the runnable task with the highest priority runs. At each of `depth` - 1 steps,
+//! drawn from the first `steps` of the run, the running task falls to a priority below all drawn ones. A bug that needs
+//! `depth` orderings of steps is then found with probability at least 1 / (*tasks* × `steps`^(`depth` - 1)), whatever
+//! else the run does (Burckhardt, Kothari, Musuvathi, Nagarakatte, "A Randomized Scheduler with Probabilistic
 //! Guarantees of Finding Bugs", ASPLOS 2010, algorithm 1).
 //!
-//! Two rules are added, since tasks of a machine wait in loops. A task that waits in a loop (`Machine::relax`) falls to
-//! the lowest priority. So does a task after each `patience` steps that it took while another could run, also if it slept or others ran
-//! in between: two tasks that take turns would otherwise keep a third from running for ever.
+//! Two rules are added, because tasks of a machine wait in loops. First, a task that waits in a loop (`Machine::relax`)
+//! falls to the lowest priority. Second, a task falls to the lowest priority after each `patience` steps that it took
+//! while another task could run. These steps are counted even if the task slept or other tasks ran in between.
+//! Otherwise two tasks that take turns would keep a third from running for ever.
 
 use super::{Point, Runner, Schedule, Turn};
 use crate::rng::Rng;
@@ -17,38 +18,42 @@ use crate::task_id::TaskId;
 /// Parameters of a schedule by random priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pct {
-    /// Largest number of ordering constraints that a bug may need, at least 1. The order of tasks changes at one step
-    /// fewer.
+    /// Largest number of ordering constraints that a bug may need, at least 1. The order of tasks changes at `depth` -
+    /// 1 steps.
     pub depth: u32,
-    /// Number of steps among which the steps of change are drawn, at least 1; best the length of the run.
+    /// Number of steps among which the steps of change are drawn, at least 1. It is best the length of the run.
     pub steps: u64,
-    /// Number of steps that a task may take while another could run, until it falls.
+    /// Number of steps that a task may take while another task could run, before it falls.
     pub patience: u64,
 }
 
-/// Smallest rank of tasks that have fallen. New tasks draw lower ranks; 0 is a handler's.
+/// Smallest rank of a task that has fallen. New tasks draw lower ranks; a handler has rank 0.
 const FALLEN: u64 = 1 << 63;
 
 pub(crate) struct Priorities {
     patience: u64,
     chance: Rng,
-    /// Steps of change that are still to come and the ranks that the running task then has, the earliest last.
+    /// Steps of change that are still to come, each with the rank that the running task gets then. The earliest is the
+    /// last of the list.
     changes: Vec<(u64, u64)>,
-    /// The next rank of a task that falls below all others.
+    /// The rank of the task that fell last below all others; the next one gets a higher rank.
     lowest: u64,
-    /// Steps of tasks so far.
+    /// Number of steps that tasks have taken so far.
     steps: u64,
-    /// For each task, its steps while another could run since it last fell.
+    /// For each task, the number of steps since it last fell that it took while another task could run.
     gone_on: Vec<u64>,
 }
 
 impl Priorities {
+    /// Creates the schedule, and draws the steps of change from `chance`.
+    ///
     /// # Panics
     /// When `depth` or `steps` is 0.
     pub(crate) fn new(pct: Pct, mut chance: Rng) -> Self {
         assert!(pct.depth > 0, "a bug needs an ordering of steps, or it is not one of the schedule");
         let depth = u64::from(pct.depth);
-        // The change number i gives priority i, so that the first number is the lowest, whichever comes first.
+        // Change number `i` gives priority `i`, so the change with number 1 gives the lowest priority, at whichever
+        // step it comes.
         let mut changes: Vec<_> =
             (1..depth).map(|number| (1 + chance.below(pct.steps), FALLEN + depth - number)).collect();
         changes.sort_unstable_by(|a, b| b.cmp(a));
@@ -61,7 +66,7 @@ impl Priorities {
         self.lowest
     }
 
-    /// Counts a step of a task. Returns whether its patience is at its end, and begins anew then.
+    /// Counts a step of a task. Returns whether the task's patience is at its end; if so, the count starts again at 0.
     fn is_spent(&mut self, task: TaskId, holds_back: bool) -> bool {
         let number = task.0 as usize;
         if self.gone_on.len() <= number {
@@ -119,7 +124,7 @@ mod tests {
         Priorities::new(Pct { depth, steps, patience }, Rng::new(1, 0))
     }
 
-    /// Returns the steps among the first `steps` at which the running task loses its priority, and its ranks then.
+    /// Returns those of the first `steps` steps at which the running task loses its priority, with its ranks then.
     fn falls(of: &mut Priorities, steps: u64, at: Point) -> Vec<(u64, u64)> {
         (1..=steps).filter_map(|step| of.turn(RUNS, at).rank.map(|rank| (step, rank - FALLEN))).collect()
     }

@@ -1,18 +1,18 @@
-//! Any step may take longer, and any task may give up its CPU.
+//! The schedule in which any step may take longer, and any task may give up its CPU.
 
 use super::{Point, Runner, Schedule, Turn};
 use crate::clock::picos;
 use crate::rng::Rng;
 use machine::Nanos;
 
-/// The disturbance of steps and locks in a swarm.
+/// The strength with which steps and locks are disturbed in a swarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Perturb {
-    /// Chance out of 65536 that a step takes longer.
+    /// Probability, in units of 1/65536, that a step takes longer.
     pub delay_chance: u32,
-    /// Longest delay; each length up to it is equally likely.
+    /// Longest delay; all lengths up to it are equally likely.
     pub delay_max: Nanos,
-    /// Chance out of 65536 that the task gives up its CPU, where it may.
+    /// Probability, in units of 1/65536, that a task gives up its CPU at a step at which it may.
     pub yield_chance: u32,
 }
 

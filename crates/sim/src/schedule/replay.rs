@@ -1,16 +1,16 @@
-//! Recorded decisions of a schedule, and their replay.
+//! The recorded decisions of a schedule, and their replay.
 
 use super::{Point, Runner, Schedule, Turn};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The decisions of a schedule in a run, other than to continue.
+/// All decisions of a schedule in a run, except decisions to continue unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
     is_by_rank: bool,
     sees_steps: bool,
-    /// Each with the number of the question to which it is the answer.
+    /// The answers, each with the number of the question that it answers.
     answers: Vec<(u64, Answer)>,
 }
 
@@ -21,7 +21,7 @@ impl Decisions {
         self.answers.len()
     }
 
-    /// Returns whether the schedule decided only to continue.
+    /// Returns whether the schedule always decided to continue unchanged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()
@@ -35,7 +35,7 @@ enum Answer {
     Winner(u64),
 }
 
-/// A schedule whose decisions are kept.
+/// A schedule that passes questions on to another and keeps the decisions.
 pub(crate) struct Keeper {
     schedule: Box<dyn Schedule>,
     questions: u64,
@@ -85,7 +85,7 @@ impl Schedule for Keeper {
     }
 }
 
-/// A schedule that decides as another did.
+/// A schedule that repeats the decisions of another.
 pub(crate) struct Replay {
     decisions: Arc<Decisions>,
     questions: u64,

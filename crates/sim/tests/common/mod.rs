@@ -1,4 +1,4 @@
-//! Helpers of several tests of the simulator.
+//! Helpers for the tests of the simulator.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -6,7 +6,7 @@ use machine::Machine;
 use sim::disk::DiskConfig;
 use sim::{Config, Failure, Sim, TaskId};
 
-/// The hard disk of the disks' own documentation.
+/// Returns the hard disk of the example in the documentation of `disk`.
 pub fn hard_disk() -> DiskConfig {
     let constant =
         |key: &str, value: u64| format!("{key} = {{ value = {value}, from = \"fitted\", source = \"tests\" }}\n");
@@ -25,7 +25,7 @@ pub fn hard_disk() -> DiskConfig {
     toml::from_str(&text).unwrap()
 }
 
-/// Starts a task on each machine that `config` describes, waits for all in a main task.
+/// Runs a machine with a main task that waits for `tasks`.
 pub fn run_tasks(sim: &Sim, tasks: &[TaskId]) -> Result<(), Failure> {
     let (main, tasks) = (sim.clone(), tasks.to_vec());
     sim.run("main", move || {
@@ -35,12 +35,12 @@ pub fn run_tasks(sim: &Sim, tasks: &[TaskId]) -> Result<(), Failure> {
     })
 }
 
-/// A machine where nothing but `spend`s and computing takes time.
+/// Returns a machine on which only `spend`s and computing take time.
 pub fn free_kernel(cpus: usize) -> Config {
     Config { cost: sim::CostModel::uniform(0).with(machine::Step::ScanPage, 1000), ..Config::uniform(cpus, 0) }
 }
 
-/// Nanoseconds now.
+/// Returns the present time in nanoseconds.
 pub fn now(sim: &Sim) -> u64 {
     sim.now().0
 }
