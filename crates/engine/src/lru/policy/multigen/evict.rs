@@ -1,5 +1,5 @@
-//! One batch: pages of the oldest generation, sorted and isolated under one hold of the lock (mechanisms/multigen,
-//! 6.2).
+//! One batch: pages of the oldest generation, sorted and isolated under one hold of the lock
+//! (mechanisms/multigen, 6.2).
 
 use super::choices::{DirtyAtTail, IsolatedMarks, Rejected, Saturated, ScanCount, TypeRule};
 use super::controller::Choice;
