@@ -29,9 +29,10 @@ impl<M: Machine> Lru<M> {
         });
         for kind in ListKind::ALL {
             let (found, counted) = (pages[kind as usize], zone.gauges.get(kind.gauge()));
-            if found != counted {
+            let listed = lruvec.listed_in(zone.kind, kind);
+            if found != counted || found != listed {
                 let gauge = kind.gauge().name();
-                return Err(format!("{zone}: {found} pages on {kind:?}, {gauge} {counted}"));
+                return Err(format!("{zone}: {found} pages on {kind:?}, {gauge} {counted}, of the lruvec {listed}"));
             }
         }
         for family in Family::ALL {

@@ -94,7 +94,7 @@ impl<M: Machine> Lru<M> {
     /// Counts pages that have left a list, by kind of zone. Returns their sum.
     pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
         for zone in self.zones_of(lruvec) {
-            zone.gauges.add(kind.gauge(), -(pages[zone.kind as usize] as i64));
+            self.count_listed(lruvec, zone, kind, -(pages[zone.kind as usize] as i64));
         }
         pages.iter().sum()
     }

@@ -8,8 +8,8 @@
 
 use super::policy::ruling::State;
 use super::{DEF_PRIORITY, Family, ListKind, Lru};
-use crate::memory::{LruvecId, NodeId, Zone};
-use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::memory::{LruvecId, NodeId, Zone, ZoneKind};
+use machine::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Machine};
 use std::ops::Range;
 
@@ -25,6 +25,8 @@ pub struct Lruvec<M: Machine> {
     pub(super) state: State<M>,
     /// Saved targets of each list, pages: the sum of targets that were smaller than a cluster (`SmallTargets::Saved`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
+    /// Pages on each list, by kind of zone. Changed under the lock of the lists, and read without it.
+    listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
     /// Number of pages of each family that are off the lists in the hands of reclaimers. The gauges of a zone count
     /// such pages, too, for all lruvecs that the zone's pages are on.
     isolated: [AtomicU64; Family::ALL.len()],
@@ -43,6 +45,7 @@ impl<M: Machine> Lruvec<M> {
                 zones: first..first + run.len(),
                 state: state(),
                 saved_targets: Default::default(),
+                listed: Default::default(),
                 isolated: Default::default(),
                 priority: AtomicU32::new(DEF_PRIORITY),
             }
@@ -54,6 +57,20 @@ impl<M: Machine> Lruvec<M> {
     /// (`prev_priority` of `/proc/zoneinfo`).
     pub fn previous_priority(&self) -> u32 {
         self.priority.load(Relaxed)
+    }
+
+    /// Returns the number of pages on a list that lie in zones of a kind.
+    #[inline]
+    #[must_use]
+    pub fn listed_in(&self, zone: ZoneKind, list: ListKind) -> u64 {
+        // The counts of a walk of page tables may be pending, so that one is below 0 for a moment.
+        self.listed[zone as usize][list as usize].load(Relaxed).max(0).cast_unsigned()
+    }
+
+    /// Returns the number of pages on a list.
+    #[must_use]
+    pub fn listed(&self, list: ListKind) -> u64 {
+        ZoneKind::ALL.into_iter().map(|zone| self.listed_in(zone, list)).sum()
     }
 
     /// Returns the number of pages of a family that are off the lists in the hands of reclaimers.
@@ -126,6 +143,16 @@ impl<M: Machine> Lru<M> {
     #[inline]
     pub(super) fn highest_zone(&self, lruvec: &Lruvec<M>) -> &Zone<M> {
         &self.zones[lruvec.zones.end - 1]
+    }
+
+    /// Adds `pages`, which may be negative, to a list's pages in a zone: to the count of the lruvec and to the gauge of the
+    /// zone, which counts the pages of all lruvecs that it has pages on. Called under the lock of the lists.
+    #[inline]
+    #[doc(alias = "update_lru_size")]
+    pub(super) fn count_listed(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, list: ListKind, pages: i64) {
+        let listed = &lruvec.listed[zone.kind as usize][list as usize];
+        listed.store(listed.load(Relaxed) + pages, Relaxed);
+        zone.gauges.add(list.gauge(), pages);
     }
 
     /// Counts pages of a family that were taken off an lruvec's lists. The gauge of the highest zone counts all of

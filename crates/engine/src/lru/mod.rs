@@ -129,7 +129,7 @@ impl<M: Machine> Lru<M> {
     /// Returns the number of pages on one list that lie in the zones of a reach.
     #[inline]
     pub fn list_pages(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
-        reach.zones.iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
+        reach.zones.iter().map(|zone| reach.lruvec.listed_in(zone.kind, kind)).sum()
     }
 
     /// Marks an isolated page as active, for its return to a list.

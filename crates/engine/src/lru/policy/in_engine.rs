@@ -119,7 +119,7 @@ impl<M: Machine> Lru<M> {
         let mut policy = self.lruvec_of(zone).own().lock();
         self.machine.spend(Step::LruMove, 1);
         self.frames[frame].set(Flags::LRU);
-        zone.gauges.add(COUNTED.gauge(), self.frames.weight(frame) as i64);
+        self.count_listed(self.lruvec_of(zone), zone, COUNTED, self.frames.weight(frame) as i64);
         policy.insert(&self.frames, frame, how);
     }
 
@@ -223,7 +223,7 @@ impl<M: Machine> Lru<M> {
         policy.remove(&self.frames, frame);
         descriptor.clear(Flags::LRU);
         let weight = self.frames.weight(frame);
-        self.list_zone(self.highest_zone(lruvec), frame).gauges.add(COUNTED.gauge(), -(weight as i64));
+        self.count_listed(lruvec, self.list_zone(self.highest_zone(lruvec), frame), COUNTED, -(weight as i64));
         self.count_isolated(lruvec, Family::File, weight);
         by_family[Family::File as usize] += weight;
         true
@@ -258,15 +258,15 @@ impl<M: Machine> Lru<M> {
                     false => Verdict::Keep,
                 };
                 let weight = self.frames.weight(frame) as i64;
-                let gauges = &self.list_zone(zone, frame).gauges;
+                let its_zone = self.list_zone(zone, frame);
                 // Before the reference goes: the task that drops the last one looks for the mark, and takes the page off.
                 descriptor.set(Flags::LRU);
                 policy.put_back(&self.frames, frame, verdict);
-                gauges.add(COUNTED.gauge(), weight);
+                self.count_listed(lruvec, its_zone, COUNTED, weight);
                 if descriptor.put() {
                     // All other users released the page meanwhile.
                     policy.remove(&self.frames, frame);
-                    gauges.add(COUNTED.gauge(), -weight);
+                    self.count_listed(lruvec, its_zone, COUNTED, -weight);
                     descriptor.clear(Flags::LRU);
                     gone.push(frame);
                 }
@@ -283,7 +283,7 @@ impl<M: Machine> Lru<M> {
         for frame in pages.iter().filter(|frame| self.frames[**frame].is(Flags::LRU)) {
             policy.remove(&self.frames, *frame);
             self.frames[*frame].clear(Flags::LRU);
-            reach.zone.gauges.add(COUNTED.gauge(), -(self.frames.weight(*frame) as i64));
+            self.count_listed(reach.lruvec, reach.zone, COUNTED, -(self.frames.weight(*frame) as i64));
             moved += 1;
         }
         self.machine.spend(Step::LruMove, moved);

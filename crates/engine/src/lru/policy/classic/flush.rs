@@ -33,7 +33,7 @@ impl<M: Machine> Lru<M> {
                     let kind = self.kind_of(descriptor.flags());
                     descriptor.set(Flags::LRU);
                     lists.list_mut(kind).push_front(&self.frames, frame);
-                    reach.zone.gauges.add(kind.gauge(), weight);
+                    self.count_listed(reach.lruvec, reach.zone, kind, weight);
                     lists.recent_scanned[family] += 1;
                     lists.recent_rotated[family] += u64::from(kind.is_active());
                 }
@@ -43,8 +43,8 @@ impl<M: Machine> Lru<M> {
                     descriptor.set(Flags::ACTIVE);
                     let to = from.family().active();
                     lists.list_mut(to).push_front(&self.frames, frame);
-                    reach.zone.gauges.add(from.gauge(), -weight);
-                    reach.zone.gauges.add(to.gauge(), weight);
+                    self.count_listed(reach.lruvec, reach.zone, from, -weight);
+                    self.count_listed(reach.lruvec, reach.zone, to, weight);
                     lists.recent_scanned[family] += 1;
                     lists.recent_rotated[family] += 1;
                     self.stat.count(Event::Pgactivate, weight as u64);
@@ -55,8 +55,8 @@ impl<M: Machine> Lru<M> {
                     lists.list_mut(from).remove(&self.frames, frame);
                     if from.is_active() {
                         descriptor.clear(Flags::ACTIVE);
-                        reach.zone.gauges.add(from.gauge(), -weight);
-                        reach.zone.gauges.add(to.gauge(), weight);
+                        self.count_listed(reach.lruvec, reach.zone, from, -weight);
+                        self.count_listed(reach.lruvec, reach.zone, to, weight);
                     }
                     lists.list_mut(to).push_back(&self.frames, frame);
                     self.stat.count(Event::Pgrotated, weight as u64);
@@ -78,7 +78,7 @@ impl<M: Machine> Lru<M> {
                 let kind = self.kind_of(descriptor.flags());
                 lists.list_mut(kind).remove(&self.frames, frame);
                 descriptor.clear(Flags::LRU);
-                reach.zone.gauges.add(kind.gauge(), -(self.frames.pages(frame) as i64));
+                self.count_listed(reach.lruvec, reach.zone, kind, -(self.frames.pages(frame) as i64));
                 moved += 1;
             }
         }

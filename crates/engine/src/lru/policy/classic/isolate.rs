@@ -179,7 +179,7 @@ impl<M: Machine> Lru<M> {
         lists.list_mut(kind).remove(&self.frames, frame);
         descriptor.clear(Flags::LRU);
         let weight = self.frames.weight(frame);
-        self.list_zone(self.highest_zone(lruvec), frame).gauges.add(kind.gauge(), -(weight as i64));
+        self.count_listed(lruvec, self.list_zone(self.highest_zone(lruvec), frame), kind, -(weight as i64));
         self.count_isolated(lruvec, kind.family(), weight);
         by_family[kind.family() as usize] += weight;
         true
@@ -230,15 +230,15 @@ impl<M: Machine> Lru<M> {
             descriptor.set(Flags::LRU);
             lists.list_mut(kind).push_front(&self.frames, frame);
             let weight = self.frames.weight(frame);
-            let gauges = &self.list_zone(zone, frame).gauges;
-            gauges.add(kind.gauge(), weight as i64);
+            let its_zone = self.list_zone(zone, frame);
+            self.count_listed(lruvec, its_zone, kind, weight as i64);
             if recent.counts_active && kind.is_active() {
                 lists.recent_rotated[family as usize] += weight;
             }
             if descriptor.put() {
                 // All other users released the page meanwhile.
                 lists.list_mut(kind).remove(&self.frames, frame);
-                gauges.add(kind.gauge(), -(weight as i64));
+                self.count_listed(lruvec, its_zone, kind, -(weight as i64));
                 descriptor.clear(Flags::LRU);
                 gone.push(frame);
             }

@@ -195,7 +195,7 @@ impl<M: Machine> Lru<M> {
     /// Returns the size of the workingset that a returning page of a family competes with: the active pages of its
     /// family, and all pages of the other family. Anonymous pages count only while swap has room.
     fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
-        let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.sum_list_pages(lruvec, kind));
+        let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| lruvec.listed(kind));
         let may_swap_out = self.swap.free_slots() > 0;
         let mut sum = pages(ListKind::ActiveFile);
         if family == Family::Anon {
@@ -247,10 +247,6 @@ impl<M: Machine> Lru<M> {
         Some(sums.list_pages[kind as usize].load(Relaxed))
     }
 
-    fn sum_list_pages(&self, lruvec: &Lruvec<M>, kind: ListKind) -> u64 {
-        self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(kind.gauge())).sum()
-    }
-
     /// Returns the sums of an lruvec that reclaim is to use, added up anew if it is time. Returns `None` if reclaim
     /// uses exact counters.
     fn sums<'l>(&self, lruvec: &'l Lruvec<M>) -> Option<&'l Sums> {
@@ -266,7 +262,7 @@ impl<M: Machine> Lru<M> {
                 sums.activations[family as usize].store(self.sum_activated_refaults(lruvec, family), Relaxed);
             }
             for kind in ListKind::ALL {
-                sums.list_pages[kind as usize].store(self.sum_list_pages(lruvec, kind), Relaxed);
+                sums.list_pages[kind as usize].store(lruvec.listed(kind), Relaxed);
             }
         }
         Some(sums)
@@ -292,11 +288,7 @@ impl<M: Machine> Lru<M> {
             true => CLUSTER * io + in_vain,
             false => io,
         };
-        let listed = self.zones_of(lruvec).iter().map(|zone| {
-            let lists = ListKind::ALL.into_iter();
-            lists.map(|kind| zone.gauges.get(kind.gauge())).sum::<u64>()
-        });
-        let listed = listed.sum();
+        let listed = ListKind::ALL.into_iter().map(|kind| lruvec.listed(kind)).sum();
         lruvec.classic().lists.lock().note_cost(family, cost, listed);
     }
 }

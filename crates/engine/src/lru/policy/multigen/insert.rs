@@ -10,13 +10,12 @@ use crate::lru::batch::Apply;
 use crate::lru::huge::INHERITED;
 use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use crate::memory::{Flags, Warmth, Zone};
-use crate::stat::{Event, Gauge};
+use crate::stat::Event;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// Returns the gauge of pages of a type, either those in active generations or the others.
-const fn gauge(family: Family, is_active: bool) -> Gauge {
-    let kind = if is_active { family.active() } else { family.inactive() };
-    kind.gauge()
+/// Returns the list as which pages of a type are counted, either those in active generations or the others.
+const fn list_of(family: Family, is_active: bool) -> ListKind {
+    if is_active { family.active() } else { family.inactive() }
 }
 
 impl<M: Machine> Lru<M> {
@@ -24,7 +23,8 @@ impl<M: Machine> Lru<M> {
     /// of the lists.
     pub(super) fn count_pages(&self, of: &Generational<M>, zone: &Zone<M>, family: Family, slot: usize, pages: i64) {
         of.generations.add(slot, family, zone.kind, pages);
-        zone.gauges.add(gauge(family, of.generations.seqs().is_active(slot)), pages);
+        let list = list_of(family, of.generations.seqs().is_active(slot));
+        self.count_listed(self.lruvec_of(zone), zone, list, pages);
     }
 
     /// Counts pages of a zone that moved from the generation in slot `from` to the generation in slot `to`. Called once
@@ -52,8 +52,8 @@ impl<M: Machine> Lru<M> {
             for family in Family::ALL {
                 for (slot, is_active) in [(slot_of(max - 1), false), (slot_of(max + 1), true)] {
                     let pages = of.generations.counted(slot, family, zone.kind);
-                    zone.gauges.add(gauge(family, !is_active), -pages);
-                    zone.gauges.add(gauge(family, is_active), pages);
+                    self.count_listed(lruvec, zone, list_of(family, !is_active), -pages);
+                    self.count_listed(lruvec, zone, list_of(family, is_active), pages);
                 }
             }
         }
