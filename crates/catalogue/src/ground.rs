@@ -45,7 +45,7 @@ impl fmt::Display for Ground {
 
 /// Files and limits of the grounds of real time.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct GroundOptions {
     /// The folder in which a run makes a fresh folder for its files.
     pub folder: PathBuf,
     /// Whether memory is limited on `linux`. Without a limit a run may use all pages of the computer.
@@ -80,7 +80,7 @@ impl Default for Start {
     }
 }
 
-impl Default for Place {
+impl Default for GroundOptions {
     fn default() -> Self {
         let program = std::env::current_exe().unwrap_or_else(|_| "highwater".into());
         Self {

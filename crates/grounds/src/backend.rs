@@ -3,8 +3,8 @@
 //! [`crate::simulation`] and [`crate::real_time`] hold the implementations. [`crate`] lists them and dispatches a job
 //! to its ground.
 
-use crate::job::{Failure, Job, Order, Outcome, Runnable};
-use catalogue::ground::Place;
+use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
+use catalogue::ground::GroundOptions;
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
@@ -20,7 +20,7 @@ pub trait Backend {
     /// Returns the names of the kernel files nearest to the ground's own kernel, on a ground that has a kernel of its
     /// own other than the running one; otherwise none.
     #[must_use]
-    fn fitting_kernels(place: &Place) -> Vec<&'static str> {
+    fn fitting_kernels(place: &GroundOptions) -> Vec<&'static str> {
         let _ = place;
         Vec::new()
     }
@@ -28,7 +28,7 @@ pub trait Backend {
     /// Returns the number of pages for which the device under the files has room; `None` if that is unknown, or if the
     /// machine file decides it.
     #[must_use]
-    fn device_pages(place: &Place) -> Option<u64> {
+    fn device_pages(place: &GroundOptions) -> Option<u64> {
         let _ = place;
         None
     }
@@ -37,7 +37,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// The missing requirement, in words for the user.
-    fn ready(place: &Place, memory_bytes: u64) -> Result<(), String>;
+    fn ready(place: &GroundOptions, memory_bytes: u64) -> Result<(), String>;
 
     /// Returns the resources that the ground offers to the workload of a job.
     ///
@@ -65,8 +65,8 @@ pub trait Backend {
     fn carry_out(
         workload: &dyn Runnable,
         job: &Job,
-        order: &Order,
-        place: &Place,
+        order: &NamedJob,
+        place: &GroundOptions,
         progress: &Progress,
     ) -> Result<Outcome, Failure>;
 }

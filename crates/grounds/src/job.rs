@@ -95,7 +95,7 @@ impl Job {
 
 /// A job in the form that is sent to another process on this computer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Order {
+pub struct NamedJob {
     /// Name or file of the experiment.
     pub experiment: String,
     /// Name or file of the kernel.
@@ -112,7 +112,7 @@ pub struct Order {
     pub series_every: Option<Every>,
 }
 
-/// A job in the form that is sent to a guest, which has none of the files that an [`Order`] may name.
+/// A job in the form that is sent to a guest, which has none of the files that a [`NamedJob`] may name.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Described {
     /// Name of the workload.

@@ -17,12 +17,12 @@ pub mod swarm;
 pub mod system;
 
 use crate::backend::Backend;
-use crate::job::{Described, Failure, Job, Order, Outcome, Runnable};
+use crate::job::{Described, Failure, Job, NamedJob, Outcome, Runnable};
 use crate::real_time::guest::Guest;
 use crate::real_time::host::Host;
 use crate::real_time::linux::Linux;
 use crate::simulation::Simulated;
-use catalogue::ground::{Ground, Place};
+use catalogue::ground::{Ground, GroundOptions};
 use figures::figure::RowName;
 use kit::progress::Progress;
 use placed::Node;
@@ -62,14 +62,14 @@ pub fn running_kernel(ground: Ground) -> Option<String> {
 /// Returns the names of the kernel files nearest to the ground's own kernel, on a ground that has a kernel of its own
 /// other than the running one; otherwise none.
 #[must_use]
-pub fn fitting_kernels(ground: Ground, place: &Place) -> Vec<&'static str> {
+pub fn fitting_kernels(ground: Ground, place: &GroundOptions) -> Vec<&'static str> {
     on!(ground, B => B::fitting_kernels(place))
 }
 
 /// Returns the number of pages for which the device under the files of a ground has room; `None` if that is unknown, or
 /// if the machine file decides it.
 #[must_use]
-pub fn device_pages(ground: Ground, place: &Place) -> Option<u64> {
+pub fn device_pages(ground: Ground, place: &GroundOptions) -> Option<u64> {
     on!(ground, B => B::device_pages(place))
 }
 
@@ -77,7 +77,7 @@ pub fn device_pages(ground: Ground, place: &Place) -> Option<u64> {
 ///
 /// # Errors
 /// The missing requirement, in words for the user.
-pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), String> {
+pub fn ready(ground: Ground, place: &GroundOptions, memory_bytes: u64) -> Result<(), String> {
     on!(ground, B => B::ready(place, memory_bytes))
 }
 
@@ -89,8 +89,8 @@ pub fn ready(ground: Ground, place: &Place, memory_bytes: u64) -> Result<(), Str
 pub fn carry_out(
     workload: &dyn Runnable,
     job: &Job,
-    order: &Order,
-    place: &Place,
+    order: &NamedJob,
+    place: &GroundOptions,
     progress: &Progress,
 ) -> Result<Outcome, Failure> {
     on!(job.ground, B => B::carry_out(workload, job, order, place, progress))

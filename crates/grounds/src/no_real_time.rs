@@ -1,8 +1,8 @@
 //! Replacement for `real_time` in builds without the feature `linux`: refuses the grounds `host`, `linux` and `guest`.
 
 use crate::backend::Backend;
-use crate::job::{Failure, Job, Order, Outcome, Runnable};
-use catalogue::ground::{Ground, Place};
+use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
+use catalogue::ground::{Ground, GroundOptions};
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
@@ -19,7 +19,7 @@ pub trait Missing {
 }
 
 impl<M: Missing> Backend for M {
-    fn ready(_: &Place, _: u64) -> Result<(), String> {
+    fn ready(_: &GroundOptions, _: u64) -> Result<(), String> {
         Err(M::why())
     }
 
@@ -35,7 +35,7 @@ impl<M: Missing> Backend for M {
         Err(Failure(M::why()))
     }
 
-    fn carry_out(_: &dyn Runnable, _: &Job, _: &Order, _: &Place, _: &Progress) -> Result<Outcome, Failure> {
+    fn carry_out(_: &dyn Runnable, _: &Job, _: &NamedJob, _: &GroundOptions, _: &Progress) -> Result<Outcome, Failure> {
         Err(Failure(M::why()))
     }
 }

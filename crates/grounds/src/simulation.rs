@@ -6,9 +6,9 @@
 mod before;
 
 use crate::backend::Backend;
-use crate::job::{Failure, Job, Order, Outcome, Runnable};
+use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
-use catalogue::ground::Place;
+use catalogue::ground::GroundOptions;
 use catalogue::hardware::{Before, Cpu, Disk, Network};
 use engine::Engine;
 use engine::memory::Layout;
@@ -29,7 +29,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use workloads::system::{Given, System, SystemError};
-use workloads::workload::{Found, Resources, Workload};
+use workloads::workload::{Measurements, Resources, Workload};
 
 /// Largest virtual duration of a run. A longer run is taken to be endless, whatever its parameters. The clock of the
 /// simulator reaches a little further.
@@ -166,7 +166,7 @@ fn network_config(network: &Network) -> NetworkConfig {
 pub struct Simulated;
 
 impl Backend for Simulated {
-    fn ready(_: &Place, _: u64) -> Result<(), String> {
+    fn ready(_: &GroundOptions, _: u64) -> Result<(), String> {
         Ok(())
     }
 
@@ -194,8 +194,8 @@ impl Backend for Simulated {
     fn carry_out(
         workload: &dyn Runnable,
         job: &Job,
-        _: &Order,
-        _: &Place,
+        _: &NamedJob,
+        _: &GroundOptions,
         progress: &Progress,
     ) -> Result<Outcome, Failure> {
         workload.run(job, progress)
@@ -203,7 +203,7 @@ impl Backend for Simulated {
 }
 
 /// A workload with its parameters, as the main task calls it.
-type Body = Box<dyn FnOnce(&SimSystem) -> Result<Found, SystemError>>;
+type Body = Box<dyn FnOnce(&SimSystem) -> Result<Measurements, SystemError>>;
 
 /// Runs a workload as the main task of a job's machine. Not generic, so that it is compiled once and not for each
 /// workload.
@@ -218,7 +218,7 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
     if let Some(config) = job.trace {
         sim.start_trace(config);
     }
-    let found: Arc<Mutex<Result<Found, SystemError>>> = Arc::new(Mutex::new(Ok(Found::default())));
+    let found: Arc<Mutex<Result<Measurements, SystemError>>> = Arc::new(Mutex::new(Ok(Measurements::default())));
     let result = found.clone();
     let ended = Arc::new(Mutex::new(Nanos(0)));
     let end = ended.clone();
@@ -271,12 +271,12 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
 }
 
 /// Adds a profile of the whole run if the workload has not divided its run into parts with profiles.
-fn with_profile(found: Found, system: &SimSystem) -> Found {
+fn with_profile(found: Measurements, system: &SimSystem) -> Measurements {
     if !found.profile.is_empty() {
         return found;
     }
     let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
-    Found { profile, ..found }
+    Measurements { profile, ..found }
 }
 
 /// Returns the sum of the pages allocated, freed, faulted, scanned, reclaimed and moved between lists.

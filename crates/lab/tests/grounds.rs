@@ -4,7 +4,7 @@
 
 use lab::cgroup::Cgroup;
 use lab::computer::counters::{Counters, free_swap_pages};
-use lab::ground::{Ground, Place};
+use lab::ground::{Ground, GroundOptions};
 use lab::grounds;
 use lab::grounds::system::host::HostSystem;
 use lab::grounds::system::linux::LinuxSystem;
@@ -17,7 +17,7 @@ use lab::scale::Scale;
 use lab::system::conformance;
 use lab::system::contents::Kept;
 use lab::system::{Given, System, SystemError, page_bytes};
-use lab::workload::{Found, Resources, Workload};
+use lab::workload::{Measurements, Resources, Workload};
 use placed::{Node, Value};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -136,7 +136,7 @@ fn one_table_by(access: &str) {
     let params = format!("tasks = 2\noperations = 3000\nfile_percent = 200\naccess = \"{access}\"\n");
     let experiment = experiment(outside.path(), &params);
     let directory = files.path().to_str().expect("UTF-8");
-    let place = Place { folder: files.path().to_owned(), ..Place::default() };
+    let place = GroundOptions { folder: files.path().to_owned(), ..GroundOptions::default() };
     let can_limit = grounds::ready(Ground::Linux, &place, 32 << 20);
     let arguments =
         ["compare", &experiment, "--on", "host,linux,sim", "--scale", "1/16", "--dir", directory, "--format", "json"];
@@ -219,12 +219,12 @@ impl Workload for Talks {
         Ok(())
     }
 
-    fn run<S: System>(_: &S, _: &Self::Params) -> Result<Found, SystemError> {
-        Ok(Found {
+    fn run<S: System>(_: &S, _: &Self::Params) -> Result<Measurements, SystemError> {
+        Ok(Measurements {
             rows: Vec::new(),
             profile: vec!["part;task;func 7".into()],
             report: vec!["all is well".into()],
-            ..Found::default()
+            ..Measurements::default()
         })
     }
 }

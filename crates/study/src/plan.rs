@@ -17,7 +17,7 @@ use placed::Error;
 use crate::ranking;
 use crate::store::Store;
 use catalogue::experiment::{Experiment, Picture};
-use catalogue::ground::{Ground, Place};
+use catalogue::ground::{Ground, GroundOptions};
 use catalogue::hardware::Machine;
 use catalogue::library;
 pub use column::quoted;
@@ -31,7 +31,7 @@ use figures::scale::Scale;
 use figures::series::{Every, RunSeries};
 use figures::trace::{RunTrace, Window};
 use figures::{locks, nodes};
-use grounds::job::{Failure, Job, Order, Runnable};
+use grounds::job::{Failure, Job, NamedJob, Runnable};
 use report::{Column, Table, rows};
 pub use run::fold;
 pub use run::run_all;
@@ -76,7 +76,7 @@ pub struct Request {
     /// The grounds to run on; a simulated machine by default.
     pub grounds: Vec<Ground>,
     /// Files and limits of grounds of real time.
-    pub place: Place,
+    pub place: GroundOptions,
     /// The folder for results of simulated runs, if they are to be kept.
     pub store: Option<PathBuf>,
     /// Lines to show below the report.
@@ -95,7 +95,7 @@ pub struct Plan {
     pub scale: Scale,
     workload: &'static dyn Runnable,
     machine: Arc<Machine>,
-    place: Place,
+    place: GroundOptions,
     /// The runs, ordered by column and seed.
     runs: Vec<Run>,
     /// The store of results of simulated runs, if they are to be kept.
@@ -117,7 +117,7 @@ struct Run {
     job: Arc<Job>,
     seed: u64,
     /// The order to the process that runs the job on a ground of real time.
-    order: Order,
+    order: NamedJob,
     /// The command that repeats the run.
     replay: String,
 }
@@ -339,7 +339,7 @@ impl Plan {
         let run = |column: usize, seed: u64| {
             let (subject, id, job) = (&subjects[column], &columns[column].id, jobs[column].clone());
             let title = if several { format!("{id} seed {seed}") } else { id.clone() };
-            let order = Order { seed, ..subject.order(&job) };
+            let order = NamedJob { seed, ..subject.order(&job) };
             Run { column, title, order, replay: replay(request, subject, seed), job, seed }
         };
         let runs = (0..columns.len()).flat_map(|column| seeds.iter().map(move |seed| (column, *seed)));
@@ -459,7 +459,7 @@ fn check_all(
 /// Returns the subjects of the columns on a ground.
 fn subjects_of<'r>(
     ground: Ground,
-    place: &'r Place,
+    place: &'r GroundOptions,
     kernels: &'r [NamedKernel],
     setups: &'r [Setup],
 ) -> Vec<Subject<'r>> {
@@ -495,8 +495,8 @@ impl Subject<'_> {
     }
 
     /// Returns the order to the process that runs a job of this subject.
-    fn order(&self, job: &Job) -> Order {
-        Order {
+    fn order(&self, job: &Job) -> NamedJob {
+        NamedJob {
             experiment: self.setup.experiment_word.clone(),
             kernel: self.named.word.clone(),
             machine: self.setup.machine_word.clone(),

@@ -30,12 +30,12 @@ pub struct Ranking {
     /// Hash over all runs.
     pub fingerprint: Option<String>,
     /// The kernels, the best first; kernels with equal figures in the order in which they were named.
-    pub places: Vec<Place>,
+    pub places: Vec<Ranked>,
 }
 
 /// The place of one kernel in the ranking.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Place {
+pub struct Ranked {
     /// Name of the kernel.
     pub kernel: String,
     /// The kernel's figure over the seeds; none if no run has the row.
@@ -121,9 +121,9 @@ impl Ranking {
                 }
             };
             let Column { id, .. } = &table.columns[n];
-            Place { kernel: id.clone(), value: *value, ahead, verdict, failed: table.columns[n].failure() }
+            Ranked { kernel: id.clone(), value: *value, ahead, verdict, failed: table.columns[n].failure() }
         };
-        let mut places: Vec<Place> = values.iter().enumerate().map(place).collect();
+        let mut places: Vec<Ranked> = values.iter().enumerate().map(place).collect();
         places.sort_by(|a, b| match (a.value, b.value) {
             (Some(a), Some(b)) => order(a.median, b.median),
             (a, b) => b.is_some().cmp(&a.is_some()),
@@ -142,13 +142,13 @@ impl Ranking {
 
     /// Returns the place of a kernel; none if the ranking does not contain the kernel.
     #[must_use]
-    pub fn place(&self, kernel: &str) -> Option<&Place> {
+    pub fn place(&self, kernel: &str) -> Option<&Ranked> {
         self.places.iter().find(|place| place.kernel == kernel)
     }
 
     /// Returns the place of the best kernel other than `kernel`.
     #[must_use]
-    pub fn rival(&self, kernel: &str) -> Option<&Place> {
+    pub fn rival(&self, kernel: &str) -> Option<&Ranked> {
         self.places.iter().find(|place| place.kernel != kernel)
     }
 }

@@ -3,7 +3,7 @@
 //! `truth.toml` has the loads and the rule for each counter. The counters say how often something happened, which an
 //! emulated machine counts as a real machine does.
 
-use catalogue::ground::{Ground, Place};
+use catalogue::ground::{Ground, GroundOptions};
 use placed::{Error, Node};
 use report::Table;
 use serde::{Deserialize, Serialize};
@@ -250,7 +250,14 @@ pub fn last_text(results: &[Last]) -> String {
 impl Load {
     /// Returns the request that runs the load on `grounds`, once for each seed.
     #[must_use]
-    pub fn request(&self, grounds: &[Ground], kernels: &[String], place: &Place, seed: u64, runs: u64) -> Request {
+    pub fn request(
+        &self,
+        grounds: &[Ground],
+        kernels: &[String],
+        place: &GroundOptions,
+        seed: u64,
+        runs: u64,
+    ) -> Request {
         let set = |text: &String| {
             let (key, value) = text.split_once('=').unwrap_or((text, ""));
             Set { key: key.to_owned(), values: vec![value.to_owned()] }

@@ -18,7 +18,7 @@ use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
 use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::figure::{Row, RowName, names};
 use figures::scale::Scale;
@@ -118,7 +118,7 @@ impl Workload for Anon {
         Some(names(rows(&Course::with_everything())))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let Params { tasks, private_file, store_percent, warm_up_operations: warm_up, .. } = *params;
         let own = params.size().pages(system.memory_pages(), system.given().scale) / tasks;
         let chooser = Chooser::new(params.distribution, params.theta, own);
@@ -132,7 +132,7 @@ impl Workload for Anon {
             touch_at_random(system, n, (private_file, own as u32), &chooser, (store_percent, warm_up), tally)
         })?;
         (0..files).try_for_each(|task| system.remove(&name_of(task)))?;
-        Ok(Found { rows: rows(&course), times: course.times("Touch"), ..Found::default() })
+        Ok(Measurements { rows: rows(&course), times: course.times("Touch"), ..Measurements::default() })
     }
 }
 

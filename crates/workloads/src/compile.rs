@@ -9,7 +9,7 @@ use super::build::{self, Build};
 use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};
 use crate::extent::Extent;
 use crate::system::{System, SystemError};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::figure::{Row, RowName, names};
 use figures::scale::Scale;
@@ -75,7 +75,7 @@ impl Workload for Compile {
         Some(names(rows(&Course::with_everything())))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let model = Build::of(&params.build, system.given().scale);
         let jobs = params.jobs;
         model.unpack_cold(system, TREE)?;
@@ -101,7 +101,7 @@ impl Workload for Compile {
         model.remove_objects(system, TREE);
         model.remove_sources(system, TREE)?;
         system.remove(build::COMPILER)?;
-        Ok(Found { rows: rows(&course), times: course.times("Compile"), ..Found::default() })
+        Ok(Measurements { rows: rows(&course), times: course.times("Compile"), ..Measurements::default() })
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use engine::stat::{Vmstat, vmstat};
 use figures::counters::difference;
@@ -100,7 +100,7 @@ impl Workload for Exhaust {
         Some(names(rows(&[1], CpuTimes::default(), 1.0, &vmstat::zeroes())))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let room = system.memory_pages().saturating_mul(params.room_percent) / 100;
         let old_pages = if params.of == Of::Disk { free_blocks(system).saturating_sub(room) } else { 0 };
         let has_old_file = old_pages > 0 && system.import(OLD_FILE, old_pages)?;
@@ -123,7 +123,7 @@ impl Workload for Exhaust {
         if has_old_file {
             system.remove(OLD_FILE)?;
         }
-        Ok(Found { rows, ..Found::default() })
+        Ok(Measurements { rows, ..Measurements::default() })
     }
 }
 

@@ -11,7 +11,7 @@ use super::random::{Size, check_sizes};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::figure::{Row, RowName, names};
 use figures::scale::Scale;
@@ -128,7 +128,7 @@ impl Workload for Exits {
         Some(names(rows(&Course::with_everything(), params.huge_pages)))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let (stays, program) = params.pages(system.memory_pages(), system.given().scale);
         let measured = Measured {
             name: "exits",
@@ -151,7 +151,7 @@ impl Workload for Exits {
             staying.end(system);
             Ok(())
         })?;
-        Ok(Found { rows: rows(&course, has_huge), times: course.times("Touch"), ..Found::default() })
+        Ok(Measurements { rows: rows(&course, has_huge), times: course.times("Touch"), ..Measurements::default() })
     }
 }
 

@@ -13,7 +13,7 @@ use super::build::{self, Build};
 use super::meter::add_profile;
 use crate::extent::Extent;
 use crate::system::{HeldPage, Started, System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use engine::memory::{Gfp, MAX_ORDERS};
 use engine::stat::{Vmstat, vmstat};
@@ -244,7 +244,7 @@ impl Workload for Highalloc {
         Some([names(seen.rows()), mmtests_row_names()].concat())
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let model = Build::of(&params.build, system.given().scale);
         let inodes = Inodes::make(system, params)?;
         model.install(system)?;
@@ -290,7 +290,7 @@ impl Workload for Highalloc {
         };
         system.remove(build::COMPILER)?;
         system.remove(INODE_TABLES)?;
-        Ok(Found { rows: seen.rows(), profile: profile.lines, curves: seen.curves(), ..Found::default() })
+        Ok(Measurements { rows: seen.rows(), profile: profile.lines, curves: seen.curves(), ..Measurements::default() })
     }
 }
 

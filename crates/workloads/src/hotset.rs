@@ -11,7 +11,7 @@ use super::random::{Access, Size};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
 use crate::system::{MapMode, System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use engine::ReadPattern;
 use figures::figure::{Better, Format, Row, RowName, names};
@@ -99,7 +99,7 @@ impl Workload for Hotset {
         Some(names(rows(&Course::with_everything(), Some(0))))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let files = params.files(system.memory_pages(), system.given().scale);
         let Files { hot, cold } = files;
         files.make(system)?;
@@ -120,7 +120,7 @@ impl Workload for Hotset {
         })?;
         let left = pages_left(system, hot, access)?;
         Files::remove(system)?;
-        Ok(Found { rows: rows(&course, left), times: course.times("Touch"), ..Found::default() })
+        Ok(Measurements { rows: rows(&course, left), times: course.times("Touch"), ..Measurements::default() })
     }
 }
 

@@ -14,7 +14,7 @@ mod progress;
 use super::meter::{FullDetector, Signs, counter_rows, latency_rows};
 use crate::extent::Extent;
 use crate::system::{Started, System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use code::{Code, Use};
 use documented::DocumentedFields;
 use engine::stat::Vmstat;
@@ -270,7 +270,7 @@ impl Workload for Livelock {
         Some(names(Course::with_everything().rows(1)))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let shape = params.shape(system.memory_pages(), system.given().scale);
         let [server_pages, program_pages, library_pages] = shape.pages;
         code::install(system, SERVER, 1, server_pages)?;
@@ -283,7 +283,7 @@ impl Workload for Livelock {
         code::remove(system, LIBRARY, params.libraries)?;
         code::remove(system, HOG, 1)?;
         let times = course.times().into_iter().filter_map(|(name, times)| Times::of(name, times)).collect();
-        Ok(Found { rows: course.rows(params.progress_percent), times, ..Found::default() })
+        Ok(Measurements { rows: course.rows(params.progress_percent), times, ..Measurements::default() })
     }
 }
 

@@ -6,7 +6,7 @@
 use super::build::{self, Build};
 use crate::extent::Extent;
 use crate::system::{System, SystemError};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::counters::difference;
 use figures::cputime::{Built, cputime_rows};
@@ -143,7 +143,7 @@ impl Workload for Multibuild {
         Some([names(rows.concat()), mmtests::vmstat_row_names()].concat())
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let model = Build::of(&params.build(), system.given().scale);
         model.install(system)?;
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
@@ -187,7 +187,7 @@ impl Workload for Multibuild {
         rows.extend(duration_rows(cpu.user.as_secs_f64(), cpu.system.as_secs_f64(), elapsed_s));
         rows.extend(mmtests::vmstat_rows(&counters, elapsed_s));
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
-        Ok(Found { rows, profile, ..Found::default() })
+        Ok(Measurements { rows, profile, ..Measurements::default() })
     }
 }
 

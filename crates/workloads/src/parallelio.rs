@@ -7,7 +7,7 @@
 use super::meter::add_profile;
 use crate::extent::{self, Extent};
 use crate::system::{System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use engine::reclaim::PriorityZero;
 use engine::stat::Vmstat;
@@ -221,7 +221,7 @@ impl Workload for Parallelio {
         Some([names(rows.concat()), mmtests::vmstat_row_names()].concat())
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let sizes = Sizes::of_memory(system.memory_pages());
         let times = Times::of(params, system.given().scale);
         let populate = Nanos(sizes.items * times.populate.0);
@@ -260,7 +260,7 @@ impl Workload for Parallelio {
         rows.extend(mmtests::vmstat_rows(&difference(&counters, &system.vmstat()), elapsed_s));
         rows.extend(mmtests::iostat_rows("sda", &system.take_disk_samples()));
         rows.extend(diagnosis);
-        Ok(Found { rows, profile, steps, ..Found::default() })
+        Ok(Measurements { rows, profile, steps, ..Measurements::default() })
     }
 }
 

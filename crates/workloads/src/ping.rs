@@ -6,7 +6,7 @@
 
 use crate::extent::{Extent, TIME_MAX_S};
 use crate::system::{System, SystemError};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use engine::stat::Vmstat;
 use figures::counters::difference;
@@ -140,7 +140,7 @@ impl Workload for Ping {
         Some(names(rows))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let card = system.machine_view().and_then(|sim| Some((sim, sim.network_cpu()?)));
         let (sim, cpu) = card.ok_or_else(|| SystemError("the machine has no [network]: nobody can ping it".into()))?;
         let seen = watch(system, sim, cpu, params)?;
@@ -149,7 +149,7 @@ impl Workload for Ping {
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
         let times = Times::of("Packets", &statistics.histogram).into_iter().collect();
         let rows = seen.rows(&statistics, params);
-        Ok(Found { rows, report: statistics.words(), profile, times, ..Found::default() })
+        Ok(Measurements { rows, report: statistics.words(), profile, times, ..Measurements::default() })
     }
 }
 

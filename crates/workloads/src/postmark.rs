@@ -3,7 +3,7 @@
 
 use crate::extent::{Extent, MEMORY_MAX_MIB};
 use crate::system::{System, SystemError};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::counters::difference;
 use figures::figure::{Better, Format, Row, RowName, names};
@@ -141,7 +141,7 @@ impl Workload for Postmark {
         Some([names(rows([0.0; 7])), vmscan::row_names()].concat())
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let is_filled = Arc::new(AtomicBool::new(params.hog_mib == 0));
         let hog = {
@@ -165,7 +165,7 @@ impl Workload for Postmark {
         rows.extend(vmscan::duration_rows(system.cpu_times().since(cpu), elapsed_s));
         rows.extend(vmscan::rows(&counters));
         let profile = system.profile().into_iter().map(|(path, time)| format!("run;{path} {}", time.0)).collect();
-        Ok(Found { rows, profile, ..Found::default() })
+        Ok(Measurements { rows, profile, ..Measurements::default() })
     }
 }
 

@@ -9,7 +9,7 @@ use super::random::{Access, Reads, Size, Verify, check_sizes, check_theta, exten
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::{System, SystemError};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::figure::{RowName, names};
 use figures::scale::Scale;
@@ -109,7 +109,7 @@ impl Workload for Randread {
         Some(names(rows(&Course::with_everything())))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let pages = params.size().pages(system.memory_pages(), system.given().scale);
         big_file::make(system, FILE, pages)?;
         let chooser = Chooser::new(params.distribution, params.theta, pages);
@@ -133,7 +133,7 @@ impl Workload for Randread {
             read_at_random(system, FILE, &chooser, reads, n, tally)
         })?;
         system.remove(FILE)?;
-        Ok(Found { rows: rows(&course), times: course.times("Read"), ..Found::default() })
+        Ok(Measurements { rows: rows(&course), times: course.times("Read"), ..Measurements::default() })
     }
 }
 

@@ -12,7 +12,7 @@ use super::random::{Size, check_sizes, check_theta};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::{System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::figure::{Better, Format, Row, RowName, names};
 use figures::scale::Scale;
@@ -139,7 +139,7 @@ impl Workload for RandreadAsync {
         Some(names(rows(&course)))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let pages = params.pages(system.memory_pages(), system.given().scale) / params.files;
         for n in 0..params.files {
             big_file::provide(system, &file_name(n), pages)?;
@@ -172,7 +172,7 @@ impl Workload for RandreadAsync {
             spent.profile.iter().filter(|(_, time)| time.0 > 0).map(move |(path, time)| stack(part, path, time))
         });
         let times = course.times("Read");
-        Ok(Found { profile: profile.collect(), rows: rows(&course), times, ..Found::default() })
+        Ok(Measurements { profile: profile.collect(), rows: rows(&course), times, ..Measurements::default() })
     }
 }
 

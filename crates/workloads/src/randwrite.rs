@@ -9,7 +9,7 @@ use super::random::{Size, check_sizes, extent, length};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::figure::{Better, Format, Row, RowName, names};
 use figures::histogram::Times;
@@ -106,7 +106,7 @@ impl Workload for Randwrite {
         Some(names(rows(&Course::with_everything(), &syncs, 0)))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let Params { tasks, sync_every, .. } = *params;
         let pages = params.size().pages(system.memory_pages(), system.given().scale);
         big_file::make(system, FILE, pages)?;
@@ -144,7 +144,7 @@ impl Workload for Randwrite {
         })?;
         system.remove(FILE)?;
         let times = course.times("Write").into_iter().chain(Times::of("Sync", syncs)).collect();
-        Ok(Found { rows: rows(&course, syncs, verified), times, ..Found::default() })
+        Ok(Measurements { rows: rows(&course, syncs, verified), times, ..Measurements::default() })
     }
 }
 

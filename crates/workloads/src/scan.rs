@@ -11,7 +11,7 @@ use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
 use crate::system::{System, SystemError};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::figure::{Better, Format, Row, RowName, names};
 use figures::scale::Scale;
@@ -101,7 +101,7 @@ impl Workload for Scan {
         Some(names(rows(&Course::with_everything(), &Course::with_everything(), 0, Nanos(1))))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let files = params.files(system.memory_pages(), system.given().scale);
         let Files { hot, cold } = files;
         files.make(system)?;
@@ -137,7 +137,7 @@ impl Workload for Scan {
         let beside = beside?;
         Files::remove(system)?;
         let times = [alone.times("Read alone"), beside.times("Read beside")].concat();
-        Ok(Found { rows: rows(&alone, &beside, passed, time), times, ..Found::default() })
+        Ok(Measurements { rows: rows(&alone, &beside, passed, time), times, ..Measurements::default() })
     }
 }
 

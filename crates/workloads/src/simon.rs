@@ -13,7 +13,7 @@ use super::meter::{add_profile, counter_rows};
 use crate::extent::{self, Extent, MEMORY_MAX_MIB, TIME_MAX_S};
 use crate::system::contents::Pattern;
 use crate::system::{Started, System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use ::sim::Rng;
 use documented::DocumentedFields;
 use engine::Unacknowledged;
@@ -220,7 +220,7 @@ impl Workload for Simon {
         Some(names(seen.rows(params)))
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let scale = system.given().scale;
         if params.files(scale) == 0 {
             return Err(SystemError(format!("there is no file to read at scale {scale}")));
@@ -262,7 +262,7 @@ impl Workload for Simon {
         let removed = files.remove(system);
         ended.and(removed)?;
         let (rows, profile) = (seen.rows(params), seen.profile);
-        Ok(Found { rows, profile, ..Found::default() })
+        Ok(Measurements { rows, profile, ..Measurements::default() })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::extent::Extent;
 use crate::system::{MapMode, System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use engine::ReadPattern;
 use figures::counters::difference;
@@ -99,7 +99,7 @@ impl Workload for Streaming {
         Some([names(vec![rate_row(0.0)]), vmscan::row_names()].concat())
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let pages = file_pages(params, system.memory_pages()) as u32;
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let tasks: Vec<_> = (0..params.tasks.value)
@@ -119,7 +119,7 @@ impl Workload for Streaming {
         // The test ends with the last touch: dropping the pages that are still dirty is not part of the test.
         let removed = (0..params.tasks.value).try_for_each(|n| system.remove(&file_name(n)));
         ended.into_iter().chain([removed]).collect::<Result<(), SystemError>>()?;
-        Ok(Found { rows, profile, ..Found::default() })
+        Ok(Measurements { rows, profile, ..Measurements::default() })
     }
 }
 

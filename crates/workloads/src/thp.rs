@@ -12,7 +12,7 @@
 use super::meter::add_profile;
 use crate::extent::{Extent, times};
 use crate::system::{System, SystemError, page_bytes};
-use crate::workload::{Found, Resources, Workload};
+use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use engine::stat::{Vmstat, vmstat};
 use figures::counters::difference;
@@ -163,7 +163,7 @@ impl Workload for Thp {
         Some([names(seen.rows()), mmtests::vmstat_row_names()].concat())
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let file_pages = params.file_pages(system.memory_pages());
         write_source(system, file_pages)?;
         let mut lines = Vec::new();
@@ -210,7 +210,7 @@ impl Workload for Thp {
         if file_pages > 0 {
             system.remove(SOURCE)?;
         }
-        Ok(Found { rows: seen.rows(), profile: lines, ..Found::default() })
+        Ok(Measurements { rows: seen.rows(), profile: lines, ..Measurements::default() })
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Resources {
 
 /// The results of a workload.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct Measurements {
     /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
     /// Folded stacks, `part;task;func ns`, where `part` is the workload's name for a part of the run; empty if the
@@ -98,5 +98,5 @@ pub trait Workload: Sync + 'static {
     ///
     /// # Errors
     /// When the run could not be finished, or contents were wrong. The command then ends with status 1.
-    fn run<S: System>(system: &S, params: &Self::Params) -> Result<Found, SystemError>;
+    fn run<S: System>(system: &S, params: &Self::Params) -> Result<Measurements, SystemError>;
 }

@@ -16,7 +16,7 @@ const HELD_FRAMES: u32 = 32;
 
 /// The result of the scan of a pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum BlockScan {
     /// Pages were isolated; they are in [`Run::pages`].
     Pages,
     /// No page to move; the scanner goes on to the next pageblock.
@@ -34,22 +34,22 @@ enum Others {
 
 impl<M: Machine> Compact<M> {
     /// Takes up to 32 pages of the scanner's pageblock off their lists. Returns the result.
-    pub(super) fn isolate_migratepages(&self, zone: &Zone<M>, run: &mut Run) -> Found {
+    pub(super) fn isolate_migratepages(&self, zone: &Zone<M>, run: &mut Run) -> BlockScan {
         let _span = self.machine.span(Func::IsolateMigratepages);
         let start = run.migrate_at;
         let end = (start / BLOCK_PAGES + 1) * BLOCK_PAGES;
         if end > run.free_at {
             run.migrate_at = end;
-            return Found::Nothing;
+            return BlockScan::Nothing;
         }
         if !self.may_isolate(zone, run) {
-            return Found::Abort;
+            return BlockScan::Abort;
         }
         if self.passes_by(zone, run, start) {
             self.machine.spend(Step::ScanFrame, 1);
             self.note_passed(zone, run, end);
             run.migrate_at = end;
-            return Found::Nothing;
+            return BlockScan::Nothing;
         }
         let (stop, gave_up) = self.isolate_in_block(zone, run, start, end);
         let taken = run.pages.count();
@@ -68,9 +68,9 @@ impl<M: Machine> Compact<M> {
             Contention::Held | Contention::Released | Contention::GivesUp => false,
         };
         match taken {
-            _ if ends => Found::Abort,
-            0 => Found::Nothing,
-            _ => Found::Pages,
+            _ if ends => BlockScan::Abort,
+            0 => BlockScan::Nothing,
+            _ => BlockScan::Pages,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::cached::BLOCK_PAGES;
 use super::choices::{Capture, Contention, NoTargets, Scanners, Start};
-use super::migrate_scanner::Found;
+use super::migrate_scanner::BlockScan;
 use super::{Compact, Suitability};
 use crate::lru::BlockVictims;
 use crate::memory::{MarkRights, MigrateType, Zone, last_block};
@@ -112,9 +112,9 @@ impl<M: Machine> Compact<M> {
                 break state;
             }
             match self.isolate_migratepages(zone, &mut run) {
-                Found::Nothing => continue,
-                Found::Abort => break Suitability::Partial,
-                Found::Pages => {}
+                BlockScan::Nothing => continue,
+                BlockScan::Abort => break Suitability::Partial,
+                BlockScan::Pages => {}
             }
             lacks_targets = self.move_pages(zone, &mut run);
             match self.choices.no_targets {

@@ -17,7 +17,7 @@ use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, prefetch};
 use std::ops::Range;
 
-/// The reason why [`Found::get_shared`] did not get a page.
+/// The reason why [`FoundPage::get_shared`] did not get a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
     /// The page is leaving memory.
@@ -60,22 +60,22 @@ impl<'a> Slot<'a> {
     /// Returns the page in the slot, if it is open to readers with hazard pointers.
     #[inline(always)]
     #[must_use]
-    pub fn find_open(self) -> Option<Found<'a>> {
+    pub fn find_open(self) -> Option<FoundPage<'a>> {
         let stored = self.0.load(Ordering::SeqCst);
-        (stored >= OPEN).then_some(Found { slot: self.0, stored, frame: FrameNumber(stored & NUMBER) })
+        (stored >= OPEN).then_some(FoundPage { slot: self.0, stored, frame: FrameNumber(stored & NUMBER) })
     }
 }
 
 /// A slot of an index, and the frame that was in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct FoundPage<'a> {
     slot: &'a AtomicU32,
     stored: u32,
     /// The frame.
     pub frame: FrameNumber,
 }
 
-impl Found<'_> {
+impl FoundPage<'_> {
     /// Returns whether the page was open to readers with hazard pointers.
     #[inline(always)]
     #[must_use]
@@ -150,12 +150,12 @@ impl FileIndex {
     /// Returns the frame that is in a slot now, as [`FileIndex::get`], together with the slot, for callers that take
     /// hold of the page.
     #[inline(always)]
-    pub fn find(&self, index: u32) -> Option<Found<'_>> {
+    pub fn find(&self, index: u32) -> Option<FoundPage<'_>> {
         let slot = self.slots.get(index as usize)?;
         // In one total order with the file's length: a task that truncates the file and a task that fills a page must
         // not miss each other.
         let stored = slot.load(Ordering::SeqCst);
-        frame_of(stored).map(|frame| Found { slot, stored, frame })
+        frame_of(stored).map(|frame| FoundPage { slot, stored, frame })
     }
 
     /// Returns the frame that probably has a page, without reading the page's slot. The number may be that of no frame.

@@ -133,7 +133,7 @@ impl Slots {
     ///
     /// With `or_cached`, the slot found may also be one that only the cache uses. In this case nothing is taken; the
     /// caller may free the slot by dropping its page from the cache.
-    pub fn take(&mut self, or_cached: bool) -> Option<Found> {
+    pub fn take(&mut self, or_cached: bool) -> Option<FoundSlot> {
         if self.free == 0 {
             return None;
         }
@@ -161,13 +161,13 @@ impl Slots {
                 self.lowest += 1;
             }
         }
-        Some(Found { slot, is_free, looked_at })
+        Some(FoundSlot { slot, is_free, looked_at })
     }
 
     /// Takes an aligned block of 2^`order` free slots for the cache; `None` if there is none. Returns its first slot
     /// with the number of slots that were looked at.
     #[doc(alias = "swap_alloc_cluster")]
-    pub fn take_block(&mut self, order: Order) -> Option<Found> {
+    pub fn take_block(&mut self, order: Order) -> Option<FoundSlot> {
         let slots = 1 << order.0;
         let (mut start, mut looked_at) = (self.lowest.next_multiple_of(slots), 0);
         while self.free >= slots && start + slots <= self.highest + 1 {
@@ -178,7 +178,7 @@ impl Slots {
                 None => {
                     (start..start + slots).for_each(|slot| self.set_uses(slot, CACHE));
                     self.free -= slots;
-                    return Some(Found { slot: start, is_free: true, looked_at });
+                    return Some(FoundSlot { slot: start, is_free: true, looked_at });
                 }
             }
         }
@@ -259,7 +259,7 @@ impl Slots {
 
 /// A slot that [`Slots::take`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSlot {
     /// Number of the slot.
     pub slot: u32,
     /// `true` if the slot was free, and is now the caller's.

@@ -10,8 +10,8 @@
 
 use super::folder::Folder;
 use super::ground::RealGround;
-use crate::job::{Failure, Inside, Job, Order, Outcome, Runnable};
-use catalogue::ground::Place;
+use crate::job::{Failure, Inside, Job, NamedJob, Outcome, Runnable};
+use catalogue::ground::GroundOptions;
 use catalogue::library;
 use figures::cgroup::Cgroup;
 use kit::progress::Progress;
@@ -43,7 +43,7 @@ const STARVED: Duration = Duration::from_secs(20);
 /// The message to the working process.
 #[derive(Deserialize, Serialize)]
 struct Sent {
-    order: Order,
+    order: NamedJob,
     inside: Inside,
 }
 
@@ -74,8 +74,8 @@ impl Drop for Worker {
 /// # Errors
 /// When the job failed, was interrupted, or was killed for lack of memory.
 pub(super) fn run<R: RealGround>(
-    order: &Order,
-    place: &Place,
+    order: &NamedJob,
+    place: &GroundOptions,
     job: &Job,
     progress: &Progress,
 ) -> Result<Outcome, Failure> {

@@ -3,7 +3,7 @@
 use crate::job::{Inside, Job};
 use crate::system::linux::limit::Limit;
 use crate::system::linux::swap::SwapFile;
-use catalogue::ground::{Ground, Place};
+use catalogue::ground::{Ground, GroundOptions};
 use std::io;
 use std::path::Path;
 use workloads::system::{Given, System, SystemError};
@@ -28,7 +28,7 @@ pub trait RealGround {
     ///
     /// # Errors
     /// The missing requirement, in words for the user.
-    fn ready(place: &Place, memory_bytes: u64) -> Result<(), String> {
+    fn ready(place: &GroundOptions, memory_bytes: u64) -> Result<(), String> {
         let _ = (place, memory_bytes);
         Ok(())
     }
@@ -60,7 +60,7 @@ pub trait RealGround {
     ///
     /// # Errors
     /// The missing requirement, in words for the user.
-    fn limit(place: &Place, job: &Job) -> Result<Option<Limit>, String> {
+    fn limit(place: &GroundOptions, job: &Job) -> Result<Option<Limit>, String> {
         let _ = (place, job);
         Ok(None)
     }
@@ -69,7 +69,7 @@ pub trait RealGround {
     ///
     /// # Errors
     /// When the system does not permit the swap.
-    fn make_swap(place: &Place, job: &Job, folder: &Path) -> io::Result<Option<SwapFile>> {
+    fn make_swap(place: &GroundOptions, job: &Job, folder: &Path) -> io::Result<Option<SwapFile>> {
         let _ = (place, job, folder);
         Ok(None)
     }

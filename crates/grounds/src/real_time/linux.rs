@@ -6,7 +6,7 @@ use crate::job::{Inside, Job};
 use crate::system::linux::LinuxSystem;
 use crate::system::linux::limit::Limit;
 use crate::system::linux::swap::SwapFile;
-use catalogue::ground::{Ground, Place};
+use catalogue::ground::{Ground, GroundOptions};
 use computer::counters::{Counters, free_swap_pages, release};
 use figures::cgroup::Cgroup;
 use std::io;
@@ -30,7 +30,7 @@ impl RealGround for Linux {
         Some(release())
     }
 
-    fn ready(place: &Place, memory_bytes: u64) -> Result<(), String> {
+    fn ready(place: &GroundOptions, memory_bytes: u64) -> Result<(), String> {
         if place.is_limited {
             let without = "with `--no-limit` it runs with all the memory of the computer";
             Limit::new(memory_bytes).map_err(|missing| format!("{missing}; {without}"))?;
@@ -54,11 +54,11 @@ impl RealGround for Linux {
         Some((Job { makes_swap: true, ..job.clone() }, "`--swap` gives it a swap file"))
     }
 
-    fn limit(place: &Place, job: &Job) -> Result<Option<Limit>, String> {
+    fn limit(place: &GroundOptions, job: &Job) -> Result<Option<Limit>, String> {
         place.is_limited.then(|| Limit::new(page_bytes(job.memory_pages())).map(Limit::waiting)).transpose()
     }
 
-    fn make_swap(place: &Place, job: &Job, folder: &Path) -> io::Result<Option<SwapFile>> {
+    fn make_swap(place: &GroundOptions, job: &Job, folder: &Path) -> io::Result<Option<SwapFile>> {
         // The name begins with a dot, because no file of a workload may have such a name.
         place.makes_swap.then(|| SwapFile::new(folder.join(".swap"), job.swap_pages())).transpose()
     }

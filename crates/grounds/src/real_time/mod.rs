@@ -17,8 +17,8 @@ pub mod linux;
 mod records;
 
 use crate::backend::Backend;
-use crate::job::{Failure, Inside, Job, Order, Outcome, Runnable};
-use catalogue::ground::Place;
+use crate::job::{Failure, Inside, Job, NamedJob, Outcome, Runnable};
+use catalogue::ground::GroundOptions;
 use computer::sys;
 use folder::Folder;
 use ground::RealGround;
@@ -28,7 +28,7 @@ use records::Records;
 use std::fs::File;
 use std::path::Path;
 use workloads::system::{Given, System, SystemError, page_bytes};
-use workloads::workload::{Found, Resources, Workload};
+use workloads::workload::{Measurements, Resources, Workload};
 
 /// Each ground of real time runs jobs in the way of this module.
 impl<R: RealGround> Backend for R {
@@ -36,11 +36,11 @@ impl<R: RealGround> Backend for R {
         R::running_kernel()
     }
 
-    fn device_pages(place: &Place) -> Option<u64> {
+    fn device_pages(place: &GroundOptions) -> Option<u64> {
         room(&place.folder)
     }
 
-    fn ready(place: &Place, memory_bytes: u64) -> Result<(), String> {
+    fn ready(place: &GroundOptions, memory_bytes: u64) -> Result<(), String> {
         // Held so that an interrupt does not end the process before the trial files and cgroups are removed.
         let _guard = interrupt::guard();
         let folder = place.folder.display();
@@ -79,8 +79,8 @@ impl<R: RealGround> Backend for R {
     fn carry_out(
         _: &dyn Runnable,
         job: &Job,
-        order: &Order,
-        place: &Place,
+        order: &NamedJob,
+        place: &GroundOptions,
         progress: &Progress,
     ) -> Result<Outcome, Failure> {
         apart::run::<R>(order, place, job, progress)
@@ -88,7 +88,7 @@ impl<R: RealGround> Backend for R {
 }
 
 /// A workload with its parameters.
-type Body<'a, S> = &'a dyn Fn(&S) -> Result<Found, SystemError>;
+type Body<'a, S> = &'a dyn Fn(&S) -> Result<Measurements, SystemError>;
 
 /// Runs a workload on the system of a ground, and returns the outcome. Compiled once for each ground, not for each
 /// workload.
@@ -136,7 +136,7 @@ fn outcome_of<S: System>(system: &S, workload: Body<'_, S>, records: Records) ->
     let recorders = records.start(system);
     let found = workload(system);
     let recorded = recorders.end(system);
-    let Found { rows, profile, report, curves, times, steps } = found?;
+    let Measurements { rows, profile, report, curves, times, steps } = found?;
     let profile = (!profile.is_empty()).then_some(profile);
     let virtual_time_ns = system.now().0;
     Ok(Outcome { rows, virtual_time_ns, profile, report, curves, times, steps, ..recorded })

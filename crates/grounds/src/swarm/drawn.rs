@@ -12,7 +12,7 @@ use workloads::randread::Randread;
 use workloads::randwrite::Randwrite;
 use workloads::scan::Scan;
 use workloads::system::SystemError;
-use workloads::workload::{Found, Resources, Workload};
+use workloads::workload::{Measurements, Resources, Workload};
 use workloads::{anon, randread, randwrite, scan};
 
 /// A workload and its parameters.
@@ -95,7 +95,7 @@ impl Drawn {
         }
     }
 
-    pub fn run(&self, system: &SimSystem) -> Result<Found, SystemError> {
+    pub fn run(&self, system: &SimSystem) -> Result<Measurements, SystemError> {
         match self {
             Self::Randread(params) => Randread::run(system, params),
             Self::Randwrite(params) => Randwrite::run(system, params),

@@ -14,7 +14,7 @@ use sim::Sim;
 use std::cell::RefCell;
 use std::rc::Rc;
 use workloads::system::{Given, System, SystemError};
-use workloads::workload::{Found, Resources};
+use workloads::workload::{Measurements, Resources};
 
 /// Runs a workload in the machine of a world. Returns the fingerprint and the counters at the end. The disk does not
 /// fail, because a workload ends at its first error.
@@ -41,13 +41,15 @@ pub(super) fn run(world: &World, drawn: &Drawn) -> Result<(u64, Vmstat), String>
     Ok((sim.fingerprint(), vmstat))
 }
 
-fn run_main(system: &SimSystem, drawn: &Drawn) -> Result<(Found, Vmstat), String> {
+fn run_main(system: &SimSystem, drawn: &Drawn) -> Result<(Measurements, Vmstat), String> {
     let result = drawn.run(system);
     let vmstat = system.vmstat();
     let found = match result {
         // A kernel that keeps a third of memory in reserve may refuse memory that another kernel grants. The workload's
         // files and regions then still exist, so the last checks are left out.
-        Err(SystemError(refused)) if refused.starts_with("out of memory: ") => return Ok((Found::default(), vmstat)),
+        Err(SystemError(refused)) if refused.starts_with("out of memory: ") => {
+            return Ok((Measurements::default(), vmstat));
+        }
         result => result.map_err(|error| error.to_string())?,
     };
     system.end_kernel_tasks();

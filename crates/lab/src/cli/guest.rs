@@ -1,7 +1,7 @@
 //! The verb `guest check`.
 
 use super::{End, print};
-use catalogue::ground::Place;
+use catalogue::ground::GroundOptions;
 use grounds::real_time::guest;
 use std::path::PathBuf;
 
@@ -25,10 +25,10 @@ pub struct Arguments {
 
 /// Reports for each part that a guest needs whether it is there. Fails if a part is missing.
 pub fn run(Which::Check(arguments): &Which) -> Result<(), End> {
-    let place = Place {
+    let place = GroundOptions {
         kernel_images: arguments.kernel_image.clone(),
         kernel_modules: arguments.kernel_modules.clone(),
-        ..Place::default()
+        ..GroundOptions::default()
     };
     let found = guest::check(&place);
     let missing = found.iter().filter(|part| part.is_err()).count();

@@ -2,7 +2,7 @@
 
 use super::compare::failed;
 use super::{End, output};
-use catalogue::ground::{Ground, Place};
+use catalogue::ground::{Ground, GroundOptions};
 use kit::{interrupt, shown};
 use observe::stat::snapshot::Source;
 use observe::this_computer::load::{Load, WARN_FROM_PERCENT};
@@ -225,7 +225,7 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
             machine: Some(scratch.path.display().to_string()),
             set: set.iter().map(|(key, value)| Set { key: (*key).into(), values: vec![(*value).into()] }).collect(),
             grounds: vec![ground],
-            place: Place { folder: folder.to_owned(), ..Place::default() },
+            place: GroundOptions { folder: folder.to_owned(), ..GroundOptions::default() },
             ..Request::default()
         };
         let plan = Plan::new(&request, grounds::find)?;

@@ -10,7 +10,7 @@ use super::{
     output::{self, Output, check_standard_output},
     print,
 };
-use catalogue::ground::{Ground, Place, Start};
+use catalogue::ground::{Ground, GroundOptions, Start};
 use figures::cgroup::Version;
 use figures::scale::Scale;
 use study::plan::{Request, Set};
@@ -209,14 +209,14 @@ impl ExperimentOptions {
             runs: self.seeds.runs.into(),
             scale: self.scale,
             grounds: each_once(&self.on),
-            place: Place {
+            place: GroundOptions {
                 folder: self.dir.clone().unwrap_or_else(std::env::temp_dir),
                 is_limited: !self.no_limit,
                 makes_swap: self.swap,
                 kernel_images: self.kernel_image.clone(),
                 kernel_modules: self.guest.kernel_modules.clone(),
                 start: self.guest.start(),
-                ..Place::default()
+                ..GroundOptions::default()
             },
             store: self.store.clone(),
             ..Request::default()

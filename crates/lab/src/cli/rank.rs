@@ -19,7 +19,7 @@ use report::{grid, markdown, rows};
 use study::bars::Bars;
 use study::plan;
 use study::plan::{Plan, Request, cost};
-use study::ranking::{Place, Ranking, Standing, main_row};
+use study::ranking::{Ranked, Ranking, Standing, main_row};
 
 /// Arguments of `highwater rank`.
 #[derive(clap::Args)]
@@ -187,7 +187,7 @@ fn named_row(ranking: &Ranking) -> String {
     format!("{}{unit}", ranking.row)
 }
 
-fn median(ranking: &Ranking, place: &Place) -> String {
+fn median(ranking: &Ranking, place: &Ranked) -> String {
     place.value.map_or_else(|| "-".into(), |value| ranking.format.show(value.median))
 }
 
@@ -196,7 +196,7 @@ fn head(words: &[&str]) -> Vec<Cell> {
 }
 
 /// Returns a kernel's figure, with its interval if it has one.
-fn figure(ranking: &Ranking, place: &Place) -> String {
+fn figure(ranking: &Ranking, place: &Ranked) -> String {
     place.value.map_or_else(
         || place.failed.clone().unwrap_or_else(|| "-".into()),
         |value| {
@@ -206,7 +206,7 @@ fn figure(ranking: &Ranking, place: &Place) -> String {
     )
 }
 
-fn ahead(place: &Place) -> String {
+fn ahead(place: &Ranked) -> String {
     place.ahead.map_or_else(String::new, |share| {
         let percent = format!("{:+.1}%", 100.0 * share);
         // A difference that is rounded to zero has no sign.
@@ -243,7 +243,7 @@ fn summary(of: &str, found: &[Ranking]) -> Grid {
 
 /// Returns a grid with the ranking in an experiment.
 fn ranking(it: &Ranking) -> Grid {
-    let line = |(n, place): (usize, &Place)| {
+    let line = |(n, place): (usize, &Ranked)| {
         let [number, kernel] = [(n + 1).to_string(), place.kernel.clone()].map(Cell::from);
         let verdict = Cell::new(place.verdict.word(), tone(place.verdict));
         vec![number, kernel, figure(it, place).into(), ahead(place).into(), verdict]

@@ -7,7 +7,7 @@ use super::{
     options::{GuestOptions, OutputOptions, SeedOptions, each_once, parse_word},
     output,
 };
-use catalogue::ground::{Ground, Place};
+use catalogue::ground::{Ground, GroundOptions};
 use kit::shown;
 use report::Table;
 use std::fs;
@@ -151,12 +151,12 @@ const OPTION: &str = "--record";
 
 /// Returns the plans for the loads on both grounds.
 fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
-    let place = Place {
+    let place = GroundOptions {
         folder: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
         kernel_images: arguments.kernel_image.clone(),
         kernel_modules: arguments.guest.kernel_modules.clone(),
         start: arguments.guest.start(),
-        ..Place::default()
+        ..GroundOptions::default()
     };
     let plan = |load: &&'a Load| plan(arguments, load, &[Ground::Sim, Ground::Guest], &arguments.kernels, &place);
     loads.iter().map(plan).collect()
@@ -171,7 +171,7 @@ fn plans_beside<'a>(arguments: &Arguments, record: &Record, loads: &[&'a Load]) 
         let is_asked = |kernel: &String| arguments.kernels.is_empty() || arguments.kernels.contains(kernel);
         let kernels: Vec<String> = of_load.filter(is_asked).collect();
         if !kernels.is_empty() {
-            plans.push(plan(arguments, load, &[Ground::Sim], &each_once(&kernels), &Place::default())?);
+            plans.push(plan(arguments, load, &[Ground::Sim], &each_once(&kernels), &GroundOptions::default())?);
         }
     }
     match plans.is_empty() {
@@ -185,7 +185,7 @@ fn plan<'a>(
     load: &'a Load,
     grounds: &[Ground],
     kernels: &[String],
-    place: &Place,
+    place: &GroundOptions,
 ) -> Result<(&'a Load, Plan), End> {
     let SeedOptions { seed, runs, .. } = arguments.seeds;
     let plan = Plan::new(&load.request(grounds, kernels, place, seed, runs.into()), grounds::find)?;

@@ -2,7 +2,7 @@
 
 use lab::system::contents::Pattern;
 use lab::system::{System, SystemError, page_bytes};
-use lab::workload::{Found, Resources, Workload};
+use lab::workload::{Measurements, Resources, Workload};
 
 use figures::figure::{Better, Format, Row};
 use machine::{Nanos, PAGE_BYTES};
@@ -45,12 +45,12 @@ impl Workload for Sweep {
         Ok(())
     }
 
-    fn run<S: System>(system: &S, params: &Params) -> Result<Found, SystemError> {
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let pages = system.memory_pages() * params.percent / 100;
         let region = system.map(pages as u32)?;
         let kept = system.kept();
         let mut bytes = vec![0; PAGE_BYTES];
-        let mut found = Found::default();
+        let mut found = Measurements::default();
         for sweep in 1..=params.sweeps {
             let started = system.now();
             for offset in (0..pages).map(page_bytes) {

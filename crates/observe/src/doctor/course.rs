@@ -13,7 +13,7 @@ const INTERVALS_MAX: usize = 1 << 17;
 
 /// The position of a time within a recording.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
+pub enum Extent {
     /// Lines of a text, from 1, including both ends.
     Lines {
         /// The first line.
@@ -37,7 +37,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl Extent {
     /// Returns the place from the start of this place to the end of a later one. If the places are of different kinds,
     /// returns this one.
     #[must_use]
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lines { first, last } if first == last => write!(f, "line {first}"),
@@ -74,7 +74,7 @@ pub fn time_of_day(seconds: f64) -> String {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
     /// The interval's position in the recording.
-    pub place: Place,
+    pub place: Extent,
     /// The interval's own signs; `elapsed_s` is its length.
     pub signs: Signs,
 }
@@ -160,20 +160,20 @@ mod tests {
 
     fn interval(line: usize, swapped_in: f64) -> Interval {
         Interval {
-            place: Place::Lines { first: line, last: line },
+            place: Extent::Lines { first: line, last: line },
             signs: Signs { elapsed_s: Some(1.0), swapped_in: Some(swapped_in), ..Signs::default() },
         }
     }
 
     #[test]
     fn places_are_told_as_the_recording_counts() {
-        let shown = |place: Place| place.to_string();
-        assert_eq!(shown(Place::Lines { first: 7, last: 7 }), "line 7");
+        let shown = |place: Extent| place.to_string();
+        assert_eq!(shown(Extent::Lines { first: 7, last: 7 }), "line 7");
         assert_eq!(shown(interval(403, 0.0).place.until(&interval(414, 0.0).place)), "lines 403 to 414");
-        let times = |from: f64, to: f64| Place::Times { from: time_of_day(from), to: time_of_day(to) };
+        let times = |from: f64, to: f64| Extent::Times { from: time_of_day(from), to: time_of_day(to) };
         assert_eq!(shown(times(36_432.0, 36_444.9)), "10:07:12 to 10:07:24");
         assert_eq!(shown(times(86_399.0, 86_401.0)), "23:59:59 to 00:00:01");
-        let seconds = |from, to| Place::Seconds { from, to };
+        let seconds = |from, to| Extent::Seconds { from, to };
         assert_eq!(shown(seconds(12.0, 13.0).until(&seconds(20.0, 24.04))), "12.0 s to 24.0 s");
     }
 
@@ -182,9 +182,9 @@ mod tests {
         let lines = INTERVALS_MAX + 1;
         let course: Course = (1..=lines).map(|line| interval(line, 2.0)).collect();
         assert!((INTERVALS_MAX / 2..=INTERVALS_MAX / 2 + 1).contains(&course.len()), "{}", course.len());
-        assert_eq!(course[0].place, Place::Lines { first: 1, last: 2 });
+        assert_eq!(course[0].place, Extent::Lines { first: 1, last: 2 });
         let whole = course.whole().unwrap();
-        assert_eq!(whole.place, Place::Lines { first: 1, last: lines });
+        assert_eq!(whole.place, Extent::Lines { first: 1, last: lines });
         assert_eq!((whole.signs.elapsed_s, whole.signs.swapped_in), (Some(lines as f64), Some(2.0 * lines as f64)));
         assert_eq!(Course::default().whole(), None);
     }

@@ -102,7 +102,7 @@ fn time(seconds: f64) -> String {
 }
 
 /// The result of a rule over a course, compared with its finding over the whole time.
-pub enum Found {
+pub enum OverTime {
     /// The finding over the whole time stands, or there is none.
     Whole,
     /// The finding over the whole time is refuted: it rests on a moment only.
@@ -240,30 +240,34 @@ impl<'c> Spans<'c> {
 
     /// Returns the result of the `n`th rule. `whole` is the rule's finding over the whole time.
     #[must_use]
-    pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> Found {
+    pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> OverTime {
         let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);
         let all = 0..self.course.len();
         let of_s = self.seconds(&all);
         let mut spans = self.found[n].clone();
         match rule.over {
-            Over::Whole => return Found::Whole,
+            Over::Whole => return OverTime::Whole,
             Over::Spans(load) | Over::Shares(load) => {
                 let together_s: f64 = spans.iter().map(|range| self.seconds(range)).sum();
                 if is_ill && 100.0 * together_s >= of_s * ALL_THE_TIME {
-                    return Found::Whole;
+                    return OverTime::Whole;
                 }
                 if spans.is_empty() && is_ill {
                     let is_share = matches!(rule.over, Over::Shares(_));
-                    return if is_share || self.is_borne_out(signs, load) { Found::Whole } else { Found::Nothing };
+                    return if is_share || self.is_borne_out(signs, load) {
+                        OverTime::Whole
+                    } else {
+                        OverTime::Nothing
+                    };
                 }
             }
             Over::Moments if is_ill => {
                 spans = self.moments(rule);
                 if spans.iter().map(|range| range.len()).sum::<usize>() == all.len() {
-                    return Found::Whole;
+                    return OverTime::Whole;
                 }
             }
-            Over::Moments => return Found::Whole,
+            Over::Moments => return OverTime::Whole,
         }
         self.worst(rule, &spans, of_s, whole)
     }
@@ -307,7 +311,7 @@ impl<'c> Spans<'c> {
     }
 
     /// Returns the finding of a rule in the worst of these spans, with the list of the spans.
-    fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> Found {
+    fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> OverTime {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
         let load = |interval: &Interval| match rule.over {
             Over::Spans(load) | Over::Shares(load) => load(&interval.signs),
@@ -320,7 +324,7 @@ impl<'c> Spans<'c> {
                 worst = Some((load, interval));
             }
         }
-        let Some((_, interval)) = worst else { return Found::Whole };
+        let Some((_, interval)) = worst else { return OverTime::Whole };
         let span = |interval: &Interval| Span { place: interval.place.to_string(), seconds: seconds(&interval.signs) };
         let last = spans.last().map_or(0, |range| range.end);
         let when = When {
@@ -338,14 +342,14 @@ impl<'c> Spans<'c> {
                 (rule.ask)(&interval.signs).ok().flatten().or_else(|| whole.cloned())
             }
         };
-        finding.map_or(Found::Whole, |finding| {
+        finding.map_or(OverTime::Whole, |finding| {
             let sentence = match rule.over {
                 Over::Moments => finding.sentence.clone(),
                 Over::Whole | Over::Spans(_) | Over::Shares(_) => {
                     format!("For {} ({}): {}", time(when.worst.seconds), when.worst.place, finding.sentence)
                 }
             };
-            Found::Span(Box::new(Finding { when: Some(when), sentence, ..finding }))
+            OverTime::Span(Box::new(Finding { when: Some(when), sentence, ..finding }))
         })
     }
 }

@@ -2,7 +2,7 @@
 //! ([`group`]).
 
 use super::Patient;
-use super::course::{Course, Interval, Place};
+use super::course::{Course, Extent, Interval};
 use super::group::{self, GroupNow};
 use super::looks::of_slabs;
 use super::signs::{Disk, FileSystem, Node, OutOfMemory, Process, Signs, Zone};
@@ -92,7 +92,7 @@ fn look_at_all(source: &Source, time: Duration, sleep: impl FnMut(Duration) -> b
             now
         },
         |earlier, now, [from, to]| {
-            course.push(Interval { place: Place::Seconds { from, to }, signs: between(earlier, now, to - from) });
+            course.push(Interval { place: Extent::Seconds { from, to }, signs: between(earlier, now, to - from) });
         },
     );
     let mut signs = between(&before, &after, elapsed_s);
@@ -148,7 +148,7 @@ fn look_at_group(
         sleep,
         || GroupNow::take(folder),
         |earlier, now, [from, to]| {
-            course.push(Interval { place: Place::Seconds { from, to }, signs: signs_of(earlier, now, to - from) });
+            course.push(Interval { place: Extent::Seconds { from, to }, signs: signs_of(earlier, now, to - from) });
         },
     );
     if !after.has_memory() {

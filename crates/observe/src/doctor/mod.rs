@@ -28,7 +28,7 @@ pub mod source;
 pub mod usage;
 pub mod want;
 
-use self::episodes::{Found, Spans};
+use self::episodes::{OverTime, Spans};
 use kit::shown;
 use report::Look;
 use report::grid::hanging;
@@ -38,7 +38,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 
 pub use advice::Step;
-pub use course::{Course, Interval, Place};
+pub use course::{Course, Extent, Interval};
 pub use episodes::{Span, When};
 pub use signs::{Disk, FileSystem, Scan, Signs, Zone};
 pub use usage::{MemoryUse, Usage};
@@ -55,7 +55,7 @@ pub enum Weight {
 
 /// A figure that supports a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
+pub struct Evidence {
     /// The figure's name: for a counter, the counter's name.
     pub name: String,
     /// The figure's value.
@@ -74,7 +74,7 @@ pub struct Finding {
     /// The finding in one or two sentences.
     pub sentence: String,
     /// The figures that support the finding.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Evidence>,
     /// The condition under which the rule finds the illness.
     pub rule: String,
     /// The facts that would refute the finding, which were checked.
@@ -96,7 +96,7 @@ impl Finding {
 
     /// Makes a finding of an illness that held all the time.
     #[must_use]
-    pub fn new(cause: &'static str, sentence: String, figures: Vec<Figure>, rule: String) -> Self {
+    pub fn new(cause: &'static str, sentence: String, figures: Vec<Evidence>, rule: String) -> Self {
         let (weight, unless, when, next) = (Weight::Illness, "", None, Vec::new());
         Self { cause, weight, sentence, figures, rule, unless, when, next }
     }
@@ -155,9 +155,9 @@ impl Diagnosis {
                 .filter(|_| !rules::is_of_group(rule.cause, signs))
                 .map(|spans| spans.found(n, rule, signs, whole.as_ref()));
             let finding = match found {
-                None | Some(Found::Whole) => whole,
-                Some(Found::Nothing) => None,
-                Some(Found::Span(finding)) => Some(*finding),
+                None | Some(OverTime::Whole) => whole,
+                Some(OverTime::Nothing) => None,
+                Some(OverTime::Span(finding)) => Some(*finding),
             };
             this.findings.extend(finding.map(|finding| Finding { unless: rule.unless, ..finding }));
         }
@@ -234,7 +234,7 @@ pub fn text(patients: &[Patient], look: Look) -> String {
         for finding in &diagnosis.findings {
             let Finding { cause, weight, sentence, figures, when, next, .. } = finding;
             let mark = if *weight == Weight::Illness { "!" } else { "-" };
-            let figures: Vec<String> = figures.iter().map(Figure::show).collect();
+            let figures: Vec<String> = figures.iter().map(Evidence::show).collect();
             let _ = write!(text, "\n{}", hanging(&format!("{mark} "), &format!("{cause}: {sentence}"), look));
             if let Some(when) = when {
                 text.push_str(&hanging("  when: ", &when.show(), look));
@@ -329,7 +329,7 @@ pub fn page(patients: &[Patient]) -> Page {
             parts.push(Part::Heading(format!("{cause} ({kind})")));
             parts.push(Part::Words(sentence.clone()));
             parts.extend(when.as_ref().map(|when| Part::Words(format!("When: {}", when.show()))));
-            parts.push(Part::Lines(figures.iter().map(Figure::show).collect()));
+            parts.push(Part::Lines(figures.iter().map(Evidence::show).collect()));
             parts.push(Part::Words(format!("Rule: {}", finding.whole_rule())));
             if !next.is_empty() {
                 parts.push(Part::Words("Next:".into()));
@@ -374,7 +374,7 @@ pub fn json(patients: &[Patient]) -> String {
     shown::json(&json!({ "schema": 1, "patients": patients.iter().map(one).collect::<Vec<_>>() }))
 }
 
-impl Figure {
+impl Evidence {
     fn show(&self) -> String {
         let Self { name, value, unit } = self;
         let decimals = if value.fract() == 0.0 || value.abs() >= 1000.0 { 0 } else { 2 };

@@ -3,7 +3,7 @@
 //! A recording has fewer values than the running kernel. A missing value stays none, so that the rules that need it are
 //! reported as not asked.
 
-use super::course::{Course, Interval, Place, time_of_day};
+use super::course::{Course, Extent, Interval, time_of_day};
 use super::looks::Looks;
 use super::signs::{Disk, Scan, Signs};
 use super::source::{DirtyLooks, Moment, course_of, of_counters};
@@ -168,10 +168,10 @@ pub fn patients_of_mmtests(folder: &Path) -> Result<(Vec<Patient>, Vec<Wrong>), 
 }
 
 /// Returns the place of a sample in the recording: its times, or its line if it has no time.
-fn place(sample: &Sample) -> Place {
+fn place(sample: &Sample) -> Extent {
     match sample.at_s {
-        Some(to) => Place::Times { from: time_of_day(to - sample.seconds), to: time_of_day(to) },
-        None => Place::Lines { first: sample.line, last: sample.line },
+        Some(to) => Extent::Times { from: time_of_day(to - sample.seconds), to: time_of_day(to) },
+        None => Extent::Lines { first: sample.line, last: sample.line },
     }
 }
 

@@ -17,7 +17,7 @@ pub mod memory_use;
 pub use swap::{SWAPPINESS_LOW, fit, is_much_free};
 
 use super::signs::{Disk, FileSystem, Missing, OutOfMemory, Scan, Signs, Zone, need};
-use super::{Figure, Finding, Weight};
+use super::{Evidence, Finding, Weight};
 use engine::memory::PAGEBLOCK_ORDER;
 use machine::PAGE_BYTES;
 
@@ -328,16 +328,16 @@ fn mib(pages: f64) -> f64 {
     pages * PAGE_BYTES as f64 / f64::from(1 << 20)
 }
 
-fn figure(name: &str, value: f64, unit: &'static str) -> Figure {
-    Figure { name: name.into(), value, unit }
+fn figure(name: &str, value: f64, unit: &'static str) -> Evidence {
+    Evidence { name: name.into(), value, unit }
 }
 
 /// Returns a figure; none if its value is unknown.
-fn if_known(name: &str, value: Option<f64>, unit: &'static str) -> Option<Figure> {
+fn if_known(name: &str, value: Option<f64>, unit: &'static str) -> Option<Evidence> {
     value.map(|value| figure(name, value, unit))
 }
 
-fn ill(cause: &'static str, sentence: String, figures: Vec<Figure>, rule: String) -> Option<Finding> {
+fn ill(cause: &'static str, sentence: String, figures: Vec<Evidence>, rule: String) -> Option<Finding> {
     Some(Finding::new(cause, sentence, figures, rule))
 }
 
@@ -677,7 +677,7 @@ fn one_zone(signs: &Signs) -> Said {
 }
 
 /// Returns why no blocks are available, as the free blocks show, and the figures that prove it.
-fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Figure>) {
+fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Evidence>) {
     let known: Vec<&Zone> = zones.unwrap_or_default().iter().filter(|zone| !zone.blocks.is_empty()).collect();
     if known.is_empty() {
         return ("Whether memory is short or in pieces is not known: free blocks are not.".into(), Vec::new());

@@ -1,7 +1,7 @@
 //! Signs from saved reports (JSON) and from counters over time (CSV).
 
 use super::Patient;
-use super::course::{Course, Interval, Place};
+use super::course::{Course, Extent, Interval};
 use super::signs::{Dirty, Disk, FileSystem, Node, Scan, Signs, Zone};
 use super::usage::{MemoryUse, Usage};
 use engine::stat::Vmstat;
@@ -304,7 +304,7 @@ pub fn course_of(moments: impl IntoIterator<Item = Moment>) -> Course {
             }
             let usage = used_before.as_ref().zip(used.as_ref()).map(|(before, after)| Usage::between(before, after));
             let signs = Signs { usage, ..of_moments(before, &now) };
-            course.push(Interval { place: Place::Seconds { from: before.at_s, to: now.at_s }, signs });
+            course.push(Interval { place: Extent::Seconds { from: before.at_s, to: now.at_s }, signs });
         }
         earlier = Some((now, used));
     }

@@ -14,9 +14,9 @@ mod settings;
 use super::records::Records;
 use super::{fits, outcome_of, room};
 use crate::backend::Backend;
-use crate::job::{Described, Failure, Job, Order, Outcome, Runnable};
+use crate::job::{Described, Failure, Job, NamedJob, Outcome, Runnable};
 use crate::system::linux::LinuxSystem;
-use catalogue::ground::{Ground, Place};
+use catalogue::ground::{Ground, GroundOptions};
 use catalogue::versions;
 use computer::counters::Counters;
 use figures::cgroup::Cgroup;
@@ -46,16 +46,16 @@ const FIRST_WITH_GENERATIONS: versions::Version = (6, 1);
 pub struct Guest;
 
 impl Backend for Guest {
-    fn fitting_kernels(place: &Place) -> Vec<&'static str> {
+    fn fitting_kernels(place: &GroundOptions) -> Vec<&'static str> {
         let image = place.kernel_images.first().and_then(|path| Image::open(path).ok());
         image.and_then(|image| image.version()).map_or_else(Vec::new, fitting)
     }
 
-    fn device_pages(place: &Place) -> Option<u64> {
+    fn device_pages(place: &GroundOptions) -> Option<u64> {
         room(&place.folder)
     }
 
-    fn ready(place: &Place, memory_bytes: u64) -> Result<(), String> {
+    fn ready(place: &GroundOptions, memory_bytes: u64) -> Result<(), String> {
         if place.kernel_images.is_empty() {
             return Err("it needs a kernel: --kernel-image FILE, see `highwater guest check`".into());
         }
@@ -94,8 +94,8 @@ impl Backend for Guest {
     fn carry_out(
         workload: &dyn Runnable,
         job: &Job,
-        _: &Order,
-        place: &Place,
+        _: &NamedJob,
+        place: &GroundOptions,
         progress: &Progress,
     ) -> Result<Outcome, Failure> {
         run::run(workload, job, place, progress)
@@ -113,7 +113,7 @@ fn fitting(version: versions::Version) -> Vec<&'static str> {
 /// Checks each part that a guest needs. Returns for each part a line that describes it or, as an error, a line that
 /// says what is missing; both in words for the user.
 #[must_use]
-pub fn check(place: &Place) -> Vec<Result<String, String>> {
+pub fn check(place: &GroundOptions) -> Vec<Result<String, String>> {
     let mut parts = vec![
         vm::qemu_version().map(|version| version.trim().to_owned()),
         guest::disk::check_tools().map(|()| "mkfs.ext4, which makes the guest's disk".to_owned()),
@@ -164,7 +164,7 @@ fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, Stri
 ///
 /// # Errors
 /// When the file is no image, or the named folder has no modules for it; in words for the user.
-fn found(path: &Path, place: &Place) -> Result<(Image, Option<Modules>), String> {
+fn found(path: &Path, place: &GroundOptions) -> Result<(Image, Option<Modules>), String> {
     let image = Image::open(path)?;
     let modules = Modules::find(path, &image.release, place.kernel_modules.as_deref());
     match (&place.kernel_modules, &modules) {

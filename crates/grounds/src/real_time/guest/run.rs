@@ -4,7 +4,7 @@ use super::{VERB, beyond, found, room, settings::settings};
 use crate::job::{Described, Failure, Job, Outcome, Runnable};
 use crate::real_time::apart::{Answer, GRACE, LOOK_EVERY, interrupted};
 use crate::real_time::folder::Folder;
-use catalogue::ground::Place;
+use catalogue::ground::GroundOptions;
 use catalogue::hardware::Disk;
 use engine::memory::{ZoneKind, ZoneLayout};
 use figures::cgroup::Version;
@@ -71,7 +71,12 @@ enum Heard {
 /// # Errors
 /// When the guest cannot be started, or hangs or ends before its worker answers; and when the job failed or was
 /// interrupted.
-pub(super) fn run(workload: &dyn Runnable, job: &Job, place: &Place, progress: &Progress) -> Result<Outcome, Failure> {
+pub(super) fn run(
+    workload: &dyn Runnable,
+    job: &Job,
+    place: &GroundOptions,
+    progress: &Progress,
+) -> Result<Outcome, Failure> {
     let _guard = interrupt::guard();
     let path = job.kernel_image.as_ref().ok_or_else(|| Failure("no kernel image".into()))?;
     let (image, modules) = found(path, place)?;
@@ -142,7 +147,7 @@ pub(super) fn run(workload: &dyn Runnable, job: &Job, place: &Place, progress: &
 
 /// Returns the failure of a guest, with the cause if the device under the guest's files is full. The files must still
 /// exist.
-fn explained(Failure(message): Failure, place: &Place) -> Failure {
+fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),
         _ => Failure(message),
@@ -200,7 +205,7 @@ struct Guest {
 impl Guest {
     fn start(
         job: &Job,
-        place: &Place,
+        place: &GroundOptions,
         (image, modules): (&Image, Option<&Modules>),
         memory: &Memory,
         accelerator: Accelerator,

@@ -1,13 +1,13 @@
 //! Tests that spans of any length are found, and that a moment is no span.
 
 use super::*;
-use crate::doctor::course::Place;
+use crate::doctor::course::Extent;
 use crate::doctor::{Diagnosis, Patient};
 
 /// Makes a course of lines as from `vmstat 1`, from pages swapped in and out per second.
 fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     let interval = |(n, (come, left)): (usize, (f64, f64))| Interval {
-        place: Place::Lines { first: n + 1, last: n + 1 },
+        place: Extent::Lines { first: n + 1, last: n + 1 },
         signs: Signs { elapsed_s: Some(1.0), swapped_in: Some(come), swapped_out: Some(left), ..Signs::default() },
     };
     lines.into_iter().enumerate().map(interval).collect()
@@ -110,7 +110,7 @@ fn what_is_so_all_the_time_has_no_span() {
 #[test]
 fn a_sample_of_ten_minutes_is_enough() {
     let sample = |(n, come): (usize, f64)| Interval {
-        place: Place::Times {
+        place: Extent::Times {
             from: crate::doctor::course::time_of_day(600.0 * n as f64),
             to: crate::doctor::course::time_of_day(600.0 * (n + 1) as f64),
         },
@@ -129,7 +129,7 @@ fn a_sample_of_ten_minutes_is_enough() {
 fn levels_are_told_with_the_moments_in_which_they_were_so() {
     let full = |n: usize| if (50..60).contains(&n) { 1.0 } else { 900.0 };
     let intervals = (1..=100).map(|n| Interval {
-        place: Place::Lines { first: n, last: n },
+        place: Extent::Lines { first: n, last: n },
         signs: Signs { elapsed_s: Some(1.0), swap: Some([1000.0, full(n)]), ..Signs::default() },
     });
     let diagnosis = Diagnosis::of_patient(&Patient::of_course("v", intervals.collect()));

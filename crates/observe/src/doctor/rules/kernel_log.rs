@@ -4,7 +4,7 @@ use super::{Said, figure, ill, percent};
 use crate::doctor::looks::of_report;
 use crate::doctor::signs::Signs;
 use crate::doctor::want::{Room, Want, Why};
-use crate::doctor::{Figure, Finding, Weight};
+use crate::doctor::{Evidence, Finding, Weight};
 use recordings::kernel_log::gfp::ZoneKind;
 use recordings::kernel_log::killers::{Eviction, Killer};
 use recordings::kernel_log::{Kill, Kind, Limit, Log, Report, ZoneReport};
@@ -25,7 +25,7 @@ pub struct Told {
     /// Sentences.
     pub sentences: Vec<String>,
     /// Figures.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Evidence>,
     /// Number of killed processes.
     pub kills: usize,
 }
@@ -515,7 +515,7 @@ fn largest(report: &Report) -> Option<String> {
     })
 }
 
-fn figures(want: &Want<'_>) -> Vec<Figure> {
+fn figures(want: &Want<'_>) -> Vec<Evidence> {
     let report = want.report;
     let nodes = has_nodes(report);
     let mut figures = Vec::new();

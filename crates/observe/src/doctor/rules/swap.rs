@@ -5,7 +5,7 @@ use super::{
     percent,
 };
 use crate::doctor::signs::{Signs, need};
-use crate::doctor::{Figure, Finding, Weight};
+use crate::doctor::{Evidence, Finding, Weight};
 
 /// Smallest share of memory at which page cache counts as large while programs are in swap, percent. When programs take
 /// everything, reclaim keeps only a few percent of page cache.
@@ -243,7 +243,7 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
         None => "vm.swappiness says how much of reclaim falls on anonymous memory.".to_owned(),
     };
     let in_swap = in_swap(signs);
-    let figures: Vec<Figure> = [
+    let figures: Vec<Evidence> = [
         Some(figure("page cache, at least", mib(files), "MiB")),
         if_known("in swap", in_swap.map(mib), "MiB"),
         Some(figure("pswpin", come, "pages")),

@@ -3,7 +3,7 @@
 use super::choices::FileUse;
 use super::generations::{Seqs, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
-use super::placement::{Coming, Place, place};
+use super::placement::{Coming, ListPlace, place};
 use super::{Generational, Multigen, uses};
 use crate::anonymous::Region;
 use crate::lru::batch::Apply;
@@ -69,7 +69,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Links a page at a place that the caller knows.
-    pub(super) fn link_at(&self, of: &Generational<M>, lists: &mut Lists, frame: FrameNumber, place: Place) {
+    pub(super) fn link_at(&self, of: &Generational<M>, lists: &mut Lists, frame: FrameNumber, place: ListPlace) {
         let (zone, slot) = (self.zone_of(frame), slot_of(place.seq));
         let listed = |flags: Flags| Some(with_slot(flags.without(Flags::ACTIVE), slot).with(Flags::LRU));
         let (Ok(before) | Err(before)) = self.frames[frame].update(listed);
@@ -125,7 +125,7 @@ impl<M: Machine> Lru<M> {
                 Apply::Add(_) => self.link(multigen, &mut lists, frame, Coming::New),
                 Apply::Activate if flags.has(Flags::LRU) && slot_in(flags) != slot_of(of.generations.seqs().max) => {
                     self.unlink_listed(of, &mut lists, frame);
-                    let youngest = Place { seq: of.generations.seqs().max, at_tail: false };
+                    let youngest = ListPlace { seq: of.generations.seqs().max, at_tail: false };
                     self.link_at(of, &mut lists, frame, youngest);
                     self.stat.count(Event::Pgactivate, self.frames.pages(frame));
                 }

@@ -18,7 +18,7 @@ pub enum Coming {
 
 /// A place on lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ListPlace {
     /// The generation.
     pub seq: u64,
     /// `true` for the end of the list from which pages are taken.
@@ -26,11 +26,11 @@ pub struct Place {
 }
 
 /// Returns the place that a page with these flags joins.
-pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, seqs: &Seqs) -> Place {
+pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, seqs: &Seqs) -> ListPlace {
     let family = is_of(flags);
     let (youngest, oldest) = (seqs.max, seqs.min[family as usize]);
     if coming == Coming::Rotated {
-        return Place { seq: oldest, at_tail: true };
+        return ListPlace { seq: oldest, at_tail: true };
     }
     let is_active = flags.has(Flags::ACTIVE);
     let is_workingset = flags.has(Flags::WORKINGSET);
@@ -66,7 +66,7 @@ pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, 
             youngest.saturating_sub(distance - u64::from(is_nearer))
         }
     };
-    Place { seq: seq.clamp(oldest, youngest), at_tail: false }
+    ListPlace { seq: seq.clamp(oldest, youngest), at_tail: false }
 }
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
     fn rotated_pages_are_next_and_rejected_ones_are_not() {
         for rule in [Placement::OldestOrYoungest, Placement::SecondOldest, Placement::ByUse] {
             let rotated = place(rule, Rejected::SecondOldest, Flags::ACTIVE, Coming::Rotated, &SEQS);
-            assert_eq!(rotated, Place { seq: 10, at_tail: true });
+            assert_eq!(rotated, ListPlace { seq: 10, at_tail: true });
             let rejected = |flags| place(rule, Rejected::SecondOldest, flags, Coming::Rejected, &SEQS).seq;
             assert_eq!(rejected(Flags::UPTODATE), 11);
             assert!(rejected(Flags::ACTIVE) >= 12);
