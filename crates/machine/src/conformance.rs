@@ -251,8 +251,8 @@ pub fn a_wake_wakes_all<G: Ground>() {
     );
 }
 
-/// Tests that as many calls of `wake_first` as there are sleepers wake all of them, possibly several at a time, and
-/// miss no task that is about to sleep.
+/// Tests that one call of `wake_first` for each sleeper wakes all sleepers, including tasks that are only about to
+/// sleep. A call may wake several sleepers.
 pub fn as_many_wakes_of_the_first_as_sleepers_wake_all<G: Ground>() {
     const SLEEPERS: u64 = 5;
     fn sleeper<M: Machine>(machine: &M, stage: &Stage<M>) {
@@ -370,7 +370,7 @@ pub fn slots_are_exclusive_and_a_visit_sees_all<G: Ground>() {
     });
 }
 
-/// Tests that a slot can be held while locks of the inner classes are taken.
+/// Tests that a task that holds a slot can take a lock that [`LockClass::may_be_taken_in_slot`] allows.
 pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..200 {

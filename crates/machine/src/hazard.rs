@@ -37,8 +37,8 @@ pub trait Hazards: 'static {
     /// Publishes as [`Hazards::publish`], if that is nearly free. After `None`, `publish` may still succeed.
     fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
-    /// Withdraws a published pointer. Any task may do so for the one that published it. A task that finds it withdrawn
-    /// sees everything that the caller did before. For each [`Hazards::barrier`], one of two things holds:
+    /// Withdraws a published pointer. Any task may withdraw it, not only the task that published it. A task that finds
+    /// it withdrawn sees everything that the caller did before. For each [`Hazards::barrier`], one of two things holds:
     /// [`Hazards::published`] no longer returns the pointer, or the calling task sees, after this call, everything that
     /// the caller of `barrier` did before it.
     fn withdraw(&self, pointer: Self::Pointer<'_>);

@@ -153,8 +153,8 @@ pub trait Machine: Observe + Sized + 'static {
     }
 
     /// Lets another task run, because the caller cannot continue before that task has done something; the caller checks
-    /// again soon. *May sleep.* This takes no simulated time. So either the other task spends some time before it is
-    /// done, or the caller spends some before each check.
+    /// again soon. *May sleep.* Relaxing takes no simulated time, so one of the two tasks has to spend some: the other
+    /// task before it is done, or the caller before each check.
     fn relax(&self);
 
     /// Offers the CPU to other tasks in the course of long work. *May sleep.* Does nothing where tasks are preempted

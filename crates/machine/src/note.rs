@@ -130,7 +130,7 @@ pub enum WaitReason {
     Isolated,
     /// More pages are under writeback than allowed.
     VmWriteout,
-    /// A nap between passes of reclaim over the zones, until a device has room.
+    /// Reclaim sleeps between two passes over the zones, until a device has room.
     ReclaimPass,
     /// Reclaim met pages that are not written yet.
     UnwrittenPages,

@@ -52,7 +52,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Creates a new region of `pages` untouched pages, in which faults may try for huge pages.
+    /// Creates a new region of `pages` untouched pages. `is_huge_allowed` says whether faults may try for huge pages in
+    /// it.
     pub fn create_region(&self, pages: u32, is_huge_allowed: bool) -> Arc<Region<M>> {
         self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, is_huge_allowed, None))
     }

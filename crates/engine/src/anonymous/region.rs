@@ -1,4 +1,4 @@
-//! Memory of one process, anonymous or of a file: a page table of 64-bit entries.
+//! Regions: memory of one process, anonymous or of a file, with a page table of 64-bit entries.
 //!
 //! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does. It is filled, emptied
 //! or turned into a swap entry under the region's `page_table` lock. An anonymous page is mapped once, so its reverse
@@ -37,18 +37,18 @@ impl Entry {
     const SWAP: u64 = 1 << 5;
     /// The frame holds a page of the region's file, not an anonymous page.
     const FILE: u64 = 1 << 6;
-    /// The entry maps all pages of the table.
+    /// The entry maps a huge page, that is, all pages of a page-table page.
     const HUGE: u64 = 1 << 7;
     const SHIFT: u32 = 8;
 
-    /// Returns an entry that maps a frame and is marked as touched.
+    /// Returns an entry that maps a frame and is marked as touched; if `writable`, also as written.
     #[must_use]
     pub const fn mapped(frame: FrameNumber, writable: bool) -> Self {
         let write = if writable { Self::WRITABLE | Self::DIRTY } else { 0 };
         Self(Self::PRESENT | Self::ACCESSED | write | (frame.0 as u64) << Self::SHIFT)
     }
 
-    /// Returns an entry that maps a page of the region's file and is marked as touched.
+    /// Returns an entry that maps a page of the region's file and is marked as touched; if `writable`, also as written.
     #[must_use]
     pub const fn mapped_file(frame: FrameNumber, writable: bool) -> Self {
         Self(Self::mapped(frame, writable).0 | Self::FILE)
@@ -451,7 +451,7 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Clears the accessed bit of a page and returns whether it was set. All pages of a huge page have one bit.
+    /// Clears the accessed bit of a page and returns whether it was set. All pages of a huge page share one bit.
     #[inline]
     pub fn test_clear_accessed(&self, page: u32) -> bool {
         let Some(table) = self.table(page) else { return false };

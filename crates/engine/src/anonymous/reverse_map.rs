@@ -4,8 +4,9 @@
 //! and looked up under the page lock, so the holder of the lock sees all mappings. *Dirtying*: an entry of a shared
 //! mapping becomes writable only after the page was marked dirty, and writeback removes the right to write before it
 //! clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a dirty page, and unmapping has no
-//! dirty bit to transfer. *Locks*: that of the list of mappers alone; after its release, each region's `page_table`.
-//! *Description*: mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux since 2.6.19.
+//! dirty bit to transfer. *Locks*: the lock of the list of mappers, with no lock inside it; after its release, each
+//! region's `page_table`. *Description*: mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux
+//! since 2.6.19.
 
 use super::{Anonymous, Entry, Owners, Region};
 use crate::memory::{Flags, Owner};
@@ -108,12 +109,12 @@ pub(crate) struct TakenMapping<M: Machine> {
 /// The use of a page by its mappings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedUse {
-    /// Number of mappings, without those that announced sequential access, that touched the page since this was last
-    /// asked.
+    /// Number of mappings through which the page was touched since the last call. Mappings that announced sequential
+    /// access do not count.
     pub touched: u32,
-    /// Number of these mappings that have no advice of sequential or random access (`vma_has_recency`).
+    /// Number of mappings counted in `touched` that announced neither sequential nor random access (`vma_has_recency`).
     pub recent: u32,
-    /// `true` if one of these mappings is executable.
+    /// `true` if a mapping counted in `touched` is executable.
     pub is_executable: bool,
 }
 
@@ -290,8 +291,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Notes that an entry of a page of a file was removed. Its accessed and dirty bits must have been transferred
-    /// already.
+    /// Checks, in debug builds, an entry of a page of a file that was removed: if the entry is dirty, the page must be
+    /// marked dirty, or have left its file.
     pub(crate) fn note_unmapped_entry(&self, frame: FrameNumber, entry: Entry) {
         debug_assert!(
             !entry.is_dirty() || self.frames[frame].is(Flags::DIRTY) || self.frames[frame].owner() == Owner::None,

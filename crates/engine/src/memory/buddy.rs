@@ -16,7 +16,8 @@ pub(super) struct FreeLists<'a, M: Machine> {
     zone: &'a Zone<M>,
     frames: &'a FrameTable,
     area: &'a mut FreeArea,
-    /// Number of returned pages minus the number of taken pages; counted once, at the end.
+    /// Number of pages put on the free lists minus the number of pages taken off them. The gauge of free pages gets
+    /// this number once, when `self` is dropped.
     freed: i64,
 }
 
@@ -40,12 +41,12 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.zone
     }
 
-    /// Takes `pages` pages out of the count of freed pages, because they were counted as free before.
+    /// Subtracts `pages` pages from `freed`, because the gauge of free pages counts them already.
     pub(super) const fn uncount(&mut self, pages: u64) {
         self.freed -= pages as i64;
     }
 
-    /// Returns the first page on the list of single pages of a migrate type; it is the next to be taken.
+    /// Returns the first page on the order-0 list of a migrate type, which is the next page to be taken from this list.
     pub fn first_single(&self, kind: MigrateType) -> Option<FrameNumber> {
         self.area.list(0, kind).first()
     }
@@ -69,8 +70,9 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.freed += pages as i64;
     }
 
-    /// Takes a block of the order and returns its head. The block comes from the lists of `kind`; if these have none,
-    /// from another type's lists as far as types may be mixed; last, if they may, from the reserve.
+    /// Takes a block of the order and returns its head; `None` if there is none. Tries the lists of `kind` first, and
+    /// then frames that are on no list yet. Next come the lists of other types: any block if `mixing` is allowed,
+    /// otherwise only blocks of at least a pageblock. The reserve comes last, and only if `mixing` is allowed.
     pub fn take(&mut self, order: Order, kind: MigrateType, mixing: Mixing, choices: &Choices) -> Option<FrameNumber> {
         let order = usize::from(order.0);
         let head = self
@@ -93,9 +95,10 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(order)
     }
 
-    /// Takes a block of the order from the lists of one type. Among free blocks of this order and larger ones, smallest
-    /// first, takes the first whose own order `is_allowed` accepts. The rest of a larger block stays on the lists of
-    /// the type. If the free block was at least half a pageblock, its pageblocks become movable.
+    /// Takes a block of the order from the lists of `kind` and returns its head. Tries these lists from this order up,
+    /// and takes from the first list that has a block and whose own order `is_allowed` accepts. The rest of a larger
+    /// block goes back to the lists of `kind`. If the free block was at least half a pageblock, its pageblocks become
+    /// movable.
     pub fn capture(
         &mut self,
         order: Order,
@@ -129,7 +132,8 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Takes a block from frames that are on no list yet. This is tried before the lists of another type.
+    /// Puts frames that are on no list yet on the free lists, and then takes a block of `kind`. This is tried before
+    /// the lists of other types.
     fn take_deferred(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
         if !self.list_deferred() {
             return None;
@@ -267,8 +271,8 @@ impl<'a, M: Machine> FreeLists<'a, M> {
 /// Returns the order of the free block that begins at a frame; `None` if none does.
 pub(super) fn free_order(frames: &FrameTable, head: FrameNumber) -> Option<Order> {
     let frame = &frames[head];
-    // Without the lock, the block may be taken between the two reads; the second may then find a number that is no
-    // order.
+    // Without the lock, the block may be taken between the two reads. The second read may then return a number that is
+    // no order.
     let order = frame.is(Flags::BUDDY).then(|| frame.free_block().0)?;
     ((order as usize) < MAX_ORDERS).then_some(Order(order as u8))
 }

@@ -11,24 +11,24 @@ choices! {
     min_free: MinFree = Formula, drawn 0, with "memory.min_free_kbytes" in ["0"] {
         /// 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
         Formula,
-        /// The formula, raised so that each zone keeps a few free pageblocks for huge pages; at most a twentieth of
-        /// memory. On 8 GiB this is about six times the value of the formula.
+        /// The value of `formula`, raised if necessary so that each zone keeps a few free pageblocks for huge pages. It
+        /// is raised to at most a twentieth of memory. On 8 GiB the result is about six times the value of `formula`.
         ForHugePages,
     }
 
-    /// Sysctl `min_free_kbytes`, KiB; 0 leaves it to `min_free`.
+    /// Sysctl `min_free_kbytes`, KiB; 0 leaves the value to `min_free`.
     min_free_kbytes: u64 = 0 in 0..=1 << 40, drawn 1: [0, 128, 512];
 
     /// Distance of the low mark from min, and of high from low.
     mark_distance: MarkDistance = QuarterOfMin, drawn 4 {
-        /// A quarter of min, at any rate of allocation. A fast program takes that many pages before kswapd has begun to
-        /// work.
+        /// A quarter of min, at any rate of allocation. A fast program can take all pages between the marks before
+        /// kswapd has begun to work.
         QuarterOfMin,
-        /// A quarter of min, plus the number of pages that were lately taken in 5 ms; at most a sixteenth of the zone.
-        /// Kswapd then has the same time at any rate of allocation. If a page only replaced a page that was dropped at
-        /// once (`lru.admission`), it counts only up to the number of pages that may wait to be dropped. High is
-        /// further from low by only a quarter of this addition, because pages that are kept free are missing in the
-        /// cache.
+        /// A quarter of min, plus an addition: the number of pages that were allocated per 5 ms lately, at most a
+        /// sixteenth of the zone. Kswapd then has the same time at any rate of allocation. Some allocated pages only
+        /// replace pages that were dropped at once (`lru.admission`). These count only up to the number of pages that
+        /// may wait to be dropped. Only a quarter of the addition is added to the distance of high from low, because
+        /// pages that are kept free are missing in the cache.
         ByRate,
     }
 
@@ -43,8 +43,9 @@ choices! {
     /// alone. Zones of less than four pageblocks have no boost.
     watermark_boost_factor: u64 = 0 in 0..=1 << 20, drawn 143: [0, 15000];
 
-    /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: a zone keeps 1/ratio of the pages of the zones above it
-    /// from requests that could have used the zones above.
+    /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: each of these zones keeps some of its pages from
+    /// requests that could also use higher zones. The number of pages kept is 1/ratio of the pages of these higher
+    /// zones.
     lowmem_reserve_ratio: [u64; 3] = [256, 256, 32] in 1..=i64::MAX, drawn 2:
         [[256, 256, 32], [1, 1, 1], [32, 32, 32]];
 
@@ -79,18 +80,18 @@ choices! {
         /// The low mark of the zone, divided among the CPUs of the node; at least four batches, each of at most 63
         /// pages. While kswapd works for the zone: four batches.
         ByLowMark,
-        /// At least as many as with `by-low-mark`. The lists grow, up to an eighth of the zone divided among the CPUs,
-        /// as pages are taken. They shrink as pages are freed while kswapd works for the zone, or while the zone is
-        /// below its high mark. A refill is twice as large as the one before, up to 32 batches, while no page is freed.
-        /// A single refill can therefore take a zone from above its low mark to below min.
+        /// The number of `by-low-mark` at first. It grows as pages are taken, up to an eighth of the zone divided among
+        /// the CPUs of the node. It falls as pages are freed while kswapd works for the zone, or while the zone is
+        /// below its high mark. As long as no page is freed, each refill is twice as large as the one before, up to 32
+        /// batches. A single refill can therefore take a zone from above its low mark to below min.
         Tuned,
     }
 
-    /// The list that gets the rest of a block that was split for another migrate type.
+    /// The list that gets the rest of a block, after a request of another migrate type took a part of it.
     fallback_remainder: FallbackRemainder = DonorList, drawn 3 {
-        /// The list that the block came from: only the page that was taken mixes types.
+        /// The list that the block came from, so that only the part that was taken mixes types.
         DonorList,
-        /// The list of the request's type: the next request of this type takes nothing from another type.
+        /// The list of the request's type, so that the next request of this type takes nothing from another type.
         RequestList,
     }
 

@@ -105,8 +105,8 @@ impl FrameTable {
 
     #[cold]
     fn large_folio(&self, frame: FrameNumber) -> Folio {
-        // A head is even, and the frame after it is its first tail. An odd frame is a tail itself.
-        // Without a reference the folio may be split between the two looks: the word may be a swap slot then.
+        // A head is even, and the frame after it is its first tail. An odd frame is a tail itself. If the caller has no
+        // reference, the folio may be split after the flag was read; the word may then be a swap slot.
         let is_of = |folio: &Folio| usize::from(folio.order.0) < MAX_ORDERS && folio.holds(frame);
         decode(self[FrameNumber(frame.0 | 1)].folio_word()).filter(is_of).unwrap_or(Folio::of_page(frame))
     }

@@ -13,7 +13,7 @@ use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, prefetch};
 use std::fmt;
 
-/// Largest number of frames that can be numbered, which is 4 TiB: a slot of an index has 30 bits for a frame's number.
+/// Largest number of frames: 2^30 (4 TiB), because a slot of an index has 30 bits for a frame's number.
 pub const FRAMES_MAX: u32 = 1 << 30;
 
 /// State bits of a page.
@@ -81,7 +81,7 @@ impl Flags {
     /// The frame is a part of a large folio; [`FrameTable::folio`] returns the folio's head and order.
     pub const COMPOUND: Self = Self(1 << 21);
 
-    /// The page was active before it became inactive, during this stay in memory or the stay before; only with
+    /// The page was active before it became inactive, in this stay in memory or in the stay before it; only with
     /// `lru.refault = "by-workingset"`. With `lru.policy = "multigen"`: the page was used through its file as often as
     /// `multigen.use_marks` says.
     pub const WORKINGSET: Self = Self(1 << 22);
@@ -212,8 +212,9 @@ pub struct Frame {
     /// Page number in the owner.
     index: AtomicU32,
     /// A word whose meaning depends on the state: order and list of a free block; swap slot of a page in the swap
-    /// cache; the page of which this frame holds a copy; the time at which a page with [`Flags::HAZARD`] was closed;
-    /// the reason why a read failed; or, in a folio's tail, head and order. Each meaning has functions of its own.
+    /// cache; the page of which this frame holds a copy; the number of barriers that had begun when a page with
+    /// [`Flags::HAZARD`] was closed; the reason why a read failed; or, in a folio's tail, head and order. Each meaning
+    /// has functions of its own.
     private: AtomicU32,
     next: AtomicU32,
     previous: AtomicU32,
@@ -247,7 +248,7 @@ pub enum Latched {
     Frozen,
     /// A writer has the latch.
     Held,
-    /// The page has as many readers as can be counted.
+    /// The page has [`READERS_MAX`] readers, so no more can be counted.
     Full,
 }
 
@@ -473,7 +474,7 @@ impl Frame {
         self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, latched).is_ok()
     }
 
-    /// Returns whether the page has as many readers as can be counted.
+    /// Returns whether the page has [`READERS_MAX`] readers, so that no more can be counted.
     #[must_use]
     pub fn has_all_readers(&self) -> bool {
         self.references.load(Ordering::Acquire) & READERS == READERS
@@ -602,14 +603,14 @@ impl Frame {
         self.private.store(page.0, Ordering::Release);
     }
 
-    /// Returns the time, in barriers, at which a page of a file was closed to readers with hazard pointers
+    /// Returns the number of barriers that had begun when a page of a file was closed to readers with hazard pointers
     /// ([`crate::page_cache::hazard`]).
     #[inline]
     pub fn closed_at(&self) -> u32 {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets the time, in barriers, at which a page of a file was closed to readers with hazard pointers.
+    /// Sets the number of barriers that had begun when a page of a file was closed to readers with hazard pointers.
     #[inline]
     pub fn set_closed_at(&self, barrier: u32) {
         self.private.store(barrier, Ordering::Release);

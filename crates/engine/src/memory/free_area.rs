@@ -8,14 +8,14 @@ use machine::Order;
 /// Number of orders: 0 to 10 (`MAX_ORDER`).
 pub const MAX_ORDERS: usize = 11;
 
-/// Order of a pageblock: a huge page.
+/// Order of a pageblock, which is as large as a huge page.
 pub const PAGEBLOCK_ORDER: Order = Order(9);
 
 /// Pages of a pageblock.
 pub const BLOCK_PAGES: u64 = PAGEBLOCK_ORDER.pages();
 
-/// The mobility of pages: whether they can be moved or dropped. A pageblock has one type, so that pages which cannot
-/// move do not spread.
+/// The mobility of pages: whether they can be moved or dropped. A pageblock has one type, so that pages that cannot
+/// move stay together in few pageblocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MigrateType {
@@ -32,9 +32,9 @@ pub enum MigrateType {
 /// States whether a request may take a part of another migrate type's pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mixing {
-    /// The request may take a part of such a pageblock, and takes from the reserve if there is nothing else.
+    /// The request may take a part of another type's pageblock. If there is nothing else, it takes from the reserve.
     Allowed,
-    /// The request takes whole pageblocks of other types, or none (`ALLOC_NOFRAGMENT`).
+    /// The request takes from other types only free blocks of at least a pageblock (`ALLOC_NOFRAGMENT`).
     Avoided,
 }
 
@@ -72,7 +72,7 @@ pub struct FreeArea {
 }
 
 impl FreeArea {
-    /// Returns the blocks of one order and type, head first.
+    /// Returns the list of the free blocks of one order and type.
     #[must_use]
     pub fn list(&self, order: usize, kind: MigrateType) -> &List {
         &self.lists[order][kind as usize]

@@ -26,7 +26,7 @@ pub struct Gfp {
     pub no_kswapd: bool,
     /// The request does one round of reclaim only (`__GFP_NORETRY`).
     pub no_retry: bool,
-    /// The request tries until reclaim has freed twice its size (`__GFP_REPEAT`).
+    /// The request is retried until reclaim has freed at least the number of pages requested (`__GFP_REPEAT`).
     pub repeat: bool,
     /// The request must not use the reserve, even if its task may (`__GFP_NOMEMALLOC`).
     pub no_reserve: bool,
@@ -80,10 +80,10 @@ impl Gfp {
     /// Readahead, which may fail (`__GFP_NORETRY | __GFP_NOWARN`).
     pub const READAHEAD: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
 
-    /// A large folio of a file: takes a free block, and does not reclaim for it.
+    /// A large folio for readahead; the request does not reclaim.
     pub const FOLIO_AHEAD: Self = Self { wait: false, ..Self::READAHEAD };
 
-    /// A page that is wanted back from swap.
+    /// A page that is to be read back from swap.
     pub const SWAP_IN: Self = Self { swap_in: true, ..Self::USER_MOVABLE };
 
     /// Kernel memory (`GFP_KERNEL`).

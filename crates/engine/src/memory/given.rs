@@ -1,6 +1,7 @@
-//! Allocation of chosen free pages: the target pages of compaction, and the block that it makes.
+//! Allocation of chosen free pages: target pages for compaction, and the free block that compaction has made.
 //!
-//! Locks: the zone's `free` lock, which the caller has. Description: mechanisms/reclaim, 23.6 and 23.8.
+//! Locks: the zone's `free` lock. The caller of [`Memory::take_free_block`] holds it; [`Memory::capture`] and
+//! [`Memory::has_block_for`] take it. Description: mechanisms/reclaim, 23.6 and 23.8.
 
 use super::buddy::{FreeLists, free_order};
 use super::free_area::{BLOCK_PAGES, FreeArea, MigrateType, PAGEBLOCK_ORDER};

@@ -13,21 +13,22 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Lock, Machine, Order};
 
-/// Number of deferred pages that are put on the free lists at a time: 256 MiB, whose descriptors fill one huge page.
+/// Largest number of deferred pages that are put on the free lists at a time: 2^16 pages (256 MiB), whose descriptors
+/// fill one huge page.
 const LISTED_NEXT: u64 = 1 << 16;
 
 impl<M: Machine> Memory<M> {
-    /// Returns the number of pages that never count as dirtyable, over all zones.
+    /// Returns the number of pages that never count as dirtyable, summed over all zones.
     pub fn reserve_pages(&self) -> u64 {
         self.reserve_pages.load(Relaxed)
     }
 
-    /// Returns the number of pages that the allocator manages now, over all zones.
+    /// Returns the number of pages that the allocator manages now, summed over all zones.
     pub fn managed_pages(&self) -> u64 {
         self.zones.iter().map(Zone::managed).sum()
     }
 
-    /// Adds to a zone up to `pages` of its frames that the allocator never had; returns how many were added.
+    /// Adds up to `pages` frames of a zone that the allocator has never had. Returns the number of frames added.
     pub fn online_pages(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let added = self.bring_online(zone, pages);
         zone.managed.fetch_add(added, Relaxed);
@@ -50,8 +51,8 @@ impl<M: Machine> Memory<M> {
         self.free_block(frame, Order::ZERO);
     }
 
-    /// Returns the present `min_free_kbytes`, KiB: the last value set or, if none was set, the choices' value for the
-    /// managed pages.
+    /// Returns the present `min_free_kbytes`, KiB. This is the last value set. If none was set, it is computed from the
+    /// choices and the number of managed pages.
     pub fn min_free_kbytes(&self) -> u64 {
         match self.min_free_kbytes.load(Relaxed) {
             0 => watermark::min_free_kbytes(&self.choices, self.managed_pages(), self.zones.len() as u64),
@@ -60,14 +61,14 @@ impl<M: Machine> Memory<M> {
     }
 
     /// Sets the sysctl `min_free_kbytes` while the engine runs; the marks follow. 0 leaves the value to the choices
-    /// again. The pageblocks that were set aside at the start, when the zones were empty, stay as they are.
+    /// again. The reserve pageblocks, which were chosen at the start, stay as they are.
     #[doc(alias = "min_free_kbytes_sysctl_handler")]
     pub fn set_min_free_kbytes(&self, kib: u64) {
         self.min_free_kbytes.store(kib, Relaxed);
         self.set_marks();
     }
 
-    /// Sets marks, reserves and the sizes of per-CPU lists for the managed pages.
+    /// Computes marks, reserves and the sizes of per-CPU lists from the present number of managed pages, and sets them.
     #[doc(alias = "setup_per_zone_wmarks")]
     pub fn set_marks(&self) {
         self.set_lowmem_reserves();
@@ -124,7 +125,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Adds, as free frames, up to `pages` frames of the zone that the allocator never had; returns how many.
+    /// Adds, as free frames, up to `pages` frames of the zone that the allocator has never had. Frames beyond
+    /// `listed_first` become deferred: counted as free, but on no list yet. Returns the number of frames added.
     pub(super) fn bring_online(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let mut area = zone.free.lock();
         let added = pages.min(zone.spanned - zone.present());
@@ -167,7 +169,8 @@ impl<M: Machine> FreeLists<'_, M> {
         zone.online.store(end, Relaxed);
     }
 
-    /// Puts deferred frames on the free lists and returns whether there were any. They are counted as free already.
+    /// Puts deferred frames on the free lists and returns whether there were any. The gauge of free pages counts
+    /// deferred frames already.
     #[cold]
     pub(super) fn list_deferred(&mut self) -> bool {
         let zone = self.zone();

@@ -1,13 +1,13 @@
 //! Blocks that a user outside of the engine has: a driver, a module of the kernel, a test.
 //!
 //! The engine does not know the contents of these blocks, so it can neither free nor move them. They count as kernel
-//! memory, but in no gauge: `/proc/vmstat` has none for pages that were just allocated.
+//! memory, but no gauge counts them, because `/proc/vmstat` has no gauge for such pages.
 
 use super::{Flags, Memory, Owner};
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order};
 
-/// The page number in the descriptor of a lent page: no other kernel page has it.
+/// The page number in the descriptor of each lent page; no other kernel page has this number.
 const LENT: u32 = u32::MAX;
 
 /// A block of pages that is lent to a user, who gives it back by [`Memory::take_back`]. Dropping it leaks its memory.
@@ -33,7 +33,7 @@ impl Block {
 }
 
 impl<M: Machine> Memory<M> {
-    /// Lends a block that was allocated, with one reference on its first page.
+    /// Lends an allocated block, whose first page has one reference.
     pub fn lend(&self, head: FrameNumber, order: Order) -> Block {
         for n in 0..order.pages() as u32 {
             let descriptor = &self.frames[FrameNumber(head.0 + n)];

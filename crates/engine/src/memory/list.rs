@@ -1,4 +1,4 @@
-//! Lists of pages, through links that lie in a table.
+//! Linked lists of pages, whose links lie in a table.
 //!
 //! A page is on one list at a time: its one pair of links belongs to that list. The table is the engine's frame table,
 //! or a smaller table in [`crate::lru::policy::replay`], which runs without an engine.
@@ -6,7 +6,7 @@
 use super::frame::FRAMES_MAX;
 use machine::FrameNumber;
 
-/// No page: the end of a list, an empty slot.
+/// The value of a link to no page: the end of a list, or an empty slot.
 pub const NO_FRAME: u32 = u32::MAX;
 
 /// A table that holds a pair of links for each page.
@@ -38,7 +38,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Returns the number of entries of the list: pages, a compound page as one.
+    /// Returns the number of entries; a compound page is one entry.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
@@ -118,15 +118,15 @@ impl List {
         self.len -= 1;
     }
 
-    /// Prefetches the descriptor of the page behind another one, and returns that page. The result is a hint, for which
-    /// the list's lock is not needed: if `frame` has left its list meanwhile, the result may be any page, or none.
+    /// Prefetches the descriptor of the page behind `frame`, and returns that page. The result is a hint, for which the
+    /// list's lock is not needed: if `frame` has left its list meanwhile, the result may be any page, or none.
     pub fn look_behind(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let behind = some(pages.next(frame))?;
         pages.look_at(behind);
         Some(behind)
     }
 
-    /// Prefetches the descriptor of the page before another one, and returns that page: a hint, as
+    /// Prefetches the descriptor of the page before `frame`, and returns that page. The result is a hint, as in
     /// [`Self::look_behind`].
     pub fn look_before(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let before = some(pages.previous(frame))?;
@@ -140,8 +140,8 @@ impl List {
     }
 }
 
-/// Returns the page to which a link points. `None` for [`NO_FRAME`], and for the end of a list of another kind, which
-/// is marked by a number that no frame has.
+/// Returns the page to which a link points. `None` for [`NO_FRAME`] and for any other number that no frame has; lists
+/// of another kind mark their end by such a number.
 const fn some(page: u32) -> Option<FrameNumber> {
     if page >= FRAMES_MAX { None } else { Some(FrameNumber(page)) }
 }

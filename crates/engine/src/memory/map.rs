@@ -116,7 +116,7 @@ impl<M: Machine> Memory<M> {
         zone.nr_free.each_ref().map(|blocks| blocks.load(Relaxed))
     }
 
-    /// Returns the map of all zones, lowest first.
+    /// Returns the maps of all zones, lowest first.
     #[must_use]
     pub fn map(&self) -> Vec<ZoneMap> {
         self.zones.iter().map(|zone| self.map_of(zone)).collect()

@@ -68,7 +68,7 @@ pub struct Memory<M: Machine> {
     pub machine: M,
     /// Counters.
     pub stat: Stat,
-    /// Times that tasks were stalled for memory.
+    /// The time that tasks were stalled for lack of memory (`/proc/pressure/memory`).
     pub pressure: Pressure,
     /// The section `[memory]` of the kernel file.
     pub choices: Choices,
@@ -78,14 +78,14 @@ pub struct Memory<M: Machine> {
     pub zones: Vec<Zone<M>>,
     /// All nodes, by number: `nodes[id.0]`.
     pub nodes: Vec<Node>,
-    /// Number of pages that never count as dirtyable, over all zones: the pages that marks and lowmem reserves keep
-    /// back.
+    /// Number of pages that never count as dirtyable: `min_free_kbytes`, plus each zone's high mark and largest lowmem
+    /// reserve.
     reserve_pages: AtomicU64,
     /// Value of `min_free_kbytes` that was set while the engine ran; 0 if none was set, so that the choices decide.
     min_free_kbytes: AtomicU64,
     /// Number of pages in blocks that are lent to users outside of the engine.
     lent_pages: AtomicU64,
-    /// The limit of the memory cgroup that all tasks are in, if they are in one.
+    /// The limit of the memory cgroup that all tasks are in, pages; `None` if they are in no cgroup.
     limit_pages: Option<u64>,
     per_cpu: M::PerCpu<Vec<PerCpuPages>>,
 }
@@ -288,12 +288,13 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Frees a page that the kernel took for its own use; `gauge` counted it.
+    /// Frees a page that the kernel took for its own use. `gauge` is the gauge that counts the page.
     pub fn free_kernel(&self, frame: FrameNumber, gauge: Gauge) {
         self.free_kernel_block(frame, Order::ZERO, gauge);
     }
 
-    /// Frees a block of 2^`order` pages that the kernel took for its own use; `gauge` counted them.
+    /// Frees a block of 2^`order` pages that the kernel took for its own use. `gauge` is the gauge that counts the
+    /// pages.
     pub fn free_kernel_block(&self, head: FrameNumber, order: Order, gauge: Gauge) {
         self.add_gauge(head, gauge, -(order.pages() as i64));
         for n in 0..order.pages() as u32 {
@@ -344,7 +345,8 @@ impl<M: Machine> Memory<M> {
         NodeId(self.machine.node() as u8)
     }
 
-    /// Counts, for `zone_statistics`, a block that was taken from `zone` for a request that preferred `preferred`.
+    /// Counts, in the NUMA counters of zones (`zone_statistics`), a block that was taken from `zone` for a request that
+    /// preferred the zone `preferred`.
     pub(crate) fn count_node(&self, preferred: &Zone<M>, zone: &Zone<M>) {
         if zone.node == preferred.node {
             zone.stat.count(ZoneEvent::NumaHit, 1);
@@ -370,8 +372,9 @@ impl<M: Machine> Memory<M> {
         self.zones.last().map_or(0, |zone| usize::from(zone.lruvec.0) + 1)
     }
 
-    /// Returns the zones whose pages reclaim takes from a zone's lruvec for a request that `zone` can serve: `zone`
-    /// itself and, if the lruvec is the node's, the node's lower zones.
+    /// Returns the zones whose pages are of use to a request that `zone` can serve, if reclaim takes them from the
+    /// lruvec of `zone`. These are `zone` itself and, if the zones of the node share the lruvec, the node's lower
+    /// zones.
     #[inline]
     pub fn zones_served(&self, zone: &Zone<M>) -> &[Zone<M>] {
         let first = if self.shares_lruvecs() { self.node(zone.node).zones[0] } else { zone.id };
@@ -391,8 +394,8 @@ impl<M: Machine> Memory<M> {
         &self.zones[first..first + zones.len()]
     }
 
-    /// Returns the number of pages that are charged to the memory cgroup of all tasks: pages on LRU lists, pages
-    /// isolated for reclaim, and slab pages. Pages that were just allocated are not charged yet.
+    /// Returns the number of pages that are charged to the memory cgroup that all tasks are in: pages on LRU lists,
+    /// pages isolated for reclaim, and slab pages. Pages that were just allocated are not charged yet.
     #[doc(alias = "memory.current")]
     #[doc(alias = "memory.usage_in_bytes")]
     pub fn charged_pages(&self) -> u64 {
@@ -424,8 +427,8 @@ impl<M: Machine> Memory<M> {
         self.zones.iter().map(|zone| zone.stat.get(event)).sum()
     }
 
-    /// Returns the counters and gauges that are kept by zone, under their kernel names, summed over the zones that
-    /// `counts` selects.
+    /// Returns the counters and gauges that each zone has, under their kernel names, summed over the zones for which
+    /// `counts` returns `true`.
     #[must_use]
     pub fn vmstat_of(&self, counts: impl Fn(&Zone<M>) -> bool) -> Vmstat {
         let mut vmstat = Vmstat::new();
@@ -450,7 +453,7 @@ impl<M: Machine> Memory<M> {
         self.vmstat_of(|zone| zone.node == node)
     }
 
-    /// Changes a gauge of the zone that holds `frame`.
+    /// Adds `pages`, which may be negative, to a gauge of the zone that holds `frame`.
     #[inline]
     pub fn add_gauge(&self, frame: FrameNumber, gauge: Gauge, pages: i64) {
         self.zone_of(frame).gauges.add(gauge, pages);
@@ -495,8 +498,9 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// Sets zonelists in node order: the local node's zones from high to low, then the nearest other node's. Nodes at an
-/// equal distance follow by number, starting after the local node, so that not all nodes fall back to the same one.
+/// Sets the zonelists of each node in node order: the node's own zones from high to low, then the zones of the nearest
+/// other node, and so on. Nodes at an equal distance follow by number, starting after the node itself, so that not all
+/// nodes fall back to the same one.
 fn set_zonelists<M: Machine>(nodes: &mut [Node], zones: &[Zone<M>], layout: &Layout) {
     let by_node: Vec<Vec<ZoneId>> = nodes.iter().map(|node| node.zones.clone()).collect();
     for (n, node) in nodes.iter_mut().enumerate() {

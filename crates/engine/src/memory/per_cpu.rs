@@ -30,13 +30,13 @@ impl PerCpuPages {
     }
 }
 
-/// States whether the CPU's cache is likely to hold a page that is freed or wanted, and so at which end of a per-CPU
-/// list the page is put or taken.
+/// States whether the CPU's cache is likely to hold a page. This decides at which end of a per-CPU list a freed page is
+/// put, or a page is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
-    /// The cache is likely to hold the page: the head of the list.
+    /// The cache is likely to hold the page; the head of the list is used.
     Hot,
-    /// The cache is not likely to hold the page: the tail of the list.
+    /// The cache is not likely to hold the page; the tail of the list is used.
     Cold,
 }
 
@@ -136,8 +136,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Gives `n` pages back to the free lists, from the per-CPU lists in turn: from each list that has pages, one page
-    /// and one more for each empty list passed on the way to it. A list that alone has pages gives them all.
+    /// Gives `n` pages of the per-CPU lists back to the free lists. The lists that have pages give some in turn: one
+    /// page, plus one page for each empty list that was just passed over. If only one list has pages, it gives all `n`.
     fn flush(&self, zone: &Zone<M>, pages: &mut PerCpuPages, n: u32) {
         let _span = self.machine.span(Func::FreePcppagesBulk);
         let mut area = zone.free.lock();

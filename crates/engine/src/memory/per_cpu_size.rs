@@ -1,18 +1,20 @@
-//! The sizes of per-CPU lists: pages that a refill brings, and pages that a list may hold (mechanisms/reclaim, 7).
+//! The sizes of per-CPU lists: the number of pages that a refill brings, and the number that the lists may hold
+//! (mechanisms/reclaim, 7).
 
 use super::choices::PerCpuSize as Rule;
 
 /// Largest number of times that a refill is doubled (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const DOUBLINGS_MAX: u32 = 5;
 
-/// The sizes of a zone's lists.
+/// The sizes of a zone's per-CPU lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerCpuSize {
     /// Number of pages in a flush, and in a refill that is not doubled.
     pub batch: u32,
-    /// Number of pages that a CPU's lists may always hold.
+    /// Smallest limit on the number of pages that a CPU's lists hold, while kswapd does not work.
     pub high_min: u32,
-    /// Number of pages that a CPU's lists may hold after they have grown as far as they can.
+    /// Largest limit on the number of pages that a CPU's lists hold. If it is larger than `high_min`, the lists can
+    /// grow.
     pub high_max: u32,
 }
 
@@ -53,10 +55,12 @@ fn batch(managed: u64, most: u64) -> u32 {
     ((1 << (base * 3 / 2).ilog2()) - 1).max(1)
 }
 
-/// The present limits of one CPU's lists for one zone, which follow the use of the lists. Unused where sizes are fixed.
+/// The present limits of one CPU's lists for one zone, which change as pages are taken and freed. Unused if the sizes
+/// are fixed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tuning {
-    /// Number of pages that the lists may hold. The sizes in force limit this number when it is used.
+    /// Number of pages that the lists may hold. When this number is used, it is limited to the zone's present
+    /// `high_min` and `high_max`.
     high: u32,
     /// Number of times that the next refill is doubled.
     doublings: u32,
@@ -70,8 +74,8 @@ impl Tuning {
         self.high.min(size.high_max).max(size.high_min)
     }
 
-    /// Returns the number of pages of a refill of lists with `count` pages. The lists may hold more pages afterwards,
-    /// unless the zone is below its high mark (`is_scarce`).
+    /// Returns the number of pages to refill for lists that hold `count` pages. If the lists can grow and the zone is
+    /// not below its high mark (`is_scarce`), also raises the number of pages that they may hold by a batch.
     pub(super) fn refill(&mut self, size: PerCpuSize, count: u32, is_scarce: impl FnOnce() -> bool) -> u32 {
         if !size.can_grow() {
             return size.batch;
@@ -88,9 +92,10 @@ impl Tuning {
         doubled.min(most)
     }
 
-    /// Notes that a page was freed to the lists. Returns the number of pages at which the lists are flushed. Lists that
-    /// are not fixed to six batches are flushed at four batches at most while kswapd works; lists that can grow are
-    /// flushed at `high_min` while the zone is below its high mark (`is_scarce`).
+    /// Notes that a page was freed to the lists. Returns the limit: the number of pages at which the lists are flushed.
+    /// With [`Rule::SixBatches`] the limit is fixed. With other rules it is at most four batches while kswapd works.
+    /// While kswapd does not work and the zone is below its high mark (`is_scarce`), the limit of lists that can grow
+    /// is `high_min`.
     pub(super) fn limit_at_free(
         &mut self,
         rule: Rule,

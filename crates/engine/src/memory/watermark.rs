@@ -21,8 +21,8 @@ pub struct Marks {
 pub struct MarkRights {
     /// `__GFP_HIGH`: the request may use half of the mark.
     pub high: bool,
-    /// The request is atomic, or from a realtime task: it may use a quarter of the mark, or of what `high` leaves of
-    /// it.
+    /// The request is atomic, or from a realtime task: it may use a quarter of the mark. If `high` is set as well, it
+    /// may use half of the mark, and a quarter of the other half.
     pub harder: bool,
 }
 
@@ -32,7 +32,7 @@ const PAGEBLOCK: u64 = super::free_area::BLOCK_PAGES;
 /// Number of migrate types whose pages may spill into another type's pageblock (`MIGRATE_PCPTYPES`).
 const PCP_TYPES: u64 = 3;
 
-/// Returns `min_free_kbytes` of a machine with `lowmem_pages` in `zones` populated zones, KiB.
+/// Returns `min_free_kbytes`, KiB, of a machine with `lowmem_pages` pages of low memory in `zones` populated zones.
 #[must_use]
 pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 {
     if choices.min_free_kbytes > 0 {
@@ -57,19 +57,19 @@ const SCALE_PARTS: u64 = 10_000;
 pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: u64) -> Marks {
     let min = min_free_kbytes / 4 * pages / lowmem_pages;
     let scaled = pages * scale_factor / SCALE_PARTS;
-    // Twice a quarter is less than a half where min is no multiple of 4.
+    // `high` is not `min + 2 * (min / 4)`, which is less if `min` is no multiple of 4.
     if scaled <= min / 4 {
         return Marks { min, low: min + min / 4, high: min + min / 2 };
     }
     Marks { min, low: min + scaled, high: min + 2 * scaled }
 }
 
-/// A zone of fewer pageblocks is not boosted: most of it would be kept free ("mm: limit boost_watermark on small
-/// zones").
+/// Smallest number of pageblocks of a zone that is boosted. A boost would keep most of a smaller zone free ("mm: limit
+/// boost_watermark on small zones").
 const BOOSTED_BLOCKS_MIN: u64 = 4;
 
-/// Returns the largest boost of a zone of `pages` pages when migrate types are mixed: `factor` ten-thousandths of its
-/// high mark, and at least a pageblock.
+/// Returns the largest boost of the low mark of a zone of `pages` pages: `factor` ten-thousandths of its high mark, but
+/// at least a pageblock. Returns 0 if `factor` is 0 or the zone has fewer than four pageblocks.
 #[must_use]
 pub fn boost_max(factor: u64, pages: u64, high: u64) -> u64 {
     if factor == 0 || pages < BOOSTED_BLOCKS_MIN * PAGEBLOCK {

@@ -1,6 +1,6 @@
-//! Large arrays of zeroes, whose memory comes with the first use of each of their parts.
+//! Large arrays of zeroes. The system provides the memory of each part of an array when that part is first used.
 
-/// A type whose values can be made in large arrays that are all zero at first.
+/// The type of an element of a large array that is all zero at first.
 ///
 /// The trait cannot be implemented outside of this module, because [`Segments`](crate::page_cache::Segments) relies on
 /// the length of the result. The only implementation is for all types that `bytemuck` calls

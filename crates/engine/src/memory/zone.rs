@@ -39,11 +39,11 @@ impl ZoneKind {
     }
 }
 
-/// A zone, numbered over all nodes: node 0's zones from the lowest up, then node 1's.
+/// The number of a zone, counted over all nodes: node 0's zones from the lowest up, then node 1's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneId(pub u8);
 
-/// A memory node.
+/// The number of a memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u8);
 
@@ -90,8 +90,8 @@ pub struct ZoneLayout {
     /// Descriptors of absent pages are not touched.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spanned_pages: u64,
-    /// Smallest number of pages that are put on the free lists at the start. Later pages follow as they are needed, so
-    /// a large zone costs neither time nor memory for descriptors before it is used. `None` for all pages at the start.
+    /// Number of pages that are put on the free lists at the start; `None` for all pages. The other pages follow as
+    /// they are needed, so a large zone costs neither time nor memory for descriptors before it is used.
     #[doc(alias = "CONFIG_DEFERRED_STRUCT_PAGE_INIT")]
     #[serde(skip)]
     pub listed_first: Option<u64>,
@@ -111,7 +111,7 @@ fn is_zero(pages: &u64) -> bool {
 }
 
 impl ZoneLayout {
-    /// Returns a zone of `pages` pages that does not grow.
+    /// Returns a zone of `managed_pages` pages that does not grow.
     #[must_use]
     pub const fn new(kind: ZoneKind, managed_pages: u64) -> Self {
         Self { kind, managed_pages, spanned_pages: 0, listed_first: None }
@@ -193,7 +193,8 @@ impl Layout {
         self.limit_pages.unwrap_or(u64::MAX).min(self.pages())
     }
 
-    /// Returns the number of frames in a table for this layout: each zone starts at a multiple of the largest block.
+    /// Returns the number of frames in the frame table of this layout. Each zone starts at a multiple of the largest
+    /// block.
     #[must_use]
     pub fn frames(&self) -> u64 {
         let round = |pages: u64| pages.next_multiple_of(LARGEST_BLOCK_PAGES);
@@ -216,10 +217,11 @@ impl ZoneFlag {
     pub const TAIL_LRU_DIRTY: Self = Self(1 << 1);
     /// Reclaim met many pages under writeback at the tail of the lists.
     pub const WRITEBACK: Self = Self(1 << 2);
-    /// Reclaim scanned six times as many pages as it could reclaim from the zone without freeing one, and now scans the
-    /// zone only lightly.
+    /// Since a page was last freed, reclaim has scanned at least six times the number of reclaimable pages. It now
+    /// scans the zone only lightly.
     pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
-    /// A task of the zone's node reclaims from this zone before it takes memory of another node.
+    /// A task is reclaiming from this zone of its own node, before it takes memory of another node. Other tasks take
+    /// memory of another node meanwhile.
     #[doc(alias = "ZONE_RECLAIM_LOCKED")]
     pub const ZONE_RECLAIM: Self = Self(1 << 4);
 }
@@ -236,11 +238,11 @@ pub struct Zone<M: Machine> {
     pub lruvec: LruvecId,
     /// First frame.
     pub start: FrameNumber,
-    /// Largest number of pages that the zone may ever have; the first is `start`.
+    /// Largest number of pages that the zone may ever have. Their frames begin at `start`.
     pub spanned: u64,
     /// Number of frames, from `start` on, that have been on a free list; changed under the lock `free`.
     pub(super) online: AtomicU64,
-    /// Number of frames after the online ones that are the allocator's and free, but on no list yet; changed under the
+    /// Number of free frames that are on no list yet. They come directly after the online frames. Changed under the
     /// lock `free`.
     pub(super) deferred: AtomicU64,
     /// Value of [`ZoneLayout::listed_first`].
@@ -249,21 +251,22 @@ pub struct Zone<M: Machine> {
     pub(super) managed: AtomicU64,
     /// The marks min, low and high, pages; low and high without `distance` and `boost`.
     pub(super) marks: [AtomicU64; 3],
-    /// Number of pages by which `mark_distance` moves low further from min. It moves high further from low by a quarter
-    /// of this number; trials of a quarter and of the whole number showed that a quarter is faster.
+    /// Number of pages that the choice `mark_distance` adds to the distance from min to low. A quarter of this number
+    /// is added to the distance from low to high; in trials, a quarter was faster than the whole number.
     pub(crate) distance: AtomicU64,
-    /// Pages by which low is raised because migrate types were mixed, until kswapd has reclaimed them.
+    /// Number of pages by which low is raised because migrate types were mixed. Kswapd sets it to 0 after it has
+    /// reclaimed for it.
     #[doc(alias = "watermark_boost")]
     boost: AtomicU64,
     /// Largest value of `boost`, pages.
     pub(super) boost_max: AtomicU64,
-    /// Number of pages that the zone keeps from requests that could use zones up to kind `j`, at index `j`.
+    /// At index `j`: number of pages that the zone keeps from requests whose highest usable zone is of kind `j`.
     pub(super) lowmem_reserve: [AtomicU64; 3],
     /// Number of pages that do not count as dirtyable: the high mark plus the largest lowmem reserve.
     pub(super) dirty_balance_reserve: AtomicU64,
-    /// The fields of [`PerCpuSize`].
+    /// The fields of the zone's [`PerCpuSize`], in the order of their declaration.
     per_cpu_size: [AtomicU32; 3],
-    /// Whether kswapd works for a request that the zone can serve.
+    /// `true` while kswapd works for a request that the zone can serve.
     #[doc(alias = "ZONE_RECLAIM_ACTIVE")]
     kswapd_works: AtomicBool,
     /// Page counts.
@@ -420,8 +423,8 @@ impl<M: Machine> Zone<M> {
         self.boost.load(Relaxed)
     }
 
-    /// Raises the boost of the low mark by a pageblock, or to its largest value, because a part of a pageblock was
-    /// taken for another migrate type.
+    /// Raises the boost of the low mark by a pageblock, up to `boost_max`. Called when a part of a pageblock was taken
+    /// for another migrate type.
     #[doc(alias = "boost_watermark")]
     pub(super) fn raise_boost(&self) {
         let max = self.boost_max.load(Relaxed);
@@ -441,8 +444,9 @@ impl<M: Machine> Zone<M> {
         self.marks[2].load(Relaxed) + self.distance.load(Relaxed) * 5 / 4
     }
 
-    /// Returns whether the zone would still have more than `mark` free pages, and a block of the order, after a request
-    /// of 2^`order` pages that may use zones up to `classzone`.
+    /// Returns whether the zone is above `mark` after a request of 2^`order` pages. `rights` lower the mark. The lowmem
+    /// reserve against `classzone`, the highest zone that the request may use, is added to it. Free blocks of lower
+    /// orders do not count, and the mark is halved for each of these orders.
     ///
     /// A zone that is exactly at the mark is not above it (`zone_watermark_ok`).
     #[doc(alias = "zone_watermark_ok")]
@@ -459,7 +463,7 @@ impl<M: Machine> Zone<M> {
             return false;
         }
         for o in 0..usize::from(order.0) {
-            // Blocks that are too small do not help; the demand halves with each order.
+            // Blocks that are too small do not count; the number of free pages needed halves with each order.
             free -= (self.nr_free[o].load(Relaxed) << o) as i64;
             need >>= 1;
             if free <= need {
@@ -505,7 +509,7 @@ impl<M: Machine> Zone<M> {
         self.reclaim.flags.fetch_or(flag.0, Relaxed);
     }
 
-    /// Sets a flag. Returns `true` to the one caller that found it clear.
+    /// Sets a flag and returns whether it was clear before.
     #[must_use]
     pub fn try_set(&self, flag: ZoneFlag) -> bool {
         self.reclaim.flags.fetch_or(flag.0, Relaxed) & flag.0 == 0

@@ -13,7 +13,8 @@ choices! {
         /// As `per-page`, but reclaim takes the lock once for all pages of one file that it meets one after another, up
         /// to a cluster of pages. Proposed in 2012 and 2013, never merged (mechanisms/multigen, 9.2).
         ByFile,
-        /// The page lock: one atomic step fills or empties a slot, and the page lock excludes conflicting operations.
+        /// No lock of the index: one atomic step fills or empties a slot, and the page lock excludes conflicting
+        /// operations.
         None,
     }
 }

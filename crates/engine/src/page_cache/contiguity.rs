@@ -1,4 +1,4 @@
-//! The probable place of a file's page in memory: runs of pages that are also in order in memory.
+//! Guesses which frame has a page of a file, by runs of pages that lie in frames in file order.
 //!
 //! A hit waits for memory twice: for the page's slot in the index, and then for its bytes. A file that was read in
 //! order lies mostly in order in frames, because the free lists return frames in order. Frame and page number then
@@ -6,7 +6,7 @@
 //! is speculative translation (Barr, Cox, Rixner: SpecTLB, ISCA 2011). A guess is only a hint: the slot decides.
 //!
 //! There is one word for each 2 MiB of a file. A GiB takes 4 KiB of words, which stay in the nearest caches. If pages
-//! are read in no order, hardly anything is written: only the trust in earlier guesses falls.
+//! are read in random order, hardly anything is written: only the trust in earlier guesses falls.
 
 use super::segments::Segments;
 use crate::memory::free_area::BLOCK_PAGES;
@@ -16,8 +16,8 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 /// Number of pages that share one word.
 const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
 
-/// Largest trust in a guess: half of the pages of a stretch. A guess with this trust is given up after as many pages
-/// have contradicted it.
+/// Largest trust in a guess: half of the pages of a stretch. A guess with this trust is given up after this number of
+/// pages has contradicted it.
 const TRUST_MAX: u32 = STRETCH_PAGES / 2;
 
 /// The guess for a stretch: the frame of its first page, assuming that frames are in order, and the trust in this
@@ -37,8 +37,9 @@ impl Guess {
         self.first as u64 | (self.trust as u64) << 32
     }
 
-    /// Returns the guess after another page was noted. By that page's frame, the stretch begins at frame `first`.
-    /// `follows` says whether the frame is next to the frame of the page before.
+    /// Returns the guess after another page was noted. `first` is the frame of the stretch's first page, computed from
+    /// the noted page's frame. `follows` says whether the noted page's frame comes directly after the frame of the page
+    /// before it.
     const fn with_page(self, first: u32, follows: bool) -> Self {
         match (self.first == first, self.trust) {
             (true, TRUST_MAX) => self,
@@ -50,13 +51,14 @@ impl Guess {
     }
 }
 
-/// The guesses of one file. They are written without a lock, so a page may be missed in the trust; a hint may be wrong.
+/// The guesses of one file. They are written without a lock, so the trust may miss some pages. This does no harm,
+/// because a guess is only a hint.
 #[derive(Debug, Default)]
 pub(super) struct Contiguity(Segments<AtomicU64>);
 
 impl Contiguity {
-    /// Notes that a page came into a frame. `before` returns the frame of the page before it, and is called only if
-    /// that makes a difference.
+    /// Notes that a page came into a frame. `before` returns the frame of the file's page before this page; it is
+    /// called only if its result matters.
     #[inline]
     pub fn note(&self, page: u32, frame: FrameNumber, before: impl FnOnce() -> Option<FrameNumber>) {
         let Some(word) = self.0.try_get_or_make((page / STRETCH_PAGES) as usize) else { return };
@@ -70,7 +72,7 @@ impl Contiguity {
     }
 
     /// Returns the frame that a page is in, provided that the page is in memory and in order with its neighbours. The
-    /// number may be that of no frame.
+    /// result may be a number that no frame has.
     #[inline(always)]
     pub fn guess(&self, page: usize) -> Option<FrameNumber> {
         let stretch = STRETCH_PAGES as usize;

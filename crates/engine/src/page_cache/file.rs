@@ -5,10 +5,11 @@ use super::segments::Segments;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
 
-/// No block yet: the device's first block belongs to the file system itself.
+/// The value for "no block yet". No page has block 0 of the device, because this block belongs to the file system
+/// itself.
 const NO_BLOCK: u64 = 0;
 
-/// The way in which pages of a file find their blocks.
+/// The placement of a file's pages in blocks.
 #[derive(Debug)]
 enum Placement {
     /// A block of the device is taken when a page is first written (delayed allocation); 0 while the page has no block.
@@ -27,7 +28,7 @@ pub struct File<M: Machine> {
     pub id: u32,
     /// The device that the file's blocks are on.
     pub device: DeviceId,
-    /// The device whose limits and flusher apply to the file: its own device, unless the file is itself a device.
+    /// The device whose limits and flusher apply to the file. It is `device`, unless the file is a device of its own.
     pub backing: DeviceId,
     /// The pages of the file that are in memory.
     pub index: FileIndex,
@@ -47,8 +48,8 @@ pub struct File<M: Machine> {
     pub(crate) written_wait: M::WaitQueue,
     /// Number of syncs that wait in `written_wait`.
     pub(crate) syncs_waiting: AtomicU32,
-    /// Number of further pages of the file that are written from copies. A change of a page during its write sets the
-    /// number again (`writeback.stable_pages = "copy-when-changed"`).
+    /// Number of page writes of the file that are still to be made from copies. A change of a page during its write
+    /// sets this number to its largest value again (`writeback.stable_pages = "copy-when-changed"`).
     pub(crate) copies_left: AtomicU32,
     /// Number of regions that map the file; [`crate::anonymous::reverse_map`] has the regions.
     pub(crate) mapper_count: AtomicU32,
@@ -64,21 +65,22 @@ pub struct File<M: Machine> {
     pub(crate) failed_pages: FailedPages,
 }
 
-/// The record of a file's pages that could not be written and stay dirty: see `writeback::write_failure`.
+/// The record of a file's *failed pages*: pages that could not be written and stay dirty (see
+/// `writeback::write_failure`).
 #[derive(Debug, Default)]
 pub(crate) struct FailedPages {
-    /// Number of these pages, without pages that are being written again.
+    /// Number of failed pages that are not being written again.
     pub(crate) pages: AtomicI64,
-    /// Number of these pages that are being written again.
+    /// Number of failed pages that are being written again.
     pub(crate) retried: AtomicI64,
-    /// `true` if one of these pages was written since the flusher last continued with them.
+    /// `true` if a failed page was written since the flusher last continued with failed pages.
     pub(crate) has_recovered: AtomicBool,
-    /// Page at which the flusher continues with these pages.
+    /// Page at which the flusher continues with failed pages.
     pub(crate) next: AtomicU32,
 }
 
 impl FailedPages {
-    /// Returns the number of pages that could not be written and are not being written again.
+    /// Returns the number of failed pages that are not being written again.
     pub(crate) fn pages(&self) -> i64 {
         self.pages.load(Ordering::Acquire)
     }
@@ -258,9 +260,10 @@ impl<M: Machine> File<M> {
         self.failed_writes.load(Ordering::Acquire)
     }
 
-    /// Returns the last failed write, if it came after the first `seen` failures, which were reported already, or after
-    /// the first `before` failures. With `before` read at the start, a task that waits for writes learns of failures
-    /// during its wait, even if they were reported to other tasks. All failures then count as reported in `seen`.
+    /// Returns the last failed write if a write has failed since `seen` or `before` was read; both are results of
+    /// [`File::failed_writes`]. `seen` counts the failures that were reported already, and is set to the present count.
+    /// A task that waits for writes reads `before` when it begins to wait. It thus learns of failures during its wait,
+    /// even if they were reported to other tasks.
     pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
         let failed = self.failed_writes();
         (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())

@@ -24,7 +24,7 @@ pub enum Miss {
     Frozen,
     /// A writer has the page's latch.
     Held,
-    /// The page has as many readers as its descriptor can count.
+    /// The page has the largest number of readers that its descriptor can count.
     Full,
     /// The frame already belongs to another page. The caller has to release the reference and the latch, which were
     /// taken.
@@ -122,19 +122,20 @@ pub struct FileIndex {
     slots: Segments<AtomicU32>,
     tags: Tags,
     used: UsedParts,
-    /// The number of pages of each node, and the node's place, on machines where nodes take memory.
+    /// For each node, the number of its pages and (in `node_places`) its place. Both arrays are empty if nodes take no
+    /// memory.
     node_pages: Segments<AtomicU32>,
     node_places: Segments<AtomicU32>,
     pages: Pages,
     /// Largest page number ever stored, plus 1.
     end: AtomicU32,
-    /// The probable places of pages, for a file whose bytes are real.
+    /// Guesses of the frames of pages; only in an index that [`FileIndex::with_pages`] made.
     contiguity: Option<Contiguity>,
 }
 
 impl FileIndex {
-    /// Creates the index of a file that is expected to have `pages` pages, whose slots are found fastest. The index
-    /// learns where pages lie in memory, if they lie there in file order.
+    /// Creates the index of a file that is expected to have `pages` pages; the slots of these pages are found fastest.
+    /// If pages lie in frames in file order, the index learns to guess their frames ([`FileIndex::guess`]).
     #[must_use]
     pub fn with_pages(pages: u32) -> Self {
         Self { slots: Segments::with_head(pages as usize), contiguity: Some(Contiguity::default()), ..Self::default() }
@@ -158,7 +159,8 @@ impl FileIndex {
         frame_of(stored).map(|frame| FoundPage { slot, stored, frame })
     }
 
-    /// Returns the frame that probably has a page, without reading the page's slot. The number may be that of no frame.
+    /// Returns the frame that probably has a page, without reading the page's slot. The result may be a number that no
+    /// frame has.
     #[inline(always)]
     pub fn guess(&self, index: usize) -> Option<FrameNumber> {
         self.contiguity.as_ref()?.guess(index)
@@ -336,7 +338,8 @@ impl FileIndex {
         self.node_pages.try_get_or_make(node).is_some() && self.node_places.try_get_or_make(node).is_some()
     }
 
-    /// Returns whether the node of a page holds no page, as far as is known.
+    /// Returns whether the node of a page holds no page. Without the index's lock, the answer may be out of date at
+    /// once.
     pub(crate) fn lacks_node(&self, index: u32) -> bool {
         self.node_pages.get((index / NODE_PAGES) as usize).is_none_or(|pages| pages.load(Ordering::Relaxed) == 0)
     }
@@ -395,8 +398,8 @@ impl FileIndex {
         self.tags.has(index, tag)
     }
 
-    /// Returns the first tagged page from `index` on. The cost grows with the tagged pages, not with the length of the
-    /// file.
+    /// Returns the first tagged page from `index` on. The cost grows with the number of tagged pages, not with the
+    /// length of the file.
     #[must_use]
     pub fn next_tagged(&self, index: u32, tag: Tag) -> Option<u32> {
         self.tags.first(index..self.end(), tag)

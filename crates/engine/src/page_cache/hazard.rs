@@ -33,10 +33,10 @@ use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, W
 ///
 /// A read that takes a reference needs some 80 ns more than a read of an open page (docs/studies/library-changes.md,
 /// "Hazard pointers beside writes"). A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux
-/// 6.18), so a barrier costs as much as 190 such reads. The constant is larger than that, to keep closed a page of
-/// which one use in a hundred is a write. A use of such a page is a counted read with a chance of 0.031 and a write
-/// with a chance of 0.01, so the chance that 32 counted reads come before one write is (0.031 / 0.041)^32, or 0.01 %.
-/// With 512 reads, of which one in 16 was counted, it was 0.8 %. The constant was chosen, not found by a sweep.
+/// 6.18), so a barrier costs 190 times these 80 ns. The constant is larger than 190, so that a page stays closed if one
+/// in a hundred of its uses is a write. A use of such a page is a counted read with a chance of 0.031 and a write with
+/// a chance of 0.01, so the chance that 32 counted reads come before one write is (0.031 / 0.041)^32, or 0.01 %. With a
+/// constant of 512, and one read in 16 counted, this chance was 0.8 %. The constant was chosen, not found by a sweep.
 pub const READS_AFTER_A_WRITE: u32 = 1024;
 
 /// The number of reads, out of [`READS_AFTER_A_WRITE`], that are counted on average.
@@ -53,8 +53,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// Returns whether it is certain that no hazard pointer holds a page. The page was closed when `closed_at` barriers
-    /// had begun, and not opened since.
+    /// Returns whether it is certain that no hazard pointer holds the page in `frame`. The page was closed when
+    /// `closed_at` barriers had begun, and was not opened since.
     #[must_use]
     pub fn is_free(&self, frame: FrameNumber, closed_at: u32) -> bool {
         is_before(closed_at, self.barrier) && self.frames.binary_search(&frame).is_err()
@@ -68,13 +68,13 @@ const fn is_before(begun: u32, number: u32) -> bool {
 
 /// State for readers with hazard pointers: barriers, and tasks and pages that wait until readers release pages.
 pub(crate) struct Readers<M: Machine> {
-    /// Number of barriers that have begun, which is the number of the last one. The second number is the last one that
-    /// is complete.
+    /// Number of barriers that have begun; the last of these barriers has the same number. `barriers_done` is the
+    /// number of the last complete barrier.
     barriers_begun: AtomicU32,
     barriers_done: AtomicU32,
-    /// Number of tasks that wait for the release of a page, and of pages in `cut_off`.
+    /// Number of tasks that wait until readers release a page, plus the number of pages in `cut_off`.
     waits: AtomicU32,
-    /// Pages that left their file while they were held, each with a reference.
+    /// Pages that left their file while readers held them. The list has a reference to each page.
     cut_off: M::Lock<Vec<FrameNumber>>,
 }
 
@@ -90,7 +90,9 @@ impl<M: Machine> Readers<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Opens a page of a file that is marked as used often, if it is clean. The caller has the page's shared latch.
+    /// Opens a page of a file, which is marked as used often, to readers with hazard pointers. Does nothing if the page
+    /// is dirty, if it was read too few times since it was dirty, or if a task waits for readers. The caller has the
+    /// page's shared latch.
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::DIRTY) || !self.machine.hazards().are_on() {

@@ -15,10 +15,10 @@ use machine::atomic::Ordering::SeqCst;
 use machine::{FrameNumber, Machine, Nanos, Step, WaitReason, Waiting};
 
 /// Time after which a waiter claims the next turn. A shorter time would cost a switch of threads for each change of a
-/// page that several tasks change. A request to a disk takes about as long.
+/// page that several tasks change. A request to a disk takes about a millisecond, too.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
-/// The value of a queue that has no next page: no frame has this number.
+/// The value of a queue's claim while no task has claimed the next turn; no frame has this number.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<M: Machine> PageCache<M> {

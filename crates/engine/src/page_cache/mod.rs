@@ -101,7 +101,8 @@ pub struct PageCache<M: Machine> {
     pub choices: Choices,
     files: M::Lock<Table<File<M>>>,
     page_queues: Vec<M::WaitQueue>,
-    /// For each queue, the page whose latch a waiter gets next.
+    /// For each wait queue in `page_queues`, the page whose latch a long-waiting task has claimed as its next turn;
+    /// `NOBODY` if there is none (see [`latch`]).
     next_at_queues: Vec<AtomicU32>,
     /// Pages whose last reference was dropped by a lookup; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
@@ -298,8 +299,8 @@ impl<M: Machine> PageCache<M> {
     /// If the page is not removed, nothing changes. See [`crate::swap::Swap::remove_mapping`].
     ///
     /// The caller isolated the page (one reference), locked it and unmapped it. Readers may hold the page by hazard
-    /// pointers. In this case `held` says which pages they do not hold; if it is `None`, the page is not removed.
-    /// `shadow` stays in the slots of the page.
+    /// pointers. In this case the page is removed only if `held` shows that they do not; with `None`, it is not
+    /// removed. `shadow` stays in the slots of the page.
     pub fn remove_file_page(
         &self,
         frame: FrameNumber,

@@ -22,7 +22,8 @@ impl<M: Machine> PageCache<M> {
         &self.page_queues[queue_of(frame)]
     }
 
-    /// Returns a word of the page's queue: the page whose latch a waiter of this queue has next (see [`super::latch`]).
+    /// Returns the claim of the page's queue: the page whose latch a long-waiting task has claimed as its next turn, or
+    /// `NOBODY` (see [`super::latch`]).
     pub(super) fn next_at_queue(&self, frame: FrameNumber) -> &AtomicU32 {
         &self.next_at_queues[queue_of(frame)]
     }

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicPtr;
 
 /// Number of elements of the shortest head.
 const HEAD_MIN: usize = 8;
-/// Number of elements of the longest head: as many as 4 GiB of a file have pages. The whole head takes address space as
+/// Number of elements of the longest head: one for each page of a file of 4 GiB. The whole head takes address space as
 /// soon as its first element is used.
 const HEAD_MAX: usize = 1 << 20;
 /// Number of segments, with the head. With the shortest head, they hold 2^32 elements.
@@ -28,8 +28,8 @@ const SEGMENTS: usize = 30;
 pub struct Segments<T> {
     /// The first element of each segment; null until the segment is made, and never changed again. Segment 0 is the
     /// head, segment `k` has `head << (k - 1)` elements.
-    // Pointers, not boxes in `OnceLock`s. Every hit goes through here, and half of its instructions would handle states
-    // and lengths that are known.
+    // Pointers, not boxes in `OnceLock`s. Every hit looks an element up here. With boxes, half of the instructions of a
+    // hit would handle states and lengths that are known.
     segments: [AtomicPtr<T>; SEGMENTS],
     /// Number of elements of the head, a power of two.
     head: usize,
@@ -156,8 +156,8 @@ impl<T: Element> Segments<T> {
     }
 }
 
-/// Number of elements of a part: as many slots of an index as a page of memory holds. [`UsedParts`] records for each
-/// part whether it was ever used.
+/// Number of elements of a part, which is the number of an index's slots that fit into a page of memory. [`UsedParts`]
+/// records for each part whether it was ever used.
 const PART: usize = 1024;
 
 /// The parts of a growing array that were ever used. A walk over the array can skip all other parts, which have no

@@ -1,8 +1,9 @@
 //! Tags of a file's pages, found in file order without a walk over the file.
 //!
-//! A tag has a bit for each page; 64 bits are a *word*. Above the words is a tower of counts: each count is the number
-//! of non-zero places among the [`FAN_OUT`] places below it. A search skips a place with a count of zero, so its cost
-//! grows with the tagged pages, and not with the length of the file. The tags of one file share the tower.
+//! A tag has a bit for each page; 64 bits are a *word*. Above the words is a tower of counts. A *place* is a word or a
+//! count. Each count is the number of non-zero places among the [`FAN_OUT`] places below it. A search skips a place
+//! with a count of zero, so its cost grows with the number of tagged pages, not with the length of the file. The tags
+//! of one file share the tower.
 //!
 //! *Order*: no lock is taken, and no tagged page is ever hidden. A place is counted above before it stops being zero,
 //! and uncounted after it is zero again. So at each moment a count is at least the number of non-zero places below it.
@@ -33,7 +34,7 @@ impl Tag {
 
 /// Number of pages of a word.
 const WORD_PAGES: usize = u64::BITS as usize;
-/// Number of places that one count covers.
+/// Number of places that lie directly below a count.
 const FAN_OUT: usize = 64;
 /// Number of levels (*floors*) of the tower. A count of the highest floor covers about 64 GiB, and the largest file has
 /// 256 such counts.

@@ -87,16 +87,16 @@ pub struct EmptySlab {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabNumber(pub u32);
 
-/// The tasks that may take objects from a slab.
+/// The place of a slab, which decides which tasks may take objects from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// No task: the slab had no free object when it was put aside.
+    /// On no list: the slab had no free object when it was put aside. No task takes objects from it.
     Full,
-    /// The tasks of the CPU that has the slab.
+    /// With a CPU. The tasks of this CPU take objects from it.
     Cpu,
-    /// Any task: the slab is on the list, with this number.
+    /// On the list of partly free slabs, with this key. Any task may take it over for its CPU.
     Partial(u64),
-    /// No task: the slab's block was freed.
+    /// Nowhere: the slab's block was freed.
     Gone,
 }
 
@@ -156,7 +156,8 @@ impl Slabs {
         (left > 0).then_some(Current { number, left })
     }
 
-    /// Returns more objects for a CPU whose slab is used up; `None` if no slab has any.
+    /// Takes over free objects for a CPU whose slab, `used_up`, has none left for it, and returns them; `None` if no
+    /// slab has free objects.
     fn refill(&mut self, used_up: Option<Current>) -> Option<Current> {
         if let Some(Current { number, .. }) = used_up {
             if let Some(current) = self.take_over(number) {

@@ -11,8 +11,8 @@ choices! {
         /// One page.
         SinglePages,
         /// A block that holds `4 × (fls(CPUs) + 1)` objects with little waste, at most of order 3; one page if no such
-        /// block is available without effort. The cache then calls the allocator less often, but makes requests of an
-        /// order above 0 in ordinary operation.
+        /// block can be had without much effort (`__GFP_NORETRY`). The cache then calls the allocator less often, but
+        /// makes requests of an order above 0 in ordinary operation.
         Slub,
     }
 }

@@ -89,7 +89,7 @@ pub struct ObjectCache<M: Machine> {
     slabs: SlabCache<M>,
     objects: M::Lock<Objects>,
     count: AtomicU64,
-    /// Objects that were due to be scanned but were not scanned yet.
+    /// Number of objects that were due to be scanned but were not scanned yet.
     pub deferred: AtomicU64,
 }
 
@@ -137,9 +137,9 @@ impl<M: Machine> ObjectCache<M> {
         self.count.load(Relaxed)
     }
 
-    /// Adds an object. The object of an inode names its file. A file has at most one inode: if two tasks add it, the
-    /// later one adds none. Returns a slab that this task has to free if the place that it had taken leaves a slab
-    /// empty.
+    /// Adds an object. The object of an inode names its file. A file has at most one inode: if it has one already,
+    /// nothing is added, and the place taken in a slab is given back. If this leaves the slab empty, returns the slab,
+    /// which the caller has to free.
     ///
     /// # Errors
     /// If no slab has a place for the object.
@@ -187,7 +187,7 @@ impl<M: Machine> ObjectCache<M> {
     }
 
     /// Scans `n` objects, oldest first. An object that was in use before loses its mark and stays; any other is
-    /// dropped. `shrunk` gets what this set free.
+    /// dropped. Adds to `shrunk` what was dropped or became empty.
     pub fn shrink(&self, machine: &M, n: u64, shrunk: &mut Shrunk) {
         let mut dropped = Vec::new();
         {

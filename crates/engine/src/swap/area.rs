@@ -14,7 +14,8 @@ const CLUSTER: u32 = 256;
 const CACHE: u16 = 1 << 15;
 
 /// A set of numbers below a bound: a bit for each number and, for each word of these bits, a bit that says whether the
-/// word is not 0. A search for the next number slot by slot examined a million slots in a nearly full area of 4 GiB.
+/// word is not 0. Without these bits, a search for the next number examined a million slots in a nearly full area of 4
+/// GiB.
 #[derive(Debug)]
 struct Numbers {
     words: Box<[u64]>,
@@ -185,9 +186,9 @@ impl Slots {
         None
     }
 
-    /// Finds the first [`CLUSTER`] consecutive free slots. All slots up to the end of these count as looked at, as in a
-    /// search slot by slot. In fact most slots are skipped, because the last used slot of a run says where the next run
-    /// can begin.
+    /// Finds the first [`CLUSTER`] consecutive free slots. Returns the first of these slots. Adds to `looked_at` the
+    /// number of slots that a search slot by slot would examine. In fact most slots are skipped, because the last used
+    /// slot of a run says where the next run can begin.
     fn find_cluster(&self, looked_at: &mut u32) -> Option<u32> {
         let mut start = self.lowest;
         while start + CLUSTER <= self.highest + 1 {
@@ -207,7 +208,7 @@ impl Slots {
     fn first_usable(&self, from: u32, to: u32, or_cached: bool, looked_at: &mut u32) -> Option<u32> {
         let only_cached = or_cached.then(|| self.only_cached.next(from)).flatten();
         let found = self.unused.next(from).into_iter().chain(only_cached).min().filter(|slot| *slot <= to);
-        // Counts as many slots as a search slot by slot examines.
+        // Counts the slots that a search slot by slot would examine.
         *looked_at += found.unwrap_or(to).saturating_sub(from);
         found
     }

@@ -20,17 +20,20 @@ choices! {
         AlignedBlock,
     }
 
-    /// The form in which a large folio that is smaller than a huge page goes to swap. A huge page always goes in pages.
+    /// The form in which a large folio that is smaller than a huge page goes to swap. A huge page is always split into
+    /// its pages first.
     folios: SwapFolios = InPages, drawn 153, unless "swap slots" in ["0"] {
         /// The folio is split into its pages first, and each page has a slot of its own.
         InPages,
-        /// As a whole, in consecutive slots of one aligned block (`THP_SWAP`); in pages if no such block is free.
+        /// The folio goes to swap as a whole, in consecutive slots of one aligned block (`THP_SWAP`). If no such block
+        /// is free, it is split as with `in-pages`.
         Whole,
     }
 
-    /// Use of swap that answers at once, such as zram or persistent memory (`SWP_SYNCHRONOUS_IO`).
+    /// The handling of synchronous swap (`SWP_SYNCHRONOUS_IO`): swap that answers at once, such as zram or persistent
+    /// memory.
     synchronous: SynchronousSwap = LikeOthers, drawn 120, with "synchronous swap" in ["yes"] {
-        /// Such swap is used like any other swap.
+        /// Synchronous swap is handled like other swap.
         LikeOthers,
         /// A fault reads the wanted page alone, and the page's slot is freed as soon as the page is mapped. Reclaim
         /// waits until its writes to swap have ended.
@@ -41,13 +44,13 @@ choices! {
     window: SwapWindows = Fixed, drawn 27, unless "swap slots" in ["0"] {
         /// `2^page_cluster`.
         Fixed,
-        /// At most `2^page_cluster`, and fewer where pages of the region that were read ahead were not used.
+        /// At most `2^page_cluster`; fewer if pages that were read ahead for faults of the region were not used.
         ByUse,
     }
 }
 
 impl SwapFolios {
-    /// Returns whether a large folio is first tried as a whole.
+    /// Returns whether a large folio goes to swap as a whole, if a block of slots is free ([`Self::Whole`]).
     pub(crate) const fn are_whole(self) -> bool {
         match self {
             Self::Whole => true,
@@ -57,7 +60,8 @@ impl SwapFolios {
 }
 
 impl SynchronousSwap {
-    /// Returns whether swap that answers at once is used in its own way.
+    /// Returns whether synchronous swap (`SWP_SYNCHRONOUS_IO`) is handled differently from other swap
+    /// ([`Self::Apart`]).
     pub(crate) const fn is_apart(self) -> bool {
         match self {
             Self::Apart => true,

@@ -52,7 +52,7 @@ pub struct Swap<M: Machine> {
     pub choices: Choices,
     /// The swap area.
     pub swap: SwapArea<M>,
-    /// `true` if swap answers at once and is used accordingly.
+    /// `true` if swap is synchronous and is handled differently from other swap (`swap.synchronous = "apart"`).
     is_synchronous: bool,
     compressed: Compressed<M>,
 }
@@ -80,7 +80,7 @@ impl<M: Machine> Swap<M> {
         Self { choices, swap, is_synchronous, compressed, page_cache }
     }
 
-    /// Returns whether swap answers at once and is used accordingly (`swap.synchronous`).
+    /// Returns whether swap is synchronous and is handled differently from other swap (`swap.synchronous = "apart"`).
     #[inline]
     pub(crate) fn swap_is_synchronous(&self) -> bool {
         self.is_synchronous
@@ -194,7 +194,8 @@ impl<M: Machine> Swap<M> {
         }
     }
 
-    /// Frees a slot that only the swap cache uses. Returns `false` if its page is in use.
+    /// Frees a slot that only the swap cache uses, by dropping its page from the cache. Returns `false` if the page has
+    /// left the cache, is locked or under writeback, or is wanted again.
     #[doc(alias = "__try_to_reclaim_swap")]
     fn reclaim_swap_slot(&self, slot: u32) -> bool {
         let Some(frame) = self.find_page(&self.swap.cache, slot) else { return false };
@@ -212,7 +213,7 @@ impl<M: Machine> Swap<M> {
     /// there. The shadow of a free slot means nothing: it belongs to the page that had the slot before.
     ///
     /// # Errors
-    /// The head of the folio that is in the cache at such a slot already.
+    /// The head of the folio that is in the cache already, at one of these slots.
     pub(crate) fn insert_into_swap_cache(&self, frame: FrameNumber, slot: u32) -> Result<Option<Shadow>, FrameNumber> {
         let shadow = {
             let _guard = self.lock_index(&self.swap.i_pages);

@@ -1,7 +1,7 @@
 //! The number of slots that a fault of a region reads from swap at once, which depends on the success of earlier reads.
 //!
-//! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). If faults come in no order, all of these reads
-//! but one are useless, and take the room of other pages.
+//! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). If faults come in random order, all of these
+//! slots but one are read without use, and the pages read take the room of other pages.
 
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
