@@ -1,7 +1,7 @@
 //! Functions under which CPU time is recorded.
 
-/// A function under whose kernel name a profile shows the time spent in it. The names are those of Linux 3.10 and the
-/// kernels around it.
+/// A function for which a profile shows the CPU time spent in it, under the function's kernel name. The names are those
+/// of Linux 3.10 and the kernels around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Func {

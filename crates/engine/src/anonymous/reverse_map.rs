@@ -61,10 +61,10 @@ impl<M: Machine> FileMapping<M> {
 /// The list of the regions that map a file. It is replaced as a whole, so that it can be walked without a lock.
 type Mappers<M> = Arc<[Weak<Region<M>>]>;
 
-/// The mappings of each file, by the file's number. Few files are ever mapped.
+/// The lists of the regions that map a file, by the file's number. Few files are ever mapped.
 type MappersByFile<M> = BTreeMap<u32, Mappers<M>>;
 
-/// Number of locks for the lists of mappers. Files that were made one after the other have different locks, so mappers
+/// Number of locks for the lists of mappers. Files that were made one after the other have different locks, so tasks
 /// seldom compete for one.
 const MAPPER_LOCKS: usize = 64;
 

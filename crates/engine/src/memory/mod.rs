@@ -64,7 +64,7 @@ const CHARGED: [Gauge; 9] = [
 
 /// The lowest layer (*floor*) of the engine: every frame, and the machine under it.
 pub struct Memory<M: Machine> {
-    /// The ground.
+    /// The ground: the machine under the engine.
     pub machine: M,
     /// Counters.
     pub stat: Stat,

@@ -57,7 +57,7 @@ const SCALE_PARTS: u64 = 10_000;
 pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: u64) -> Marks {
     let min = min_free_kbytes / 4 * pages / lowmem_pages;
     let scaled = pages * scale_factor / SCALE_PARTS;
-    // `high` is not `min + 2 * (min / 4)`, which is less if `min` is no multiple of 4.
+    // Not `min + 2 * (min / 4)`, which is less than `min + min / 2` if `min` is no multiple of 4.
     if scaled <= min / 4 {
         return Marks { min, low: min + min / 4, high: min + min / 2 };
     }

@@ -254,8 +254,8 @@ pub struct Zone<M: Machine> {
     /// Number of pages that the choice `mark_distance` adds to the distance from min to low. A quarter of this number
     /// is added to the distance from low to high; in trials, a quarter was faster than the whole number.
     pub(crate) distance: AtomicU64,
-    /// Number of pages by which low is raised because migrate types were mixed. Kswapd sets it to 0 after it has
-    /// reclaimed for it.
+    /// Number of pages by which low is raised because migrate types were mixed. Kswapd sets this number to 0 after it
+    /// has reclaimed for the boost.
     #[doc(alias = "watermark_boost")]
     boost: AtomicU64,
     /// Largest value of `boost`, pages.
@@ -444,9 +444,9 @@ impl<M: Machine> Zone<M> {
         self.marks[2].load(Relaxed) + self.distance.load(Relaxed) * 5 / 4
     }
 
-    /// Returns whether the zone is above `mark` after a request of 2^`order` pages. `rights` lower the mark. The lowmem
-    /// reserve against `classzone`, the highest zone that the request may use, is added to it. Free blocks of lower
-    /// orders do not count, and the mark is halved for each of these orders.
+    /// Returns whether the zone stays above `mark` after a request of 2^`order` pages. `rights` lower the mark. The
+    /// lowmem reserve for `classzone`, the highest zone that the request may use, is added to the mark. Free blocks of
+    /// lower orders do not count, and the mark is halved for each of these orders.
     ///
     /// A zone that is exactly at the mark is not above it (`zone_watermark_ok`).
     #[doc(alias = "zone_watermark_ok")]

@@ -260,10 +260,10 @@ impl<M: Machine> File<M> {
         self.failed_writes.load(Ordering::Acquire)
     }
 
-    /// Returns the last failed write if a write has failed since `seen` or `before` was read; both are results of
-    /// [`File::failed_writes`]. `seen` counts the failures that were reported already, and is set to the present count.
-    /// A task that waits for writes reads `before` when it begins to wait. It thus learns of failures during its wait,
-    /// even if they were reported to other tasks.
+    /// Returns the last failed write if the count of failures ([`File::failed_writes`]) differs from `seen` or from
+    /// `before`. `seen` is the count up to which failures were reported; it is set to the present count. `before` is
+    /// the count at the start of a task's wait for writes. With it, the task learns of failures during its wait, even
+    /// if they were reported to other tasks.
     pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
         let failed = self.failed_writes();
         (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())

@@ -380,8 +380,8 @@ impl FileIndex {
 
     /// Removes a page's tag. The caller has the page's lock, or ends the page's writeback.
     ///
-    /// The tag was set before the caller took the lock, or submitted the write. (A writer that dirties a page while the
-    /// page's write fails may set the tag too late for this: the tag then stays, which does no harm.)
+    /// The tag was set before the caller took the lock, or submitted the write. There is one exception: a writer that
+    /// dirties a page while the page's write fails may set the tag later. The tag then stays, which does no harm.
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         self.tags.clear(index, tag);
     }

@@ -16,9 +16,9 @@
 //! Only clean pages are opened. A page that was dirty is opened only after [`READS_AFTER_A_WRITE`] reads, so readers of
 //! a page that is written repeatedly take a reference and the latch.
 //!
-//! [`Flags::HAZARD`] is set while a page may be held this way: from its opening until a task, after closing it, found
-//! it in no hazard pointer while nobody could open it (the page was frozen, its latch was exclusive, or it belonged
-//! to no file any more).
+//! [`Flags::HAZARD`] is set while a page may be held this way. It is set when the page is opened. It is cleared by a
+//! task that has closed the page and then found it in no hazard pointer, while no task could open it: the page was
+//! frozen, its latch was exclusive, or it had left its file.
 //!
 //! Hazard pointers are used only where the machine has them, and with `lru.activation = at-scan`. A use of an open page
 //! is not recorded. This is correct as long as the page is marked as used; the task that clears the marks closes the

@@ -30,6 +30,8 @@
 //! | **migrate** | | | | | | list | page lock, mark |
 //! | **writeback** | | | | | | | page lock, mark |
 //!
+//! A cell says how its two operations are kept apart:
+//!
 //! * *free*: both read the bytes, and neither waits.
 //! * *latch*: one waits for the other ([`latch`]). Migration does not wait: a page that is being written stays.
 //! * *reference*: the page leaves its file, and its frame stays until the reader drops its reference

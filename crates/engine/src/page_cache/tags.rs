@@ -5,12 +5,12 @@
 //! with a count of zero, so its cost grows with the number of tagged pages, not with the length of the file. The tags
 //! of one file share the tower.
 //!
-//! *Order*: no lock is taken, and no tagged page is ever hidden. A place is counted above before it stops being zero,
-//! and uncounted after it is zero again. So at each moment a count is at least the number of non-zero places below it.
-//! (A tower of bits could not do that: while one task clears a bit of the tower and then searches below it again,
-//! another task may tag a page there after it found the bit still set. The page is then hidden until the first task
-//! sets the bit again.) Loom checks it: `a_tagged_page_is_never_hidden` and its neighbours. All steps are in one order,
-//! as `File::is_listed` needs.
+//! *Order*: no lock is taken, and no tagged page is ever hidden. The count above a place is raised before the place
+//! stops being zero, and lowered after it is zero again. So at each moment a count is at least the number of non-zero
+//! places below it. A tower of bits could not guarantee this. One task clears a bit of the tower and then searches
+//! below it again; meanwhile another task may tag a page there after it found the bit still set. The page is then
+//! hidden until the first task sets the bit again. Loom checks the tower of counts: `a_tagged_page_is_never_hidden` and
+//! its neighbours. All steps are in one order, as `File::is_listed` needs.
 
 use super::segments::Segments;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Largest order of a slab (`slub_max_order`).
 const SLAB_ORDER_MAX: u8 = 3;
 
-/// Number of partly free slabs up to which a slab without objects stays on the list, for objects to come
+/// Largest length of the list of partly free slabs at which a slab that becomes empty stays on it, for objects to come
 /// (`MIN_PARTIAL`; "how many empty slabs shall remain on a node's partial list", the kernel's documentation of
 /// `/sys/kernel/slab`). One value for all kernels is assumed.
 const MIN_PARTIAL: usize = 5;
@@ -127,7 +127,7 @@ struct Slabs {
     /// The list of slabs that have free objects and no CPU. The key is a number that grows with each slab put on the
     /// list.
     partial: BTreeMap<u64, u32>,
-    /// The number of the next slab that is put on the list.
+    /// The key of the next slab that is put on the list.
     next: u64,
 }
 

@@ -50,7 +50,7 @@ struct Object {
 struct Objects {
     /// Objects that may be dropped, oldest first.
     objects: BTreeMap<u64, Object>,
-    /// Number of the next object that may be dropped.
+    /// The key of the next object that is added to `objects`.
     next: u64,
     /// The places of the objects of files, by the file's number.
     files: BTreeMap<u32, FileObject>,
@@ -61,7 +61,7 @@ struct Objects {
 enum FileObject {
     /// The object is in use, in this slab.
     Held(SlabNumber),
-    /// The object is on the list of those that may be dropped, at this number.
+    /// The object may be dropped: it is in `objects`, under this key.
     Listed(u64),
 }
 
