@@ -19,7 +19,8 @@ pub(super) enum Until {
     Nothing,
 }
 
-/// The limits of a request: the mark, how far it may go below the mark, and whether it may mix migrate types.
+/// The limits of a request: the mark, how far below the mark the request may take pages, and whether it may mix migrate
+/// types.
 #[derive(Clone, Copy)]
 struct Bound {
     until: Until,

@@ -28,8 +28,8 @@ const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 /// took nearly all of that rate.
 const PROBE_PAGES: u64 = 16;
 
-/// Number of pages that are written at a time from a file that can be written again: a chunk, as for other files. One
-/// other chunk of the file may be under way already.
+/// Number of pages of a file that are written at a time once its pages can be written again: a chunk, as for other
+/// files. One other chunk of the file may be under way already.
 const RECOVERY_PAGES: u64 = CHUNK_PAGES;
 
 /// The pages of a device's files whose last write failed.
@@ -127,16 +127,17 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Returns the last write failure of a file if no more of its pages may become dirty; otherwise `None`. A file is
-    /// refused if some of its pages cannot be written and memory has more such pages than may be dirty before writers
-    /// are throttled. Their number may never fall, and other files need the remaining pages.
+    /// refused if some of its own pages cannot be written, and the number of such pages of all files exceeds the number
+    /// of dirty pages at which throttling begins. Such pages may never be written, and other files need the remaining
+    /// memory.
     pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<file::WriteFailure> {
         let is_refused =
             file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run();
         is_refused.then(|| file.last_failure())
     }
 
-    /// Writes pages whose write failed, of all files of a device, if the next attempt is due or a page could be written
-    /// again.
+    /// Retries pages whose write failed, in all files of a device. Does nothing unless the next attempt is due, or a
+    /// retry has succeeded.
     pub(super) fn retry_failed_files(&self, backing: &Backing<M>) {
         let is_due = backing.failed_files.is_retry_due(self.machine.now());
         let has_recovered = backing.failed_files.has_recovered.swap(false, AcqRel);
