@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 const BUCKETS: usize = 40;
 
-/// Counts of the times without interrupts on a CPU that have one cause.
+/// Counts of the times for which interrupts were off on a CPU, for one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskStatistics {
     /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for handlers.
