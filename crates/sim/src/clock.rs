@@ -58,7 +58,7 @@ impl Clocks {
         self.set(cpu, NOT_RUNNING);
     }
 
-    /// Returns whether CPU `cpu` competes.
+    /// Returns whether CPU `cpu` competes to run next: it is neither idle nor spinning.
     pub(crate) fn is_running(&self, cpu: usize) -> bool {
         self.nodes[self.nodes.len() / 2 + cpu].get() != NOT_RUNNING
     }

@@ -92,8 +92,8 @@ impl Sim {
         self.0.spawn(name, node.into(), Box::new(main))
     }
 
-    /// Excludes a task that was just spawned from [`Sim::pressure`]. This is for tasks of the kernel, whose stalls
-    /// stall no program.
+    /// Excludes a task from [`Sim::pressure`]. Call this right after spawning the task. It is for tasks of the kernel,
+    /// whose stalls stall no program.
     pub fn set_aside(&self, id: TaskId) {
         self.0.set_aside(id);
     }

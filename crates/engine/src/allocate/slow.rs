@@ -45,7 +45,7 @@ const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 /// The longest wait after a fruitless reclaim.
 const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
-/// The rights below the min mark of a request for a page that swap-in needs.
+/// The rights to go below the min mark that a request has if swap-in needs the page.
 const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 
 /// The results of earlier direct compactions for one request.

@@ -36,9 +36,9 @@ pub enum Event {
     PgscanDirectThrottle,
     /// `slabs_scanned`: slab objects looked at.
     SlabsScanned,
-    /// `pginodesteal`: cache pages dropped with their inode by direct reclaim.
+    /// `pginodesteal`: pages of the page cache dropped with their inode by direct reclaim.
     Pginodesteal,
-    /// `kswapd_inodesteal`: cache pages dropped with their inode by kswapd.
+    /// `kswapd_inodesteal`: pages of the page cache dropped with their inode by kswapd.
     KswapdInodesteal,
     /// `kswapd_low_wmark_hit_quickly`: times that a task woke kswapd before the trial sleep of kswapd was over.
     KswapdLowWmarkHitQuickly,
@@ -434,8 +434,8 @@ pub enum Gauge {
     NrIsolatedFile,
     /// `nr_anon_pages`: mapped anonymous pages.
     NrAnonPages,
-    /// `nr_anon_transparent_hugepages`: anonymous huge pages that one entry maps; the 512 pages of each are among the
-    /// mapped anonymous pages.
+    /// `nr_anon_transparent_hugepages`: anonymous huge pages that are mapped as a whole, each by one entry. The 512
+    /// pages of each count as `nr_anon_pages`, too.
     NrAnonTransparentHugepages,
     /// `nr_mapped`: pages of files that page tables map.
     NrMapped,

@@ -35,7 +35,8 @@ const RECOVERY_PAGES: u64 = CHUNK_PAGES;
 /// The pages of a device's files whose last write failed.
 #[derive(Debug, Default)]
 pub(crate) struct FailedFiles {
-    /// Number of such pages, summed over all files.
+    /// Number of pages whose last write failed and that are not being written again, summed over all files of the
+    /// device.
     pages: AtomicI64,
     /// `true` if a page whose write had failed was written since the flusher last looked.
     has_recovered: AtomicBool,
@@ -49,7 +50,7 @@ impl FailedFiles {
         self.pages.load(Acquire)
     }
 
-    /// Returns whether the next attempt to write such pages is due; if so, sets the time of the one after it.
+    /// Returns whether the next attempt to write the failed pages is due; if so, sets the time of the attempt after it.
     fn is_retry_due(&self, now: Nanos) -> bool {
         let is_due = self.pages() > 0 && now.0 >= self.retry_at.load(Relaxed);
         if is_due {

@@ -56,7 +56,8 @@ pub(crate) struct Runner {
     pub(crate) holds_back: bool,
 }
 
-/// A source of chance in the order of CPUs and tasks. What a run asks its schedule depends only on the earlier answers.
+/// The source of chance in the order in which CPUs and tasks run. The questions that a run asks its schedule depend
+/// only on the earlier answers.
 pub(crate) trait Schedule {
     /// Returns whether [`Schedule::turn`] has to be asked at each point.
     fn sees_steps(&self) -> bool;

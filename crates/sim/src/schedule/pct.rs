@@ -67,7 +67,8 @@ impl Priorities {
         self.lowest
     }
 
-    /// Counts a step of a task. Returns whether the task's patience is at its end; if so, the count starts again at 0.
+    /// Counts a step of a task, if another task could run (`holds_back`). Returns whether the task has now taken more
+    /// than `patience` such steps; if so, the count starts again at 0.
     fn is_spent(&mut self, task: TaskId, holds_back: bool) -> bool {
         let number = task.0 as usize;
         if self.gone_on.len() <= number {
