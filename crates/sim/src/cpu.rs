@@ -50,7 +50,8 @@ pub(crate) struct Lane {
     /// Time at which interrupts were turned off, with the first reason.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
-    /// Begin and end of the last time for which interrupts were off on the lane, and the longest such time.
+    /// Begin and end of the last time for which interrupts were off on the lane. The next field has the longest such
+    /// time.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
     /// Times without interrupts that are shorter than this are only counted; longer ones may also be recorded, or kept

@@ -28,8 +28,8 @@ choices! {
         Around,
     }
 
-    /// Size, in pages, of the aligned block around the faulting page of a mapped file from which a read fault maps all
-    /// pages that are in memory (`fault_around_bytes`). A power of two; 1 maps the faulting page alone.
+    /// Number of pages in an aligned block of a mapped file. A read fault maps all pages of its block that are in
+    /// memory (`fault_around_bytes`). A power of two; 1 maps the faulting page alone.
     fault_around_pages: u32 = 1 in 1..=512, drawn 150: [1, 16];
 
     /// States whether a write counts as a use of its page, as a read does (`mark_page_accessed`).

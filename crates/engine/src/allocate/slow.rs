@@ -39,7 +39,7 @@ const FRUITLESS_ROUNDS_MAX: u32 = 16;
 /// because other tasks take one of its pages and return it, again and again. Chosen; no other value was tried.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
-/// Wait of a request after its first two fruitless reclaims. The wait doubles after every second reclaim.
+/// Wait of a request after each of its first two fruitless reclaims. The wait doubles after every second reclaim.
 const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 
 /// The longest wait after a fruitless reclaim.
@@ -345,8 +345,8 @@ impl<M: Machine> Allocate<M> {
         })
     }
 
-    /// Tries to allocate after a reclaim. If that fails, drains the per-CPU lists, where freed pages may lie, and tries
-    /// again (`allocate.after_reclaim`).
+    /// Tries to allocate after a reclaim. If that fails and `allocate.after_reclaim` says so, drains the per-CPU lists,
+    /// where freed pages may lie, and tries again.
     fn take_after_reclaim(&self, gfp: Gfp, order: Order, rights: MarkRights) -> Option<FrameNumber> {
         self.take_from_zonelist(gfp, order, Until::Min, rights).or_else(|| {
             match self.choices.after_reclaim {

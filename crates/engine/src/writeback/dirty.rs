@@ -73,7 +73,7 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Clears the dirty mark of a locked page without a write, because its file is going away.
+    /// Clears the dirty mark of a locked page without a write, because the page is about to leave its file.
     pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
         self.forget_write_failure(file, frame);
         if self.clear_dirty_for_io(file, frame) {

@@ -23,9 +23,9 @@ use machine::{FrameNumber, IoError, Machine, Nanos};
 /// at once would fail again at once.
 const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Number of pages of a file that are tried at a time. Chosen: at 2 ms a page they take 3 % of the rate of another
-/// file's writer (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`). Trying all pages at a time
-/// took nearly all of that rate.
+/// Number of pages of a file whose write is retried at a time. Chosen: at 2 ms a page, retries take 3 % of the rate of
+/// another file's writer (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`). Retries of all pages
+/// at a time took nearly all of that rate.
 const PROBE_PAGES: u64 = 16;
 
 /// Number of pages of a file that are written at a time once its pages can be written again: a chunk, as for other
