@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::stat::Event;
 use machine::{DeviceId, FrameNumber, Machine, Operation, PAGE_BYTES, Request, Step};
 
-/// Number of pages of the largest request that is built here: 1 MiB. Devices may split or merge requests.
+/// Largest number of pages in a request that is built here; they are 1 MiB. Devices may split or merge requests.
 pub const REQUEST_PAGES: usize = 256;
 
 /// A request that is being built: pages that follow each other on the device.
@@ -25,8 +25,8 @@ impl Bio {
         Self { device, operation, is_sync, block: 0, frames: Vec::new() }
     }
 
-    /// Adds a page at `block`. If the page does not follow the collected pages on the device, first submits these. *May
-    /// sleep.*
+    /// Adds a page at `block`. If the page does not follow the collected pages on the device, first submits the
+    /// collected pages. *May sleep.*
     pub fn add<M: Machine>(&mut self, memory: &Memory<M>, block: u64, frame: FrameNumber) {
         let follows = self.block + self.frames.len() as u64 == block;
         if !self.frames.is_empty() && (!follows || self.frames.len() == REQUEST_PAGES) {

@@ -45,7 +45,7 @@ pub struct Section {
     /// Name of the section.
     pub name: &'static str,
     pub(crate) comment: &'static str,
-    /// Condition under which any key of the section is read.
+    /// Conditions under which the keys of the section are read; all must hold.
     pub conditions: &'static [Condition],
     /// The keys of the section.
     pub choices: &'static [Choice],
@@ -75,7 +75,7 @@ pub struct Choice {
     /// The key, without its section.
     pub key: &'static str,
     pub(crate) comment: &'static str,
-    /// Conditions under which this key is read, besides those of its section.
+    /// Conditions under which this key is read, in addition to the conditions of its section.
     pub own_conditions: &'static [Condition],
     /// The values that have names; empty if the value is a number.
     pub values: &'static [Named],
@@ -171,7 +171,8 @@ impl<const N: usize> Numbers for [u64; N] {
     }
 }
 
-/// Checks that the numbers of a choice are within its limits. Files and choices made in Rust have this single check.
+/// Checks that the numbers of a choice are within its limits. This is the only check, both for kernel files and for
+/// choices made in Rust.
 pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> Result<(), Refused> {
     let Some((low, high)) = choice.limits else { return Ok(()) };
     let Some(found) = numbers.numbers().find(|number| !(i128::from(low)..=i128::from(high)).contains(number)) else {

@@ -1,7 +1,7 @@
 //! Completions: the ground calls this module when a request has ended, and the module updates the lower floors.
 //!
-//! *Flow*: the end of a read makes its pages valid and unlocks them. The end of a write rotates the pages that reclaim
-//! waits for to the tail of their list, and ends the writeback of all its pages. *Called by* the ground, in interrupt
+//! *Flow*: the end of a read makes its pages valid and unlocks them. The end of a write ends the writeback of all its
+//! pages. Pages that reclaim waits for are also rotated to the tail of their list. *Called by* the ground, in interrupt
 //! context: nothing here sleeps, allocates or submits. *Description*: mechanisms/reclaim, 8.2.
 
 use crate::Engine;
@@ -40,8 +40,8 @@ impl<M: Machine> Access<M> {
         self.unlock_page(frame);
     }
 
-    /// Ends the read of a page. When the last page of a folio has been read, the folio becomes valid, or gets its
-    /// error.
+    /// Ends the read of a page. When the last page of a folio has been read, the folio becomes valid. If a read of one
+    /// of its pages failed, the folio gets the error instead.
     pub(crate) fn end_read(&self, page: FrameNumber, result: Result<(), IoError>) {
         let folio = self.frames.folio(page);
         let Some(result) = self.frames.end_io(folio, result) else { return };

@@ -219,8 +219,8 @@ impl Kernel {
         Ok(Self { name: name.to_owned(), about, bases, choices: node.read()?, settings, node })
     }
 
-    /// Changes one value: `set("lru.batch", "14")`. The value is written as in a file; quotes around a choice's name
-    /// may be left out.
+    /// Changes one value: `set("lru.batch", "14")`. The value is written as in a file, but a value that is a name needs
+    /// no quotes.
     ///
     /// # Errors
     /// Fails if the key is unknown (the message has the nearest known key), or the value is not one of the key's

@@ -216,8 +216,8 @@ impl<M: Machine> Engine<M> {
         self.access.run_kernel_task(task);
     }
 
-    /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if pages leave
-    /// shadows when they leave memory; kernels before 3.15 have no such counters.
+    /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if a shadow is
+    /// stored when a page is evicted; kernels before 3.15 have no such counters.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         self.access.vmstat()

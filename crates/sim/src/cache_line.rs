@@ -22,8 +22,8 @@ pub struct CacheLines {
 }
 
 impl CacheLines {
-    /// Returns the time that the lines of a lock of each class take, ps. The entry for a per-CPU slot is 0, because no
-    /// other CPU writes it.
+    /// Returns the time that the lines of a lock take to travel, ps, for each lock class. The entry for a per-CPU slot
+    /// is 0, because no other CPU writes it.
     pub(crate) fn lock_table(this: Option<&Self>) -> [u64; SLOT as usize + 1] {
         let mut table = [0; SLOT as usize + 1];
         if let Some(lines) = this {
@@ -34,7 +34,7 @@ impl CacheLines {
         table
     }
 
-    /// Returns the time that the lines of a frame take, ps.
+    /// Returns the time that the lines of a frame take to travel, ps.
     pub(crate) fn frame_cost(this: Option<&Self>) -> u64 {
         this.map_or(0, |lines| picos(lines.travel) * u64::from(lines.by_frame))
     }

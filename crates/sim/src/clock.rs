@@ -1,4 +1,4 @@
-//! Clocks: a tournament of the CPUs' clocks, which finds the CPU that is next.
+//! Clocks: a tournament of the CPUs' clocks, which finds the CPU that runs next.
 //!
 //! Inside this crate, virtual time is in picoseconds, so that a step may cost a fraction of a nanosecond. A key is a
 //! clock with the CPU's number in its low bits, so equal clocks are ordered by CPU. The keys are the leaves of a tree
@@ -19,12 +19,12 @@ pub(crate) const END_OF_TIME: u64 = (1 << (64 - CPU_BITS)) - 1;
 /// The key of a CPU that is idle or spins.
 pub(crate) const NOT_RUNNING: u64 = u64::MAX;
 
-/// Converts a time of the trait's unit to picoseconds.
+/// Converts a time of the `machine` crate, which is in nanoseconds, to picoseconds.
 pub(crate) fn picos(time: Nanos) -> u64 {
     time.0.saturating_mul(PICOS)
 }
 
-/// Converts picoseconds to the trait's unit.
+/// Converts picoseconds to a time of the `machine` crate, which is in nanoseconds.
 pub(crate) fn nanos(picos: u64) -> Nanos {
     Nanos(picos / PICOS)
 }
@@ -58,7 +58,7 @@ impl Clocks {
         self.set(cpu, NOT_RUNNING);
     }
 
-    /// Returns whether CPU `cpu` competes.
+    /// Returns whether CPU `cpu` competes to run next: it is neither idle nor spinning.
     pub(crate) fn is_running(&self, cpu: usize) -> bool {
         self.nodes[self.nodes.len() / 2 + cpu].get() != NOT_RUNNING
     }

@@ -9,7 +9,8 @@ use crate::tlb::TlbConfig;
 use machine::Nanos;
 use std::sync::Arc;
 
-/// The configuration of a simulated machine: its hardware, its seed, and the chance in its order of events.
+/// The configuration of a simulated machine: its hardware, its seed, and the role of chance in the order of CPUs and
+/// tasks.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Number of CPUs, 1 to 256.
@@ -20,7 +21,8 @@ pub struct Config {
     pub scheduler: Scheduler,
     /// Policy by which a contended lock is handed over.
     pub lock_fairness: LockFairness,
-    /// Number of translations that a CPU keeps, and cost of a miss; `None` if translations cost nothing.
+    /// The TLB of each CPU: how many translations it keeps, and what a miss costs; `None` if translating addresses
+    /// costs nothing.
     pub tlb: Option<TlbConfig>,
     /// Cost of an access to data that another CPU accessed last; `None` if such an access costs nothing extra.
     pub cache_lines: Option<CacheLines>,
@@ -39,7 +41,7 @@ pub struct Config {
     pub interrupt_cpus: Vec<usize>,
     /// The network card; `None` if no packets are sent to the machine.
     pub network: Option<NetworkConfig>,
-    /// Chance in the order of CPUs and tasks.
+    /// The role of chance in the order in which CPUs and tasks run.
     pub interleaving: Interleaving,
     /// `true` to keep the decisions of chance for [`crate::Sim::decisions`].
     pub keep_decisions: bool,
@@ -105,7 +107,8 @@ impl Nodes {
 pub struct Scheduler {
     /// Time that a task runs before it yields to a task that waits for its CPU. Default: 4 ms.
     pub slice: Nanos,
-    /// A woken task preempts the running task if that has had more CPU time by at least this. Default: 1 ms.
+    /// A woken task preempts the running task if the running task has had at least this much more CPU time. Default: 1
+    /// ms.
     pub wakeup_granularity: Nanos,
 }
 
@@ -126,7 +129,7 @@ pub enum LockFairness {
     Random,
 }
 
-/// Chance in the order of CPUs and tasks, in addition to virtual time.
+/// The role of chance in the order in which CPUs and tasks run; the rest is decided by virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interleaving {
     /// No chance: the CPU with the earliest clock continues.
@@ -134,8 +137,9 @@ pub enum Interleaving {
     InTime,
     /// Steps take longer and tasks give up their CPUs, at random.
     Perturbed(Perturb),
-    /// Tasks run one at a time by random priorities that change at a few steps. This finds bugs that need few orderings
-    /// with a known probability. It does not measure time, because the clocks of CPUs that are held back stand still.
+    /// Tasks run one at a time by random priorities that change at a few steps. This finds, with a known probability,
+    /// bugs that need only a few steps in a certain order. It does not measure time, because the clocks of CPUs that
+    /// are held back stand still.
     ByPriority(Pct),
     /// The decisions of an earlier run, repeated. The rest of the configuration must be that of the earlier run.
     Replayed(Arc<Decisions>),

@@ -30,8 +30,8 @@ pub(crate) fn is_handler(lane: LaneId) -> bool {
     lane & 1 == 1
 }
 
-/// The state of a task or handler that runs on a CPU, with its locks and slots. A task that is off its CPU holds none,
-/// so this state belongs to the lane and not to the task.
+/// The state of a task or handler that runs on a CPU, with its locks and slots. A task that is off its CPU holds no
+/// lock and no slot, so this state belongs to the lane and not to the task.
 pub(crate) struct Lane {
     /// The fiber of the task or handler, which the world's list of fibers keeps alive; null if the lane is empty.
     pub(crate) fiber: Cell<*const Fiber>,
@@ -50,10 +50,12 @@ pub(crate) struct Lane {
     /// Time at which interrupts were turned off, with the first reason.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
-    /// The last time for which interrupts were off on the lane, with begin and end, and the longest such time.
+    /// Begin and end of the last time for which interrupts were off on the lane. The next field has the longest such
+    /// time.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
-    /// Shortest time without interrupts that is examined further.
+    /// Times without interrupts that are shorter than this are only counted; longer ones may also be recorded, or kept
+    /// in the world's `off_windows`.
     pub(crate) note_off_from: Cell<u64>,
     /// Clock at which the lane continues after a handler that runs in front of it, unless the lane is spinning.
     pub(crate) resume_at: Cell<u64>,
@@ -131,11 +133,12 @@ pub(crate) struct Cpu {
     /// `true` while a handler runs in front of the task.
     pub(crate) in_handler: Cell<bool>,
     pub(crate) handler_began: Cell<u64>,
-    /// Shortest time without interrupts that is kept.
+    /// Shortest time without interrupts that is kept in the world's `off_windows`.
     pub(crate) keep_off_from: Cell<u64>,
     /// Tasks that wait for this CPU; the first to run is at the end.
     pub(crate) queue: RefCell<Vec<Queued>>,
-    /// The virtual runtime from which runtimes on this CPU are counted.
+    /// The largest virtual runtime with which a task has come on this CPU. Tasks that wake up or move here are placed
+    /// relative to it.
     pub(crate) runtime_floor: Cell<u64>,
     pub(crate) slice_end: Cell<u64>,
     /// Time of the earliest slice event that is still to come.

@@ -16,7 +16,7 @@ pub(crate) enum EventKind {
     Packet,
     /// The time slice of the task on a CPU ends.
     Slice(u16),
-    /// The time that tasks have to return after the main task is over.
+    /// The time limit is reached within which the other tasks must return after the main task has returned.
     ShutdownLimit,
     /// The time limit of the run is reached.
     TimeLimit,

@@ -1,8 +1,8 @@
 //! Interrupts: the handlers, and the times for which interrupts are off.
 //!
 //! A handler runs on its own fiber in front of its CPU's task, which stands still meanwhile. If an interrupt comes
-//! during a spend, the spend takes longer by the time of the handler. Handlers do not nest, and one run of a handler
-//! handles all waiting interrupts.
+//! while a task spends time on a step, the step takes longer by the time of the handler. Handlers do not nest, and one
+//! run of a handler handles all waiting interrupts.
 
 use crate::cause::{HANDLER, cause_name};
 use crate::cpu::handler_lane;
@@ -24,8 +24,8 @@ impl World {
         self.off_windows.borrow_mut().clear();
     }
 
-    /// Records the end of a handler. The time without interrupts began with the handler, or with the time without
-    /// interrupts that delayed it.
+    /// Records the end of a handler, and the time for which interrupts were off: since the handler began, or, if the
+    /// task had interrupts off until then and so delayed the handler, since the task turned them off.
     fn note_handled(&self, cpu: usize) {
         let [below, lane] = [&self.lanes[2 * cpu], &self.lanes[handler_lane(cpu) as usize]];
         let [began, now] = [self.cpus[cpu].handler_began.get(), self.clock.get()];
@@ -49,7 +49,8 @@ impl World {
         }
     }
 
-    /// Handles what waited until interrupts are on again for the task on `cpu`: an interrupt or a switch.
+    /// Starts the interrupt handler, or the switch to another task, that had to wait until the task on `cpu` turned
+    /// interrupts on again.
     pub(crate) fn unmasked(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         state.attention.set(false);

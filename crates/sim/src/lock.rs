@@ -31,7 +31,7 @@ pub(crate) struct RawLock {
     holder: Cell<LaneId>,
     first: Cell<LaneId>,
     last: Cell<LaneId>,
-    /// Time since which the lock is held.
+    /// Time at which the present holder took the lock.
     since: Cell<u64>,
     /// The CPU that had the lock last.
     last_cpu: LastCpu,
@@ -62,7 +62,8 @@ impl RawLock {
 }
 
 impl World {
-    /// Takes a lock or a slot, and spins if it is held. The caller has noted it as held.
+    /// Takes a lock or a slot, and spins while another task or handler holds it. The caller has already counted it as
+    /// held by the running lane.
     pub(crate) fn acquire(&self, raw: &RawLock, cause: u8) {
         let id = self.lane.get();
         if id == NO_LANE {

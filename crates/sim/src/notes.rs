@@ -22,7 +22,7 @@ impl World {
         self.recorder.waits_of.set(config.waits_of);
     }
 
-    /// Ends the recording and takes the record; `None` if nothing was to be recorded.
+    /// Ends the recording and returns the record; `None` if recording was not started.
     pub(crate) fn take_trace(&self) -> Option<Trace> {
         if !self.recorder.is_on.replace(false) {
             return None;
@@ -38,7 +38,7 @@ impl World {
         })
     }
 
-    /// Records a slice that has ended, if something is recorded.
+    /// Records a slice that has ended, if recording is on.
     #[inline]
     pub(crate) fn note(&self, from: u64, to: u64, what: impl FnOnce() -> Activity) {
         if self.recorder.is_on() {
@@ -82,7 +82,8 @@ impl World {
         }
     }
 
-    /// Records the end of a spin for a lock (`is_wait`), or of a hold for which another CPU spun.
+    /// Records that the running lane has ended a spin for a lock (`is_wait`), or has released a lock for which another
+    /// CPU was spinning.
     pub(crate) fn note_lock(&self, from: u64, cause: u8, is_wait: bool) {
         let (cpu, class) = (crate::cpu::cpu_of(self.lane.get()), cause_name(cause));
         self.note(from, self.clock.get(), || match is_wait {
@@ -91,7 +92,7 @@ impl World {
         });
     }
 
-    /// Records that the running task leaves a function, unless it was there for no time.
+    /// Records that the running task leaves a function, unless it spent no time there.
     pub(crate) fn note_function(&self, from: u64, func: Func) {
         if self.recorder.is_on()
             && from < self.clock.get()
@@ -119,7 +120,7 @@ impl World {
         }
     }
 
-    /// Records the running task's note on a wait, if something is recorded. If the task was throttled, the wait is also
+    /// Records the running task's note on a wait, if recording is on. If the task was throttled, the wait is also
     /// recorded as a time in `balance_dirty_pages`.
     #[inline]
     pub(crate) fn note_words(&self, note: impl FnOnce() -> Note) {

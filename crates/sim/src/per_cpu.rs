@@ -1,8 +1,9 @@
 //! Per-CPU data: one value for each CPU.
 //!
 //! A slot is a lock that its own CPU finds free, unless [`machine::PerCpu::for_each_cpu`] is visiting the slot. In that
-//! case the CPU waits until the visitor has finished. A visitor waits for a holder that is in the middle of a spend.
-//! Interrupts are off on a CPU that holds a slot. Taking a slot and turning interrupts off cost nothing by themselves.
+//! case the CPU waits until the visitor has finished. If the CPU itself holds the slot, and time passes meanwhile, a
+//! visitor waits for it. Interrupts are off on a CPU that holds a slot. Taking a slot and turning interrupts off cost
+//! nothing by themselves.
 
 use crate::cause::SLOT;
 use crate::cpu::{NO_LANE, cpu_of};

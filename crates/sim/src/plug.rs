@@ -1,17 +1,17 @@
 //! Plugs: requests that a task holds back until it has more of them (`blk_plug`).
 //!
-//! A request joins a held one if their blocks touch. All held requests go to their devices when the task ends the plug
-//! or sleeps. They go earlier if one more request would be too many (`BLK_MAX_REQUEST_COUNT`), or if the last held one
-//! is long enough by itself (`BLK_PLUG_FLUSH_SIZE`). Linux: 2.6.39, "block: initial patch for on-stack per-task
-//! plugging"; the size since 4.10.
+//! A request joins a held one if their blocks are adjacent. All held requests go to their devices when the task ends
+//! the plug or sleeps. They go earlier if one more request would be too many (`BLK_MAX_REQUEST_COUNT`), or if the last
+//! held one is long enough by itself (`BLK_PLUG_FLUSH_SIZE`). Linux: 2.6.39, "block: initial patch for on-stack
+//! per-task plugging"; the size since 4.10.
 
 use machine::{BLOCK_BYTES, DeviceId, Operation, Request};
 use std::collections::VecDeque;
 
-/// Largest number of runs of consecutive blocks that are held.
+/// Largest number of runs of consecutive blocks that a task holds back.
 const HELD_MAX: usize = 16;
 
-/// Length in blocks of the last run from which on no further run is held: 128 KiB.
+/// If the last run has at least this many blocks (128 KiB), no further run is held.
 const LONG: u64 = (128 << 10) / BLOCK_BYTES as u64;
 
 /// The requests that a task holds back.
@@ -37,8 +37,8 @@ impl Held {
         Self { kind: kind_of(&request), block, end, parts: VecDeque::from([request]) }
     }
 
-    /// Adds a request whose blocks touch these. Returns the request if its blocks do not touch these, or if more than
-    /// `blocks_max` blocks would be together.
+    /// Adds a request that is adjacent to these blocks and of the same kind. Returns the request if it is not, or if
+    /// the run would have more than `blocks_max` blocks.
     fn join(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
         let end = end_of(&request);
         if kind_of(&request) != self.kind || self.end - self.block + end - request.block > blocks_max {
@@ -72,7 +72,8 @@ impl Plug {
         None
     }
 
-    /// Takes the requests on consecutive blocks that have been held longest, in block order.
+    /// Takes the run of consecutive blocks that has been held longest. Returns its requests in block order; `None` if
+    /// nothing is held.
     pub(crate) fn take_first(&mut self) -> Option<VecDeque<Request>> {
         self.held.pop_front().map(|held| held.parts)
     }

@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// Excludes a task that was just spawned from the counts, because it is the kernel's own.
+    /// Excludes a task from the counts, because it is the kernel's own. It is called right after the task is spawned.
     pub(crate) fn set_aside(&self, id: TaskId) {
         let task = self.task(id);
         if !task.is_aside.replace(true) && can_run(task.state.get()) {

@@ -17,7 +17,7 @@ use crate::world::World;
 use machine::{Func, Step};
 
 impl World {
-    /// Puts a task that can run from now on on a CPU or into a CPU's queue.
+    /// Puts a task that has become runnable onto a CPU or into a CPU's queue.
     pub(crate) fn place_woken(&self, task: &Task) {
         let cpu = self.choose_cpu(task);
         // A sleeper gets credit for one slice, not for all the time that it slept.
@@ -69,8 +69,8 @@ impl World {
         task.bound_to.is_none_or(|node| self.node_of_cpu(cpu) == node)
     }
 
-    /// Keeps a task's lead over the virtual runtimes of its CPU when it moves to another CPU, because runtimes of
-    /// different CPUs are not comparable.
+    /// Moves a task to CPU `to`. The task keeps its lead in virtual runtime over the floor of its CPU, because runtimes
+    /// of different CPUs are not comparable.
     fn move_runtime(&self, task: &Task, to: usize) {
         let from = task.cpu.replace(to);
         if from != to {
@@ -94,7 +94,8 @@ impl World {
         self.arm_slice(cpu);
     }
 
-    /// Lets a woken task preempt the running task if that has had much more CPU time.
+    /// Lets a woken task preempt the running task if the running task has had much more CPU time or, with a schedule by
+    /// rank, has a higher rank.
     fn preempt_for(&self, cpu: usize, woken: &Task) {
         let state = &self.cpus[cpu];
         let Some(current) = state.task.get() else { return };
@@ -161,8 +162,8 @@ impl World {
         state.wants_switch.get() && !state.queue.borrow().is_empty()
     }
 
-    /// Puts the task on `cpu` back into the queue at the present time, perhaps in the middle of a spend, and lets the
-    /// CPU take the next task.
+    /// Puts the task on `cpu` back into the queue at the present time, perhaps before it has spent all the time of a
+    /// step, and lets the CPU take the next task.
     pub(crate) fn give_way(&self, cpu: usize) {
         if self.is_by_rank {
             self.catch_up(cpu);
@@ -182,7 +183,8 @@ impl World {
         self.clock.set(now);
     }
 
-    /// Moves the clock of a CPU that was held back to the present. The skipped time does not count as CPU time.
+    /// Sets the clock of a CPU that was held back forward to the present time. The skipped time does not count as CPU
+    /// time.
     pub(crate) fn catch_up(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         let lane = &self.lanes[state.front(cpu) as usize];
@@ -193,7 +195,8 @@ impl World {
         }
     }
 
-    /// Puts the task on `cpu` behind the first task that waits for it.
+    /// Puts the task that runs on `cpu` into the CPU's queue, behind the first waiting task, and lets the CPU take the
+    /// next task.
     pub(crate) fn yield_to_next(&self, cpu: usize) {
         let task = self.task(self.cpus[cpu].task.get().expect("a task yields"));
         self.take_off(cpu);

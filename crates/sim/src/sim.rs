@@ -77,7 +77,7 @@ impl Sim {
         Self(world)
     }
 
-    /// Sets the receiver of finished requests, which is dropped when [`Sim::run`] returns.
+    /// Sets the receiver of finished requests. The receiver is dropped when [`Sim::run`] returns.
     pub fn attach(&self, completions: Rc<dyn Completions>) {
         *self.0.completions.borrow_mut() = Some(completions);
     }
@@ -87,13 +87,14 @@ impl Sim {
         self.0.spawn(name, None, Box::new(main))
     }
 
-    /// Starts a task that runs only on CPUs of one memory node, if the node has any.
+    /// Starts a task that runs only on CPUs of a memory node. If `node` is `None` or a node without CPUs, the task runs
+    /// on any CPU.
     pub fn spawn_on(&self, node: impl Into<Option<usize>>, name: &str, main: impl FnOnce() + 'static) -> TaskId {
         self.0.spawn(name, node.into(), Box::new(main))
     }
 
-    /// Excludes a task that was just spawned from [`Sim::pressure`]. This is for tasks of the kernel, whose stalls
-    /// stall no program.
+    /// Excludes a task from [`Sim::pressure`]. Call this right after spawning the task. It is for tasks of the kernel,
+    /// whose stalls stall no program.
     pub fn set_aside(&self, id: TaskId) {
         self.0.set_aside(id);
     }

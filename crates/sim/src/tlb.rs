@@ -14,9 +14,9 @@ const WAYS: usize = 4;
 /// The number of translations that a CPU keeps, and the cost of a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbConfig {
-    /// Number of translations of pages of 4 KiB.
+    /// Number of translations of 4 KiB pages that the TLB holds.
     pub entries_4k: usize,
-    /// Number of translations of pages of 2 MiB.
+    /// Number of translations of 2 MiB pages that the TLB holds.
     pub entries_2m: usize,
     /// Time of a walk of the page table down to a page of 4 KiB.
     pub walk_4k: Nanos,

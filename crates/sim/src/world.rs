@@ -407,7 +407,7 @@ impl World {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }
 
-    /// Charges the time since the running lane was last charged to its position in the profile.
+    /// Charges the time since the last charge of the running lane. The lane's present position in the profile gets it.
     #[inline]
     pub(crate) fn charge(&self, lane: &Lane) {
         let clock = self.clock.get();

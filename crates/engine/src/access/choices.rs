@@ -6,15 +6,15 @@ choices! {
     /// Readahead, huge pages, khugepaged.
     [access]
 
-    /// Largest readahead window, KiB (`read_ahead_kb`), but at most a sixteenth of memory.
+    /// Largest readahead window, KiB (`read_ahead_kb`). A window also takes at most a sixteenth of memory.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
-    /// Order of the largest folio that reading ahead makes. A window is filled with the largest aligned folios that
+    /// Order of the largest folio that readahead allocates. A window is filled with the largest aligned folios that
     /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). 0: single pages.
     file_folio_order: u32 = 0 in 0..=9, drawn 151: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
-    /// Order of the largest folio, below a huge page, that a fault of anonymous memory makes. The folio covers the
-    /// largest aligned range around the page that was never touched and for which a block is free
+    /// Order of the largest folio, below a huge page, that an anonymous fault allocates. The folio covers the largest
+    /// aligned range around the page that was never touched and for which a block is free
     /// (`transparent_hugepage/hugepages-<size>kB/enabled`). 0: single pages.
     anonymous_folio_order: u32 = 0 in 0..=8, drawn 152: [0, 2, 4, 8];
 
@@ -28,8 +28,8 @@ choices! {
         Around,
     }
 
-    /// Size, in pages, of the aligned block around the faulting page of a mapped file from which a read fault maps all
-    /// pages that are in memory (`fault_around_bytes`). A power of two; 1 maps the faulting page alone.
+    /// Number of pages in an aligned block of a mapped file. A read fault maps all pages of its block that are in
+    /// memory (`fault_around_bytes`). A power of two; 1 maps the faulting page alone.
     fault_around_pages: u32 = 1 in 1..=512, drawn 150: [1, 16];
 
     /// States whether a write counts as a use of its page, as a read does (`mark_page_accessed`).
@@ -60,7 +60,7 @@ choices! {
     khugepaged: Khugepaged = Off, drawn 105, with "access.huge_pages" in ["always"] {
         /// No: a range whose fault got no huge page never gets one.
         Off,
-        /// Yes, as the next five choices say, if `huge_pages` lets faults try for huge pages.
+        /// Yes, if `huge_pages` lets faults try for huge pages. The next five choices say how.
         On,
     }
 
@@ -87,7 +87,7 @@ choices! {
 
     /// The way in which a task is throttled if it dirties pages faster than the device writes them.
     dirty_throttle: DirtyThrottle = Writes, drawn 84 {
-        /// The task sleeps, so that it dirties as fast as the device writes.
+        /// The task sleeps so long that it dirties pages only as fast as the device writes them.
         Sleeps,
         /// The task writes 1.5 times as many pages as it has dirtied, and sleeps if there is nothing to write.
         Writes,

@@ -30,13 +30,13 @@ const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 /// Interval at which a writer checks again whether its file's pages can be written.
 const REFUSAL_POLL: Nanos = Nanos::from_millis(10);
 
-/// A pause of a writer, and how it goes on.
+/// A pause of a writer, and what the writer may do after it.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     time: Nanos,
-    /// Number of pages to dirty until the next check.
+    /// Number of pages that the writer may dirty between the pause and its next check.
     poll_pages: u64,
-    /// `true` if nothing may be dirtied at all; the task checks again after the pause.
+    /// `true` if the writer may dirty no page yet; it checks again at the end of the pause.
     is_blocked: bool,
 }
 
@@ -73,7 +73,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Counts pages that a write made dirty and that were clean before, because the device has that many more to write.
+    /// Counts pages that were clean until a write of the task dirtied them, if `access.dirty_throttle` counts only such
+    /// pages.
     pub(super) fn note_dirtied(&self, task: &mut Task, pages: u64) {
         match self.choices.dirty_throttle {
             DirtyThrottle::ForWriteback => task.pages_dirtied += pages,
@@ -82,7 +83,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Waits at the limit until pages have been written. *May sleep.*
+    /// While more pages are dirty than the limit allows, waits until pages have been written. *May sleep.*
     fn balance_dirty_pages_by_waiting(&self, task: &mut Task, device: DeviceId) {
         if task.pages_dirtied == 0 {
             return;
@@ -152,7 +153,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Releases all throttled writers, because the tasks that write back and reclaim for them have ended.
+    /// Releases all throttled writers. The ground calls this when the tasks that write back and reclaim for them have
+    /// ended.
     pub fn release_waiters(&self) {
         self.is_abandoned.store(true, Relaxed);
     }
@@ -214,7 +216,8 @@ impl<M: Machine> Access<M> {
         let period = Nanos(task.pages_dirtied * NANOS_PER_SECOND / rate);
         let think = now.since(task.dirty_paused_at);
         if period < think + pause_min {
-            // The pause is not worth a sleep yet. Its time is added to the next pause, or forgotten if it is old.
+            // The pause is too short to be worth a sleep. Its time is added to the next pause, or forgotten if more
+            // than a second has passed.
             if think.since(period) > Nanos::from_secs(1) {
                 task.dirty_paused_at = now;
                 task.pages_dirtied = 0;

@@ -1,5 +1,5 @@
-//! Dirty throttling before Linux 3.2: a task that dirties pages while too many are dirty writes some itself, and
-//! sleeps where nothing is left to write (`balance_dirty_pages`; mechanisms/reclaim, 21.2, 37*).
+//! Dirty throttling before Linux 3.2: a task that dirties pages while too many are dirty writes some itself, and sleeps
+//! if nothing is left to write (`balance_dirty_pages`; mechanisms/reclaim, 21.2, 37*).
 //!
 //! A task may dirty up to 4 MiB between two checks, but only 8 pages once too many pages are dirty. The long interval
 //! makes bursts that reclaim has to absorb. The short interval makes writers submit in small pieces.

@@ -15,11 +15,11 @@ pub enum Error {
         cause: OutOfMemory,
         /// Number of free pages; only reclaim may use them.
         free_pages: u64,
-        /// Free swap slots.
+        /// Number of free swap slots.
         free_slots: u32,
-        /// Number of all swap slots.
+        /// Total number of swap slots.
         total_slots: u32,
-        /// File pages that are dirty or being written, and that can be freed only after that.
+        /// Number of file pages that are dirty or under writeback. They can be freed only once they are written.
         unwritten_pages: u64,
         /// `true` if `lru.swappiness` is more than 0. If it is 0, free slots may stay unused.
         may_swap: bool,
@@ -85,7 +85,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates the error of a page of a file that could not be written.
+    /// Creates the error for a failed write of a page of a file.
     pub(super) fn of_failure<M: Machine>(file: &File<M>, failure: WriteFailure) -> Self {
         Self::Write { file: file.id, offset: u64::from(failure.page) * PAGE_BYTES as u64, source: failure.source }
     }

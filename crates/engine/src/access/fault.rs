@@ -11,7 +11,7 @@ use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
-/// Page tables may take at most one part in this many of memory. A page-table page maps 512 pages, so a program that
+/// Memory divided by this is the most that page tables may take. A page-table page maps 512 pages, so a program that
 /// uses all that it maps needs a 512th of its memory for tables. Only a program that maps much and uses single pages of
 /// it comes near this limit. Without the limit, tables, which are never reclaimed, could fill memory, and no page could
 /// be read in.
@@ -98,8 +98,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Takes a reference and the latch of the page that is mapped now. Returns its frame; `None` if the page is not
-    /// mapped as the access needs, or is no longer.
+    /// Takes a reference to the page that is mapped at `page`, and its latch. Returns the page's frame; `None` if no
+    /// page is mapped there with the rights that the access needs, or the mapping changed meanwhile.
     ///
     /// A huge page is split first, because each of its pages is latched for itself. A smaller folio is latched as a
     /// whole.
@@ -255,8 +255,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Maps a folio around a page: the largest for which an aligned range around the page was never touched and a block
-    /// is free. Returns `false` if there is no such folio.
+    /// Maps a fresh folio of several pages around a page. The folio is the largest whose aligned range was never
+    /// touched and for which a block is free. Returns `false` if no folio was mapped.
     #[doc(alias = "alloc_anon_folio")]
     fn try_folio(&self, task: &mut Task, region: &Region<M>, page: u32) -> bool {
         for order in (1..=self.choices.anonymous_folio_order as u8).rev().map(Order) {
@@ -309,8 +309,8 @@ impl<M: Machine> Access<M> {
         region.replace(page, Entry::mapped(frame, true));
     }
 
-    /// Maps a huge page over the aligned range around a page, if the range was never touched. Returns `false` if it got
-    /// none.
+    /// Maps a huge page over the aligned range around a page, if the range was never touched. Returns `false` if none
+    /// was mapped.
     fn try_huge_page(&self, task: &mut Task, region: &Region<M>, page: u32) -> bool {
         let start = page / ENTRIES * ENTRIES;
         match self.choices.huge_pages {

@@ -1,10 +1,10 @@
 //! Khugepaged: ranges of small pages become huge pages (`collapse_huge_page`).
 //!
 //! A range whose fault got no huge page, because no block was free, may get one later. Khugepaged scans the regions
-//! that may have huge pages, a few ranges at a time. If all pages of a range are there, writable and without other
-//! owners, khugepaged allocates a huge page, copies the pages into it and lets one entry map it. Otherwise the range
-//! stays as it is until the next scan. *Locks*: the range's `page_table`. *Description*: the kernel's own,
-//! Documentation/vm/transhuge.txt.
+//! that may have huge pages, a few ranges at a time. If enough pages of a range are present, and all of these are
+//! writable and without other owners, khugepaged allocates a huge page, copies the pages into it and lets one entry map
+//! it. Otherwise the range stays as it is until the next scan. *Locks*: the range's `page_table`. *Description*: the
+//! kernel's own, Documentation/vm/transhuge.txt.
 
 use super::Access;
 use super::choices::{HugePages, Khugepaged, KhugepagedDefrag};
@@ -80,8 +80,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Scans the next ranges, until as many pages are scanned as are allowed before a sleep, or each range was scanned
-    /// once.
+    /// Scans the next ranges until it has scanned `khugepaged_pages_to_scan` pages or each range once. Ends early with
+    /// [`Looked::NoMemory`] if a range qualifies but no huge page can be allocated.
     fn khugepaged_round(&self, task: &mut Task, place: &mut Place) -> Looked {
         let _span = self.machine.span(Func::Khugepaged);
         // A page that waits in a batch has one reference too many, so the batch of this CPU is drained. A page in the
@@ -120,7 +120,7 @@ impl<M: Machine> Access<M> {
         Looked::GoesOn
     }
 
-    /// Collapses a range into a huge page, if possible.
+    /// Collapses a range into a huge page, if possible. Returns the result for this range.
     fn look_at_range(&self, task: &mut Task, region: &Arc<Region<M>>, start: u32) -> Looked {
         let first = {
             let _guard = region.page_table(start).lock();
@@ -151,9 +151,9 @@ impl<M: Machine> Access<M> {
     }
 
     /// Returns the frames of a range's pages, each with its number in the range; `None` if the range cannot be
-    /// collapsed. It can be collapsed if enough pages are present, at least one was touched lately, and all are
-    /// writable and referenced by their entry alone. A page that is pinned, isolated, in a batch or in the swap cache
-    /// prevents this, and so does the shared zero page. The caller holds the entries' lock.
+    /// collapsed. It can be collapsed if enough pages are present, at least one of them was touched lately, and each of
+    /// them is writable and has no reference but its entry's. A page that is pinned, isolated, in a batch or in the
+    /// swap cache prevents this, and so does the shared zero page. The caller holds the entries' lock.
     fn collapsible_pages(&self, region: &Region<M>, start: u32) -> Option<Vec<(u32, FrameNumber)>> {
         let entries = region.small_entries(start)?;
         let (mut frames, mut absent, mut is_touched) = (Vec::new(), 0, false);

@@ -2,8 +2,8 @@
 //!
 //! A file becomes shorter in three steps: [`Access::hold_end`], [`Access::cut`], [`Access::release_end`]. A ground that
 //! keeps file lengths of its own can change its length between the steps. From the first to the last step, the page
-//! that the new end cuts stays in memory and is not written. Meanwhile the page's bytes after the end may still be on
-//! the device, but they are not read from there.
+//! that the new end cuts stays in memory. If pages are stable (`writeback.stable_pages`), it is not written either.
+//! Meanwhile the page's bytes after the end may still be on the device, but they are not read from there.
 //!
 //! *Locks*: the latch of the page that is cut, and under it the locks of the pages after it. A task with a page lock
 //! waits for no latch.

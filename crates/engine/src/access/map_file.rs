@@ -45,8 +45,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Handles the fault of a page of a mapped file that is not in the page table. Returns the device if the fault
-    /// dirtied a page, otherwise `None`.
+    /// Handles a fault on a page of a mapped file for which the page table has no entry. Returns the file's device if
+    /// the fault dirtied a page; otherwise `None`.
     pub(super) fn fault_file_page(
         &self,
         task: &mut Task,
@@ -86,8 +86,8 @@ impl<M: Machine> Access<M> {
         prepared.map(|()| write.then_some(file.backing))
     }
 
-    /// Maps a page of a locked folio of the region's file, unless the entry is taken. Returns whether the page was
-    /// mapped; the caller's reference to the folio then belongs to the mapping.
+    /// Maps a page of a locked folio of the region's file, unless the entry maps a page already. Returns whether the
+    /// page was mapped. If so, the caller's reference to the folio now belongs to the mapping.
     fn map_if_empty(&self, region: &Region<M>, page: u32, frame: FrameNumber, write: bool) -> bool {
         let _guard = region.page_table(page).lock();
         self.machine.spend(Step::PteSet, 1);
@@ -100,8 +100,8 @@ impl<M: Machine> Access<M> {
     }
 
     /// Maps the pages around a read fault that are in memory, valid and not in use by another task
-    /// (`access.fault_around_pages`). Returns whether the faulting page is among them, so that the fault is over. The
-    /// entries count as touched, as on x86.
+    /// (`access.fault_around_pages`). Returns whether the faulting page is among them; if so, the fault has been
+    /// handled. The entries count as touched, as on x86.
     #[doc(alias = "filemap_map_pages")]
     fn map_around(&self, region: &Region<M>, mapped: &FileMapping<M>, page: u32) -> bool {
         let around = self.choices.fault_around_pages;
@@ -143,8 +143,8 @@ impl<M: Machine> Access<M> {
         is_mapped
     }
 
-    /// Handles a write to a page of a file that is mapped read-only. Returns the device if the write dirtied a page,
-    /// otherwise `None`.
+    /// Handles a write to a file page whose entry `seen` is read-only. Returns the file's device if the write dirtied a
+    /// page; otherwise `None`.
     pub(super) fn write_mapped_page(
         &self,
         task: &mut Task,
@@ -230,8 +230,9 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Finds the folio of the file page that a page of a mapping shows, and reads it if it is not valid. Returns the
-    /// folio locked and with a reference; the caller maps the page or a copy of it.
+    /// Finds the folio of the file page behind page `page` of a mapping, and reads the folio if it is not valid.
+    /// Returns the folio locked and with a reference. The caller will map the file page itself if `maps_page`,
+    /// otherwise a copy of it.
     fn lock_mapped_page(
         &self,
         task: &mut Task,
@@ -310,8 +311,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Changes a mapping's read state by means of a copy, outside of the state's lock, because readahead may have to
-    /// reclaim memory. If two tasks fault at once, the state of the later one stays.
+    /// Copies a mapping's read state, changes the copy and stores it. The state's lock is not held during the change,
+    /// because readahead may have to reclaim memory. If two tasks fault at once, the state of the later one stays.
     fn with_map_state(&self, mapped: &FileMapping<M>, change: impl FnOnce(&mut super::ReadState)) {
         let mut state = mapped.state.lock().clone();
         change(&mut state);

@@ -123,9 +123,9 @@ impl<M: Machine> Access<M> {
     }
 
     /// Looks a file up, as a walk of a file system does. The engine keeps only the inode and the directory entry of
-    /// such a file; both are in use for a moment and may then be dropped. The numbers of looked-up files are
-    /// independent of the numbers of other files. Returns whether the inode had to be created; a machine that simulates
-    /// the device then needs a read of it. *May sleep.*
+    /// such a file; both are in use only during this call and may be dropped afterwards. Looked-up files are numbered
+    /// separately from all other files. Returns whether the inode had to be created; if so, a machine that simulates
+    /// the device has to simulate a read of the inode. *May sleep.*
     ///
     /// # Errors
     /// When memory for the inode or the directory entry is exhausted.
@@ -165,7 +165,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Adds an object to an object cache, and allocates a slab for it if there is no free place. *May sleep.*
+    /// Adds an object to an object cache, and first allocates a slab if no slab of the cache has a free place. *May
+    /// sleep.*
     ///
     /// # Errors
     /// When memory is exhausted.
@@ -202,9 +203,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Removes a file: drops all its pages, even dirty ones without a write, and frees its blocks. The file must not be
-    /// in use.
-    /// *May sleep.*
+    /// Removes a file: drops all its pages without writing the dirty ones, and frees its blocks. The file must not be
+    /// in use. *May sleep.*
     pub fn unlink(&self, file: &File<M>) {
         self.truncate_pages(file, 0);
         for cache in self.object_caches.iter() {

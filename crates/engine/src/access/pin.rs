@@ -26,8 +26,8 @@ pub struct PinnedForWrite {
 }
 
 impl<M: Machine> Access<M> {
-    /// Pins the page in a slot for reading. Returns `None` unless the page is in memory and open
-    /// ([`crate::page_cache::hazard`]) and [`Hazards::publish_at_once`] finds a free hazard pointer.
+    /// Pins, for reading, the page that a slot of a file's index holds. Returns `None` unless the page is in memory and
+    /// open ([`crate::page_cache::hazard`]) and [`Hazards::publish_at_once`] finds a free hazard pointer.
     // Keep this function short. The fewer instructions lie between two reads, and the fewer of them write a register,
     // the more pages a processor can wait for at the same time.
     #[inline(always)]
@@ -35,7 +35,7 @@ impl<M: Machine> Access<M> {
         self.pin_open_by(slot, M::Hazards::publish_at_once)
     }
 
-    /// Pins the page in a slot as [`Access::pin_open`], but takes more time to find a free hazard pointer
+    /// Pins the page of a slot as [`Access::pin_open`] does, but takes more time to find a free hazard pointer
     /// ([`Hazards::publish`]).
     pub fn pin_open_slowly(&self, slot: Slot<'_>) -> Option<(FrameNumber, HazardPointer<'_, M>)> {
         self.pin_open_by(slot, M::Hazards::publish)
@@ -65,9 +65,9 @@ impl<M: Machine> Access<M> {
         self.unpin_open(frame, hazard);
     }
 
-    /// Prefetches `bytes` bytes of a page of a file, starting at byte `offset` of the page, from where the page
-    /// probably lies in memory ([`FileIndex::guess`](crate::page_cache::FileIndex::guess)). The bytes arrive while the
-    /// page is looked up.
+    /// Prefetches `bytes` bytes of a page of a file, starting at byte `offset` of the page, into the processor's cache.
+    /// Guesses the page's frame ([`FileIndex::guess`](crate::page_cache::FileIndex::guess)), so that the bytes arrive
+    /// while the page is looked up.
     #[inline(always)]
     pub fn prefetch_page(&self, file: &File<M>, page: usize, offset: usize, bytes: usize) {
         if let Some(frame) = file.index.guess(page) {
@@ -108,7 +108,8 @@ impl<M: Machine> Access<M> {
         Some((frame, descriptor))
     }
 
-    /// Notes the use of a latched page if it is valid; otherwise releases it. Returns whether the page is valid.
+    /// Notes the use of a latched page and returns `true`, if the page is valid and not marked for readahead. Otherwise
+    /// releases the page and returns `false`.
     #[inline(never)]
     fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
         // A page marked for readahead is left to a caller that has the reader's state.

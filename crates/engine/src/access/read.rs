@@ -8,8 +8,8 @@ use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step};
 
 impl<M: Machine> Access<M> {
-    /// Reads from a file at a byte offset. Returns the number of bytes read, which is smaller than asked for only at
-    /// the end of the file. *May sleep.*
+    /// Reads from a file at a byte offset. Returns the number of bytes read, which is smaller than the length of
+    /// `bytes` only at the end of the file. *May sleep.*
     ///
     /// # Errors
     /// When a page cannot be read, or memory for it is exhausted. The bytes before that page were read.
@@ -53,8 +53,8 @@ impl<M: Machine> Access<M> {
         Ok((at - offset) as usize)
     }
 
-    /// Returns the valid folio of a page of a file, with a reference and the shared latch. If the folio is not in
-    /// memory, reads it first.
+    /// Returns the folio that holds a page of a file. The folio is valid, and the caller gets a reference to it and its
+    /// shared latch. If the folio is not in memory, reads it first.
     pub(super) fn read_page(
         &self,
         task: &mut Task,
@@ -110,7 +110,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Reads a single page, after readahead found no memory for it, or failed.
+    /// Reads a single page, after readahead found no memory for the page, or its read failed.
     pub(super) fn read_single(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
         self.prepare_node(task, file, page)?;
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;

@@ -16,11 +16,12 @@ use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES};
 use std::ops::Range;
 
-/// A mapping is read page by page if its faults that missed exceed those that hit by more than this (`MMAP_LOTSAMISS`).
+/// If the faults of a mapping that missed the page cache outnumber those that hit it by more than this, only the
+/// missing page is read (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
 
-/// The largest window takes at most one part in this many of memory, so that a few readers cannot fill all of memory by
-/// reading ahead.
+/// Memory divided by this is the most that a window takes, so that a few readers cannot fill all of memory by reading
+/// ahead.
 const WINDOWS_IN_MEMORY: u64 = 16;
 
 /// Says when the pages of a window are needed.
@@ -46,9 +47,10 @@ impl<M: Machine> Access<M> {
         (kib * 1024 / PAGE_BYTES as u32).min(most as u32).max(1)
     }
 
-    /// Starts to read the missing pages of a range, and does not wait for them. Of a long range, reads only the
-    /// beginning: half as many pages as are free or on an inactive list of files. A longer read would evict pages that
-    /// were just read, and pages that other tasks use. Stops early when memory is short. *May sleep.*
+    /// Starts to read the missing pages of a range, and does not wait for them. Of a range longer than the largest
+    /// window, reads only the beginning: at most half the number of pages that are free or on an inactive file list,
+    /// but at least that window. A longer read would evict pages that were just read, and pages that other tasks use.
+    /// Stops early when memory is short. *May sleep.*
     #[doc(alias = "force_page_cache_readahead")]
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Later);
@@ -59,8 +61,8 @@ impl<M: Machine> Access<M> {
         self.read_window(task, file, &self.readable_window(pages), For::Now);
     }
 
-    /// Returns the part of a range that is read at once. It is at least as long as the largest window of a sequential
-    /// reader.
+    /// Returns the beginning of a range that is read at once. This is the whole range if it fits into the largest
+    /// window of a sequential reader; otherwise, it is at least that window.
     fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
         let least = self.window_max(ReadPattern::Sequential);
         if pages.len() <= least as usize {

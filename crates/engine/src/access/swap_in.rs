@@ -2,8 +2,8 @@
 //! mechanisms/parallelio-trial, 5).
 //!
 //! A fault on a page in the swap cache is a minor fault, even while the page is being written. A read maps the page
-//! read-only and keeps the slot. A write frees the slot, unless the page is under writeback. If the swap device
-//! completes at once, a read does the same as a write.
+//! read-only and keeps the slot. A write frees the slot, unless the page is under writeback. If swap is synchronous
+//! (`SWP_SYNCHRONOUS_IO`), a read also maps the page writable and frees the slot.
 
 use super::{Access, Error};
 use crate::anonymous::{Entry, Region};
@@ -19,7 +19,7 @@ use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stall
 /// The slots that are read together with the wanted slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
-    /// The wanted slot and its neighbours; the kernel and the region's window decide how many.
+    /// The wanted slot and its neighbours; the kernel's choices and the region's swap window decide how many.
     Window,
     /// The wanted slot alone.
     Nothing,
@@ -86,9 +86,9 @@ impl<M: Machine> Access<M> {
             self.put(frame);
             return Ok(failed);
         }
-        // The page lock is held here. Reclaim sets the same flag before it writes a page, and holds the lock until
-        // then. If the flag is set late, when the write has ended, this may take it for the mark of readahead; that is
-        // rare.
+        // The page lock is held here. `READAHEAD` is also the flag with which reclaim marks a page that it is about to
+        // write; reclaim holds the page lock until then. If reclaim sets the flag only after the write has ended, the
+        // flag may be mistaken here for the mark of readahead; that is rare.
         if self.is_window_by_use() && !descriptor.is(Flags::WRITEBACK) && descriptor.test_clear(Flags::READAHEAD) {
             region.swap_window.note_used(slot);
         }

@@ -19,7 +19,7 @@ impl<M: Machine> Access<M> {
         self.with_counted_refaults(self.node_vmstat(node))
     }
 
-    /// Removes the counters of refaults if pages leave no shadows when they leave memory.
+    /// Removes the counters of refaults that stay at 0, because no shadow is stored when a page is evicted.
     fn with_counted_refaults(&self, mut vmstat: Vmstat) -> Vmstat {
         for event in self.uncounted_refaults() {
             vmstat.remove(event.name());

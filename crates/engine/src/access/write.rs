@@ -98,8 +98,9 @@ impl<M: Machine> Access<M> {
         Err(Error::NoSpace { file: file.id, offset })
     }
 
-    /// Returns the locked folio of a page of a file, with a reference and the exclusive latch. The page is valid,
-    /// unless all of it is about to be written. If pages are stable, no write of it is under way.
+    /// Finds or adds the folio that holds a page of a file. Returns it locked, with a reference and the exclusive
+    /// latch. The page is valid, unless `is_whole` says that all of it is about to be written. If pages are stable, the
+    /// page is not under writeback.
     pub(super) fn grab_page(
         &self,
         task: &mut Task,
@@ -166,8 +167,8 @@ impl<M: Machine> Access<M> {
     /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
     ///
     /// # Errors
-    /// When a page could not be written since a task last asked for this. If several handles each need to learn of
-    /// every failure, they use [`Access::fsync_since`].
+    /// When a write of one of the file's pages has failed since a task last called this function. If several handles
+    /// each need to learn of every failure, they use [`Access::fsync_since`].
     pub fn fsync(&self, task: &mut Task, file: &Arc<File<M>>) -> Result<(), Error> {
         self.fsync_since(task, file, &file.reported)
     }
@@ -176,7 +177,7 @@ impl<M: Machine> Access<M> {
     /// ([`File::failed_writes`]).
     ///
     /// # Errors
-    /// When a page could not be written since those failures. The new failure then counts as reported to this handle.
+    /// When more writes have failed than these. The new failures then count as reported to this handle.
     pub fn fsync_since(&self, _task: &mut Task, file: &Arc<File<M>>, seen: &AtomicU32) -> Result<(), Error> {
         let failed_before = file.failed_writes();
         self.write_dirty_pages(file);

@@ -11,17 +11,18 @@ use machine::{FrameNumber, Machine, Nanos, Order, WaitReason, Waiting};
 /// Wait before another attempt after a reclaim that freed nothing.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
 
-/// Sum of weights of consecutive fruitless reclaims above which memory counts as too full to shrink. With the weights
-/// in [`Allocate::take_offline_pages`], this takes a tenth of a second if nothing can be scanned or freed, a second
-/// while pages are being written, and ten seconds while pages are freed and other tasks take them.
+/// Consecutive fruitless reclaims have weights; if their sum exceeds this, memory counts as too full to shrink. With
+/// the weights in [`Allocate::take_offline_pages`], the sum exceeds it after a tenth of a second if nothing can be
+/// scanned or freed, after a second while pages are being written, and after ten seconds while pages are freed and
+/// other tasks take them.
 const FRUITLESS_MAX: u32 = 5000;
 
 impl<M: Machine> Allocate<M> {
     /// Takes up to `most` pages offline, at least one, and adds them to `taken`. *May sleep.*
     ///
     /// Above the low mark, takes free pages as any request would. Below the low mark, takes no more pages than it has
-    /// just reclaimed itself. So other tasks find as many free pages as without the balloon, and the marks are set for
-    /// the memory that remains.
+    /// just reclaimed itself. So the balloon does not reduce the free pages that other tasks find, and the marks are
+    /// set for the memory that remains.
     ///
     /// # Errors
     /// When no page can be freed any more.

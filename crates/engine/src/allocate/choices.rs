@@ -19,8 +19,8 @@ choices! {
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
         /// At once, before the node's other zones are tried.
         AtOnce,
-        /// Only when no zone of the node has a block of the request's type, or a whole pageblock, above the low mark
-        /// (`ALLOC_NOFRAGMENT`).
+        /// Only when no zone of the node, above its low mark, has a free block of the request's type or a whole free
+        /// pageblock (`ALLOC_NOFRAGMENT`).
         AfterLowerZone,
     }
 
@@ -102,8 +102,8 @@ choices! {
 
     /// States whether a node remembers for up to a second which zones were found full, on machines with several nodes.
     zonelist_cache: ZonelistCacheUse = Kept, drawn 91, unless "memory nodes" in ["1"] {
-        /// Yes. A request leaves out all zones but its first that were found full. It looks at them only if no other
-        /// zone has room.
+        /// Yes. A request skips each zone that was found full, except its first zone. It tries the skipped zones only
+        /// if no other zone has room.
         Kept,
         /// No: every request looks at every zone.
         Off,

@@ -19,7 +19,8 @@ pub(super) enum Until {
     Nothing,
 }
 
-/// The limits of a request: the mark, how far it may go below the mark, and whether it may mix migrate types.
+/// The limits of a request: the mark, how far below the mark the request may take pages, and whether it may mix migrate
+/// types.
 #[derive(Clone, Copy)]
 struct Bound {
     until: Until,
@@ -126,8 +127,8 @@ impl<M: Machine> Allocate<M> {
         found.or_else(|| if left_out { zones().find_map(take) } else { None })
     }
 
-    /// Returns whether the zone may be used for the request under its share of the dirty limit. Only the fast path
-    /// spreads dirty pages over zones; the slow path uses any zone.
+    /// Returns whether the zone's share of the dirty limit lets the request use the zone. Only the fast path spreads
+    /// dirty pages over zones; the slow path uses any zone.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
         let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();

@@ -1,9 +1,9 @@
 //! The limit of the memory cgroup that contains all tasks. A request that would exceed the limit first frees pages
 //! (`try_charge`).
 //!
-//! The limit has no watermarks and no kswapd. Each task that allocates at the limit reclaims a cluster, even if much
-//! memory is free (mechanisms/modern, 6). If nothing can be freed, the task waits. In cgroups of version 1, a task
-//! would then be killed; here, and in the `linux` ground, this is turned off.
+//! The limit has no watermarks and no kswapd. Each task that allocates at the limit reclaims a cluster of pages
+//! (`SWAP_CLUSTER_MAX`), even if much memory is free (mechanisms/modern, 6). If nothing can be freed, the task waits.
+//! In cgroups of version 1, a task would then be killed; here, and in the `linux` ground, this is turned off.
 
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, MigrateType};
@@ -28,11 +28,12 @@ const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {
-    /// Makes room for 2^`order` pages under the limit, if such pages are charged: pages of files and of programs are.
-    /// *May sleep*, if `gfp` allows it.
+    /// Makes room for 2^`order` pages under the limit, if the request is charged. Only requests for pages of files and
+    /// programs are charged. *May sleep*, if `gfp` allows it.
     ///
     /// # Errors
-    /// When the request alone exceeds the limit, or nothing could be freed for 20 s.
+    /// When nothing could be freed for 20 s. Fails earlier if `gfp` allows no wait or no retry, or if the order is
+    /// above 0 and [`RETRIES_MAX`] reclaims did not make room.
     #[doc(alias = "mem_cgroup_charge")]
     pub(super) fn make_room_under(
         &self,

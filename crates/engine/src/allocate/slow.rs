@@ -21,9 +21,9 @@ use std::ops::ControlFlow;
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 
 /// Number of fruitless reclaims after which memory counts as exhausted. A reclaim is fruitless if it found no page to
-/// scan, or freed none in zones that count as hopeless. A reclaim that freed a page sets the count to 0. A reclaim that
-/// met a zone in which a page was freed does the same, but only for [`HOPED_MAX`]. A reclaim that only waited for a
-/// write does not, because the written page may be one that cannot be freed either.
+/// scan, or freed none in zones that count as hopeless. A reclaim that freed a page sets the count to 0. So does a
+/// reclaim that met a zone in which another task freed a page, but only for [`HOPED_MAX`]. A reclaim that only waited
+/// for a write leaves the count as it is, because the written page may be one that cannot be freed either.
 ///
 /// With the rules of mechanisms/reclaim, 17.1, alone, a request that finds no page to scan would try endlessly, because
 /// a zone that is never scanned is never hopeless. A request in a hopeless zone would fail at once. But the last scan
@@ -39,13 +39,13 @@ const FRUITLESS_ROUNDS_MAX: u32 = 16;
 /// because other tasks take one of its pages and return it, again and again. Chosen; no other value was tried.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
-/// Wait of a request after its first two fruitless reclaims. The wait doubles after every second reclaim.
+/// Wait of a request after each of its first two fruitless reclaims. The wait doubles after every second reclaim.
 const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 
 /// The longest wait after a fruitless reclaim.
 const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
-/// The rights below the min mark of a request for a page that swap-in needs.
+/// The rights to go below the min mark that a request has if swap-in needs the page.
 const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 
 /// The results of earlier direct compactions for one request.
@@ -77,7 +77,7 @@ struct Effort {
     reclaimed: u64,
     /// Number of fruitless rounds since the last round that freed a page or gave hope.
     fruitless_rounds: u32,
-    /// End of the first round, since a page was last freed, that only gave hope or waited.
+    /// Time at which a round first only gave hope or waited, after a page was last freed; `None` if no round did.
     hopes_since: Option<Nanos>,
 }
 
@@ -96,8 +96,8 @@ enum Outcome {
 }
 
 impl Effort {
-    /// Counts a round that ended at `now`. Returns `progress`, or [`Progress::Nothing`] if rounds have only given hope
-    /// or waited for [`HOPED_MAX`].
+    /// Counts a round that ended at `now`. Returns `progress`; but if, for [`HOPED_MAX`], rounds have only given hope
+    /// or waited, returns [`Progress::Nothing`].
     fn count(&mut self, progress: Progress, now: Nanos) -> Progress {
         let counted = match progress {
             Progress::Freed(_) => {
@@ -270,7 +270,8 @@ impl<M: Machine> Allocate<M> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the lowest mark for a request that must not make room; `None` if the request may make room.
+    /// Returns the mark down to which a request may take pages if it must not make room itself; `None` if it may make
+    /// room.
     fn last_bound(&self, task: &Task, gfp: Gfp) -> Option<Until> {
         // A task that itself makes room must not wait for room. A killed task may use the reserve, so that it ends
         // sooner.
@@ -344,8 +345,8 @@ impl<M: Machine> Allocate<M> {
         })
     }
 
-    /// Tries to allocate after a reclaim. If that fails, drains the per-CPU lists, where freed pages may lie, and tries
-    /// again (`allocate.after_reclaim`).
+    /// Tries to allocate after a reclaim. If that fails and `allocate.after_reclaim` says so, drains the per-CPU lists,
+    /// where freed pages may lie, and tries again.
     fn take_after_reclaim(&self, gfp: Gfp, order: Order, rights: MarkRights) -> Option<FrameNumber> {
         self.take_from_zonelist(gfp, order, Until::Min, rights).or_else(|| {
             match self.choices.after_reclaim {

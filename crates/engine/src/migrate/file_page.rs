@@ -12,8 +12,8 @@ const UNUSED: u32 = 2;
 
 impl<M: Machine> Migrate<M> {
     /// Moves a locked folio of a file. The folio's mappings are removed meanwhile and then restored; a fault waits for
-    /// the folio's lock. A single page may be held by hazard pointers. `held` says which pages are known not to be;
-    /// without `held` a single page stays.
+    /// the folio's lock. A single page may be held by hazard pointers. `held` says which pages are known not to be
+    /// held; without `held`, a single page is not moved.
     pub(super) fn move_file_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>, held: Option<&Held>) -> Move {
         let Some(file) = owners.file_of(self, from.head).cloned() else { return Move::Never };
         let taken = self.take_mappings(&file, from.head);

@@ -90,11 +90,11 @@ impl<M: Machine> Migrate<M> {
     }
 
     /// Moves isolated folios to other frames. `heads` has the first frame of each folio. `target` returns a free block
-    /// of the order that it is asked for, in the same zone and without a reference. If `target` returns `None`, the
-    /// folio stays. Returns which folios moved and which stay. *May sleep.*
+    /// of the order that it is asked for. The block lies in the zone of the folio and has no reference. If `target`
+    /// returns `None`, the folio stays. Returns which folios moved and which stay. *May sleep.*
     ///
-    /// Waits for no folio. By mechanisms/reclaim, 23.7, a caller that does not reclaim waits for a page's lock. But in
-    /// a small zone, the lock's holder may itself wait until the other pages are back on their lists.
+    /// Does not wait for the lock of a folio. In mechanisms/reclaim, 23.7, a caller outside of reclaim waits for it.
+    /// But in a small zone, the lock's holder may itself wait until the other pages are back on their lists.
     pub fn migrate_pages(
         &self,
         heads: &[FrameNumber],

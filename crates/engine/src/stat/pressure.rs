@@ -9,8 +9,8 @@ const TASKS_BITS: u32 = 16;
 /// Time in which at least one task could not continue because it had to free memory itself.
 #[derive(Debug, Default)]
 pub struct Pressure {
-    /// Low bits: number of tasks that are stalled. Other bits: time since which at least one task is stalled, in
-    /// microseconds.
+    /// Low bits: number of tasks that are stalled. Other bits: time at which a first task stalled, in microseconds;
+    /// since then, at least one task has been stalled.
     state: AtomicU64,
     /// Total time with a stalled task, in microseconds, up to the last moment at which the number of stalled tasks
     /// became 0.

@@ -36,19 +36,19 @@ pub enum Event {
     PgscanDirectThrottle,
     /// `slabs_scanned`: slab objects looked at.
     SlabsScanned,
-    /// `pginodesteal`: cache pages dropped with their inode by direct reclaim.
+    /// `pginodesteal`: pages of the page cache dropped with their inode by direct reclaim.
     Pginodesteal,
-    /// `kswapd_inodesteal`: cache pages dropped with their inode by kswapd.
+    /// `kswapd_inodesteal`: pages of the page cache dropped with their inode by kswapd.
     KswapdInodesteal,
-    /// `kswapd_low_wmark_hit_quickly`: times that a task woke kswapd before its trial sleep was over.
+    /// `kswapd_low_wmark_hit_quickly`: times that a task woke kswapd before the trial sleep of kswapd was over.
     KswapdLowWmarkHitQuickly,
     /// `kswapd_high_wmark_hit_quickly`: times that kswapd could not sleep, because zones were out of balance before or
     /// at the end of its trial sleep.
     KswapdHighWmarkHitQuickly,
-    /// `kswapd_skip_congestion_wait`: waits between two passes that kswapd left out, because a zone was below its min
+    /// `kswapd_skip_congestion_wait`: waits between two passes that kswapd skipped, because a zone was below its min
     /// mark.
     KswapdSkipCongestionWait,
-    /// `pageoutrun`: kswapd's runs of balancing.
+    /// `pageoutrun`: runs of `balance_pgdat`.
     Pageoutrun,
     /// `allocstall`: direct reclaims.
     Allocstall,
@@ -65,8 +65,8 @@ pub enum Event {
     NrDirtied,
     /// `nr_written`: pages written.
     NrWritten,
-    /// `nr_throttled_written`: pages whose write ended while a reclaimer waited for such ends (`reclaim.list_stall =
-    /// "reclaim-throttle"`).
+    /// `nr_throttled_written`: pages whose write ended while a throttled reclaimer waited for writes to end
+    /// (`reclaim.list_stall = "reclaim-throttle"`).
     NrThrottledWritten,
     /// `compact_stall`: direct compactions.
     CompactStall,
@@ -90,7 +90,7 @@ pub enum Event {
     /// `compact_run_complete`: runs of compaction that went through the whole zone. This counter and the next six are
     /// this engine's own.
     CompactRunComplete,
-    /// `compact_run_partial`: runs of compaction that ended because a block was there, or the task was killed.
+    /// `compact_run_partial`: runs of compaction that ended because a suitable block was free, or the task was killed.
     CompactRunPartial,
     /// `compact_run_no_targets`: runs of compaction that ended because no free pages were left to move other pages to.
     CompactRunNoTargets,
@@ -274,10 +274,11 @@ pub enum ZoneEvent {
     WorkingsetActivateAnon,
     /// `workingset_activate_file`: refaulted file pages that had left memory not long ago, and so became active.
     WorkingsetActivateFile,
-    /// `workingset_restore_anon`: anonymous pages activated at their refault that had been active before they left
-    /// memory.
+    /// `workingset_restore_anon`: anonymous pages that had been active before they left memory, and were activated at
+    /// their refault.
     WorkingsetRestoreAnon,
-    /// `workingset_restore_file`: file pages activated at their refault that had been active before they left memory.
+    /// `workingset_restore_file`: file pages that had been active before they left memory, and were activated at their
+    /// refault.
     WorkingsetRestoreFile,
     /// `numa_hit`: blocks allocated on the node that was wanted. This counter and the next five exist only on machines
     /// with several nodes.
@@ -433,8 +434,8 @@ pub enum Gauge {
     NrIsolatedFile,
     /// `nr_anon_pages`: mapped anonymous pages.
     NrAnonPages,
-    /// `nr_anon_transparent_hugepages`: anonymous huge pages that one entry maps; the 512 pages of each are among the
-    /// mapped anonymous pages.
+    /// `nr_anon_transparent_hugepages`: anonymous huge pages that are mapped as a whole, each by one entry. The 512
+    /// pages of each count as `nr_anon_pages`, too.
     NrAnonTransparentHugepages,
     /// `nr_mapped`: pages of files that page tables map.
     NrMapped,

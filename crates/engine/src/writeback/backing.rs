@@ -21,7 +21,7 @@ pub struct DeviceLayout {
 
 /// Writeback's state of one device.
 pub struct Backing<M: Machine> {
-    /// The device's number, or the number that the ground gave to all files of the device together.
+    /// The device's number. If files are devices themselves, this is the number that their [`File::backing`] names.
     pub device: DeviceId,
     /// Number of blocks that files may use.
     pub(crate) total_blocks: u64,
@@ -89,7 +89,7 @@ impl<M: Machine> Backing<M> {
         }
     }
 
-    /// Returns the number of pages a second that the device writes, as far as is known.
+    /// Returns the estimated write rate of the device, in pages a second.
     pub(super) fn write_rate(&self) -> u64 {
         self.write_rate.load(Relaxed)
     }
@@ -114,7 +114,7 @@ impl<M: Machine> Backing<M> {
 /// Largest number of devices that writeback can tell apart.
 const BACKINGS_MAX: usize = 64;
 
-/// All devices, by number. A device that was added stays.
+/// All devices, by number. Devices may be added, but are never removed.
 pub struct Backings<M: Machine>(Box<[OnceLock<Backing<M>>]>);
 
 impl<M: Machine> Backings<M> {
@@ -191,8 +191,8 @@ impl<M: Machine> Writeback<M> {
         backing.delayed.fetch_update(Relaxed, Relaxed, reserve).is_ok()
     }
 
-    /// Reserves a block for each page of a locked folio that has none. Returns `false`, with nothing reserved, if the
-    /// device has too few free blocks.
+    /// Reserves a block for each page in a locked folio, except pages that have one already. Returns `false`, with
+    /// nothing reserved, if the device has too few free blocks.
     pub(crate) fn reserve_blocks(&self, file: &File<M>, head: FrameNumber) -> bool {
         for (reserved, _) in self.pages_without_block(file, head).enumerate() {
             if !self.reserve_block(file.backing) {

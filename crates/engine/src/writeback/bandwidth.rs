@@ -145,9 +145,9 @@ impl Bandwidth {
         u64::midpoint(sample.limits.free_run(), self.limit(sample))
     }
 
-    /// Returns the factor by which a writer's rate is multiplied, in units of 1/1024. The factor is the product of two.
-    /// The first depends on all dirty pages: 2.0 at free run, 1.0 at the setpoint, 0 at the limit. The second depends
-    /// in a similar way on the device's own dirty pages.
+    /// Returns the factor by which a writer's rate is multiplied, in units of 1/1024. The factor is a product of two.
+    /// The first depends on the number of dirty pages of all devices: 2.0 up to the free-run level, 1.0 at the
+    /// setpoint, 0 at the limit. The second depends in a similar way on the number of the device's own dirty pages.
     #[must_use]
     pub fn position(&self, sample: &Sample) -> i64 {
         let limit = self.limit(sample) as i64;

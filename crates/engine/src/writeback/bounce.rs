@@ -1,9 +1,9 @@
 //! Bounce pages: copies of pages, from which the pages are written (`writeback.stable_pages = "copy"` and
 //! `"copy-when-changed"`).
 //!
-//! A copy is made while the page holds still, and is freed when its write has ended. Until then the copy is kernel
-//! memory marked [`Flags::BOUNCE`], and it knows its page. Linux named bounce pages after devices that could not reach
-//! all memory. File systems with checksums use bounce pages for the same reason as here.
+//! A copy is made while no task can change the page, and is freed when the write has ended. Until then the copy is
+//! kernel memory marked [`Flags::BOUNCE`], and its descriptor names the page. Linux named bounce pages after devices
+//! that could not reach all memory. File systems with checksums use bounce pages for the same reason as here.
 
 use super::Writeback;
 use super::choices::StablePages;
@@ -13,9 +13,10 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, Step};
 
-/// Number of a file's pages that are written from copies after a page was changed, or a task wanted to change it,
-/// during its write. A wait for a device takes about a millisecond, and a copy half a microsecond. So even if all these
-/// copies are of no use, they cost no more than the wait before them. Chosen for that reason; no other value was tried.
+/// Number of pages of a file that are written from copies, after a task has changed, or wanted to change, a page of the
+/// file during its write. A wait for a device takes about a millisecond, and a copy half a microsecond. So even if all
+/// these copies are of no use, they cost no more than the wait before them. Chosen for that reason; no other value was
+/// tried.
 const COPIES_AFTER_CHANGE: u32 = 2048;
 
 /// Notes that a task changes, or wants to change, a page of a file before the page's write has ended.
@@ -24,8 +25,8 @@ pub(super) fn note_change<M: Machine>(file: &File<M>) {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Returns the frame from which a page is written: its own frame, or a new copy. The page holds still and is not
-    /// under writeback yet.
+    /// Returns the frame from which a page is written: its own frame, or a new copy. The caller keeps tasks from
+    /// changing the page, which is not under writeback yet.
     pub(super) fn frame_to_write(&self, file: &File<M>, frame: FrameNumber) -> FrameNumber {
         match self.choices.stable_pages {
             StablePages::No | StablePages::Wait => frame,

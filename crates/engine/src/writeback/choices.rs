@@ -53,18 +53,20 @@ choices! {
 
     /// The limits that throttle the writers of a device.
     device_limits: DeviceLimits = Together, drawn 88 {
-        /// The limit for all devices together, and then the device's share of everything that was ever written. If a
-        /// slow device has as many dirty pages as the limit allows, writers of the other devices stop, too.
+        /// The limit for all devices together, and after that the device's part of this limit, in proportion to its
+        /// part of all pages ever written. If a slow device has as many dirty pages as the limit allows, writers of the
+        /// other devices stop, too.
         Together,
-        /// A limit for each device alone: its share of the limits, by its speed relative to the other devices with
-        /// something to write. Dirty pages of other devices beyond their shares are subtracted, but a quarter of the
-        /// device's share always stays.
+        /// Each device has limits of its own: its share of the limits, in proportion to its speed among the devices
+        /// with dirty pages. Dirty pages of other devices beyond their shares are subtracted from it, but a quarter of
+        /// the device's share always stays.
         Apart,
     }
 
     /// Number of pages of a file that the flusher writes before it goes on to the next file.
     chunk: WritebackChunk = Fixed, drawn 29 {
-        /// As many pages as the device writes in half a second, rounded to a multiple of 1024.
+        /// The number of pages that the device writes in half a second, or an eighth of the dirty limit if that is
+        /// less, rounded up to a multiple of 1024.
         ByBandwidth,
         /// 1024 pages.
         Fixed,
@@ -87,13 +89,13 @@ choices! {
         /// No: a task that wants to change a page under writeback waits until its write has ended. A write does not
         /// begin while a task changes the page: a sync waits, the flusher and reclaim take other pages.
         Wait,
-        /// No. A sync or the flusher first copies each page that it writes into a free page, so no task waits for the
+        /// No. A sync or the flusher copies each page into a free page and writes the copy, so no task waits for the
         /// device. Each page written costs a copy. If no page is free above the low mark, and for pages that reclaim
         /// writes, this is as [`StablePages::Wait`].
         Copy,
-        /// No. A file begins as with [`StablePages::Wait`]. Once a task has to wait, its pages are copied as with
-        /// [`StablePages::Copy`]. The copying ends after 2,048 copies in a row that were of no use, because no page was
-        /// changed before its write had ended.
+        /// No. A file begins as with [`StablePages::Wait`]. Once a task has to wait, the file's pages are copied as
+        /// with [`StablePages::Copy`]. The copying ends after 2,048 copies in a row that were of no use, because no
+        /// page was changed before its write had ended.
         CopyWhenChanged,
     }
 }

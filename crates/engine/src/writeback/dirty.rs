@@ -1,8 +1,8 @@
 //! The states of a page from dirty to clean, and their counters.
 //!
-//! A page is dirty (newer than the device), then under writeback (being written), then clean. Every
-//! change of state is made by the holder of the page lock, or by the completion of its write.
-//! Description: mechanisms/reclaim, 13.5.
+//! A page is dirty (newer than the device), then under writeback (being written), then clean. Every change of state is
+//! made by the holder of the page lock, or by the completion of the page's write. Description: mechanisms/reclaim,
+//! 13.5.
 
 use super::Writeback;
 use super::choices::SwapWriteback;
@@ -14,7 +14,7 @@ use machine::{FrameNumber, Hazards, IoError, Machine, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Writeback<M> {
-    /// Marks a locked, valid folio of a file dirty. Returns the number of its pages if the folio was clean, otherwise
+    /// Marks a locked, valid folio of a file dirty. Returns the number of pages of the folio if it was clean, otherwise
     /// 0.
     pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) -> u64 {
         let descriptor = &self.frames[frame];
@@ -45,7 +45,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Calls `visit` with the number, in its file, of each page of a folio.
+    /// Calls `visit` for each page of a folio, with the page's number in its file.
     pub(super) fn for_each_index(&self, head: FrameNumber, mut visit: impl FnMut(u32)) {
         let first = self.frames[head].index();
         (first..first + self.frames.folio(head).pages()).for_each(&mut visit);
@@ -73,7 +73,7 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Clears the dirty mark of a locked page without a write, because its file is going away.
+    /// Clears the dirty mark of a locked page without a write, because the page is about to leave its file.
     pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
         self.forget_write_failure(file, frame);
         if self.clear_dirty_for_io(file, frame) {

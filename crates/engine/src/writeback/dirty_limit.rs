@@ -7,7 +7,7 @@
 //! from the limits of the other devices, but every device keeps a quarter of its share. So the dirty pages of all
 //! devices exceed the limit by at most a quarter.
 //!
-//! Description: mechanisms/reclaim, 21.1, 21.2 and 21.4. Anonymous pages count as dirtyable while swap is free;
+//! Description: mechanisms/reclaim, 21.1, 21.2 and 21.4. Anonymous pages count as dirtyable while swap has free slots;
 //! pages in flight to swap count as under writeback (`writeback.swap_writeback`).
 
 use super::choices::{DeviceLimits, DirtyMapped, Dirtyable};
@@ -25,7 +25,7 @@ const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
 pub(crate) struct DirtyWaits<M: Machine> {
     queue: M::WaitQueue,
     tasks: AtomicU64,
-    /// The limit that the last of the waiting tasks saw.
+    /// The limit when a task last began to wait, in pages.
     limit: AtomicU64,
 }
 
@@ -45,7 +45,7 @@ impl<M: Machine> DirtyWaits<M> {
 pub struct DirtyLimits {
     /// Number of dirty pages above which the flusher starts.
     pub background: u64,
-    /// Number of dirty pages below which writers are held.
+    /// The dirty limit: throttling keeps the number of dirty pages from exceeding it.
     pub dirty: u64,
 }
 
@@ -66,12 +66,12 @@ pub struct DirtyState {
     pub dirty: u64,
 }
 
-/// A device keeps at least one part in this many of its share of the limits, however many dirty pages other devices
-/// have. So the dirty pages of all devices exceed the limit by at most this part. Chosen.
+/// A device always keeps its share of the limits divided by this, however many dirty pages other devices have. So the
+/// dirty pages of all devices exceed the limit by at most a quarter. Chosen.
 const SHARE_KEPT: u64 = 4;
 
-/// Returns a device's part of the limits. Its share is the proportion of `own_rate` to `all_rates`. The part is at most
-/// what the dirty pages of other devices leave of the limit, but at least a quarter of the share.
+/// Returns a device's part of the limits. Its share is `own_rate` / `all_rates` of the limits. The part is this share,
+/// or what the dirty pages of other devices leave of the limit if that is less, but at least a quarter of the share.
 fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64) -> DirtyLimits {
     let scaled =
         |pages: u64, part: u64, whole: u64| (u128::from(pages) * u128::from(part) / u128::from(whole.max(1))) as u64;
@@ -102,7 +102,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the present limits for the number [`Self::dirty_pages`].
+    /// Returns the present limits on the number of dirty pages, [`Self::dirty_pages`].
     #[must_use]
     pub fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
@@ -142,8 +142,9 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the part of `dirty`, the limit for writers of the device, that the device's own pages may take. With
-    /// `together`, this is the device's part of everything that was ever written.
+    /// Returns how many of the `dirty` pages that the limit for writers of the device allows may be the device's own.
+    /// With [`DeviceLimits::Together`], this is `dirty` times the device's part of all pages ever written; with
+    /// [`DeviceLimits::Apart`], it is `dirty`.
     pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Apart => dirty,
@@ -157,8 +158,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Sleeps until a page of the device was written, at most 100 ms. If no more than `limit` pages count for the
-    /// device, does not sleep.
+    /// If more than `limit` pages count for the limits of a device, sleeps until a written page makes room, at most 100
+    /// ms.
     pub(crate) fn wait_for_dirty_room(&self, backing: &Backing<M>, limit: u64) {
         let deadline = self.machine.now() + LOOK_AGAIN;
         let waits = &backing.dirty_waits;

@@ -15,7 +15,7 @@ use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
-/// Number of pages of which a chunk is a multiple: 4 MiB.
+/// A chunk is a multiple of this number of pages, which are 4 MiB.
 pub(super) const CHUNK_PAGES: u64 = 1024;
 
 /// A file on a list of dirty files.
@@ -51,7 +51,7 @@ enum Reason {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Puts a file on its device's list of dirty files, if it is on none.
+    /// Puts a file on its device's list of dirty files, unless it is on a list already.
     pub(super) fn list_dirty_file(&self, file: &File<M>) {
         if file.is_listed.load(SeqCst) {
             return;
@@ -67,7 +67,7 @@ impl<M: Machine> Writeback<M> {
         self.machine.wake(&self.backing(device).flusher);
     }
 
-    /// Requests every flusher with dirty pages to write `pages` pages.
+    /// Asks the flusher of every device with dirty pages to write `pages` pages; 0 means all pages.
     pub(crate) fn wake_flushers(&self, pages: u64) {
         for backing in self.backings.iter() {
             if backing.dirty.load(Relaxed) == 0 {
@@ -148,8 +148,8 @@ impl<M: Machine> Writeback<M> {
         work.io = io;
     }
 
-    /// Writes a chunk of each file of the round, until `left` pages are written or no more than allowed are dirty.
-    /// Returns the number of pages written.
+    /// Writes a chunk of each file of the round. Ends early when `left` pages are written, or when a chunk brings the
+    /// number of dirty pages down to the background limit. Returns the number of pages written.
     fn write_round(&self, backing: &Backing<M>, left: &mut u64) -> u64 {
         let mut wrote_total = 0;
         while *left > 0 && !self.machine.is_killed() {

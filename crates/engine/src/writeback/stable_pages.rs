@@ -38,8 +38,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns whether the page's own bytes may change, because the device does not read them, or because a change does
-    /// no harm.
+    /// Returns whether a task may change the page's own bytes now, because the device is not reading them, or because a
+    /// change does no harm.
     fn is_stable(&self, frame: FrameNumber) -> bool {
         let flags = self.frames[frame].flags();
         !self.choices.stable_pages.holds_still() || !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
@@ -55,9 +55,10 @@ impl<M: Machine> Writeback<M> {
         !self.choices.stable_pages.holds_still() || self.frames[frame].try_latch(false)
     }
 
-    /// Waits until it can keep a page unchanged for its write. The write comes after the task that is changing the page
-    /// now, but before tasks that wait to change it. Otherwise a task that changes the page repeatedly would delay a
-    /// sync. The caller holds no page lock, and waits for no other latch meanwhile. *May sleep.*
+    /// Waits until no task is changing a page, then keeps tasks from changing it while its write begins. The write
+    /// comes after the task that is changing the page now, but before tasks that wait to change it. Otherwise a task
+    /// that changes the page repeatedly would delay a sync. The caller holds no page lock, and waits for no other latch
+    /// meanwhile. *May sleep.*
     pub(super) fn hold_still(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
             self.latch_next(frame);

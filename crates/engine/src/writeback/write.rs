@@ -45,7 +45,7 @@ struct Writer {
     /// Number of pages that may still be written.
     left: u64,
     purpose: Purpose,
-    /// Pages for which contiguous blocks were taken, the first of them `reserved_block`.
+    /// Pages for which contiguous blocks were taken; `reserved_block` is the first of these blocks.
     reserved: std::ops::Range<u32>,
     reserved_block: u64,
 }
@@ -66,7 +66,7 @@ pub enum WritePage {
     Submitted,
     /// The page has no block yet. It is dirty again, and nothing was written.
     Redirtied,
-    /// The page's slot is not needed any more. It was dropped, and nothing was written.
+    /// The page's swap slot is not needed any more. The page was dropped from the swap cache, and nothing was written.
     Dropped,
 }
 
@@ -203,7 +203,7 @@ impl<M: Machine> Writeback<M> {
         control.pages_max - writer.left
     }
 
-    /// Writes the pages from `position` to the end, then those from the beginning to `position`.
+    /// Writes the pages that have `tag`, first from `position` to `end`, then from the file's beginning to `position`.
     fn write_around(&self, file: &File<M>, writer: &mut Writer, tag: Tag, position: &AtomicU32, end: u32) {
         let start = position.load(Relaxed);
         let mut next = self.write_range(file, writer, tag, start..end);
@@ -263,7 +263,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Adds the pages to be written of a folio under writeback to `bio`.
+    /// Adds to `bio` the pages of a folio under writeback that are to be written.
     fn add_written(&self, file: &File<M>, bio: &mut Bio, head: FrameNumber, written: Written) {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         for n in 0..written.pages {
@@ -281,8 +281,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Marks a locked page as under writeback, if it still needs a write, and returns the pages to be written. The
-    /// page's bytes must hold still.
+    /// Marks a locked page as under writeback, if it still needs a write, and returns the pages to be written.
+    /// Meanwhile no task may change the page's bytes.
     fn start_write(&self, file: &File<M>, writer: &mut Writer, frame: FrameNumber) -> Option<Written> {
         let descriptor = &self.frames[frame];
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);

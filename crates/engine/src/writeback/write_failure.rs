@@ -23,19 +23,20 @@ use machine::{FrameNumber, IoError, Machine, Nanos};
 /// at once would fail again at once.
 const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Number of pages of a file that are tried at a time. Chosen: at 2 ms a page they take 3 % of the rate of another
-/// file's writer (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`). Trying all pages at a time
-/// took nearly all of that rate.
+/// Number of pages of a file whose write is retried at a time. Chosen: at 2 ms a page, retries take 3 % of the rate of
+/// another file's writer (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`). Retries of all pages
+/// at a time took nearly all of that rate.
 const PROBE_PAGES: u64 = 16;
 
-/// Number of pages that are written at a time from a file that can be written again: a chunk, as for other files. One
-/// other chunk of the file may be under way already.
+/// Number of pages of a file that are written at a time once its pages can be written again: a chunk, as for other
+/// files. One other chunk of the file may be under way already.
 const RECOVERY_PAGES: u64 = CHUNK_PAGES;
 
 /// The pages of a device's files whose last write failed.
 #[derive(Debug, Default)]
 pub(crate) struct FailedFiles {
-    /// Number of such pages, summed over all files.
+    /// Number of pages whose last write failed and that are not being written again, summed over all files of the
+    /// device.
     pages: AtomicI64,
     /// `true` if a page whose write had failed was written since the flusher last looked.
     has_recovered: AtomicBool,
@@ -49,7 +50,7 @@ impl FailedFiles {
         self.pages.load(Acquire)
     }
 
-    /// Returns whether the next attempt to write such pages is due; if so, sets the time of the one after it.
+    /// Returns whether the next attempt to write the failed pages is due; if so, sets the time of the attempt after it.
     fn is_retry_due(&self, now: Nanos) -> bool {
         let is_due = self.pages() > 0 && now.0 >= self.retry_at.load(Relaxed);
         if is_due {
@@ -127,16 +128,17 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Returns the last write failure of a file if no more of its pages may become dirty; otherwise `None`. A file is
-    /// refused if some of its pages cannot be written and memory has more such pages than may be dirty before writers
-    /// are throttled. Their number may never fall, and other files need the remaining pages.
+    /// refused if some of its own pages cannot be written, and the number of such pages of all files exceeds the number
+    /// of dirty pages at which throttling begins. Such pages may never be written, and other files need the remaining
+    /// memory.
     pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<file::WriteFailure> {
         let is_refused =
             file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run();
         is_refused.then(|| file.last_failure())
     }
 
-    /// Writes pages whose write failed, of all files of a device, if the next attempt is due or a page could be written
-    /// again.
+    /// Retries pages whose write failed, in all files of a device. Does nothing unless the next attempt is due, or a
+    /// retry has succeeded.
     pub(super) fn retry_failed_files(&self, backing: &Backing<M>) {
         let is_due = backing.failed_files.is_retry_due(self.machine.now());
         let has_recovered = backing.failed_files.has_recovered.swap(false, AcqRel);

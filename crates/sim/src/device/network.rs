@@ -22,13 +22,13 @@ pub struct NetworkConfig {
     pub wire: Nanos,
     /// Time that the CPU takes for one packet and its answer.
     pub packet: Nanos,
-    /// Order of answers to packets and ends of requests, on a CPU that does both.
+    /// States when packets are answered on a CPU that also ends disk requests.
     pub turn: Turn,
-    /// Shortest time without interrupts on the card's CPU that is kept ([`crate::Sim::off_windows`]).
+    /// Shortest time without interrupts on the card's CPU that is kept for [`crate::Sim::off_windows`].
     pub keep_from: Nanos,
 }
 
-/// Order of answers to packets and ends of requests, on a CPU that does both.
+/// The rule by which a CPU that also ends disk requests chooses when to answer packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {

@@ -127,8 +127,8 @@ pub struct QueueConfig {
     #[doc(alias = "max_sectors_kb")]
     pub max_request_pages: Sourced<u64>,
     /// Number of commands that the device holds at once. A finished command counts until the interrupt handler has
-    /// ended it. With 1, the next command begins when the handler has ended the last. Absent: a request leaves the
-    /// queue when the device has finished it, and the device continues without the handler.
+    /// ended it. With 1, the next command begins when the handler has ended the previous one. Absent: a request leaves
+    /// the queue when the device has finished it, and the device continues without the handler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_depth: Option<Sourced<u64>>,
     /// Policy that chooses the next waiting request. Default `cfq`.
@@ -289,10 +289,9 @@ pub struct CfqConfig {
     /// Time that the disk stays idle after a synchronous request ended in a synchronous slice, so that the next one can
     /// arrive before background writes are served. 0: the disk is never kept idle. Default 8 ms.
     pub slice_idle_ms: Sourced<u64>,
-    /// Age of the oldest synchronous request from which on a synchronous slice begins with this request. Default 125
-    /// ms.
+    /// If the oldest synchronous request is at least this old, a synchronous slice begins with it. Default 125 ms.
     pub fifo_expire_sync_ms: Sourced<u64>,
-    /// Age of the oldest background request from which on a background slice begins with this request. Default 250 ms.
+    /// If the oldest background request is at least this old, a background slice begins with it. Default 250 ms.
     pub fifo_expire_async_ms: Sourced<u64>,
     /// Effect of a synchronous request that arrives in a background slice.
     pub sync_arrival: SyncArrival,
@@ -351,8 +350,8 @@ pub struct RotationalConfig {
     pub seek_average_ns: Sourced<u64>,
     /// Time of a seek over the whole capacity, in ns.
     pub seek_full_ns: Sourced<u64>,
-    /// Time from a command to the start of its seek, in ns. It costs nothing if the disk is still transferring the
-    /// blocks before those of the command.
+    /// Time from a command to the start of its seek, in ns. The time is 0 if the disk is still transferring the blocks
+    /// just before those of the command.
     pub command_ns: Sourced<u64>,
 }
 

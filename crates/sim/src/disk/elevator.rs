@@ -13,7 +13,7 @@ use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, SyncArrival};
 use super::queue::{Class, Key, Queue};
 use machine::{Nanos, Operation};
 
-/// The use of a free place in the disk.
+/// An elevator's decision about a free place in the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Take this entry out of the queue and serve it.
@@ -191,7 +191,7 @@ pub(super) struct Cfq {
     slice: [Nanos; 2],
     background_requests: u64,
     idle: Nanos,
-    /// Age from which on the oldest entry of a group is served first.
+    /// For each group, the age from which on its oldest entry is the first to be served in a slice.
     expire: [Nanos; 2],
     sync_arrival: SyncArrival,
     current: Option<Slice>,
@@ -258,7 +258,7 @@ impl Cfq {
     }
 
     /// Returns the time until which the disk stays idle for the next synchronous request of this slice; `None` if no
-    /// synchronous request has been completed yet.
+    /// synchronous request is in service and none has been completed yet.
     fn anticipation_end(&self, slice: Slice, sync_in_service: u64) -> Option<Nanos> {
         if sync_in_service > 0 {
             return Some(slice.end);

@@ -157,7 +157,7 @@ impl Waiting {
     }
 }
 
-/// The number of allocated requests of one direction, waiting or in service, and whether it is congested.
+/// The number of allocated requests of one direction, waiting or in service, and whether the direction is congested.
 #[derive(Debug, Default)]
 struct Slots {
     allocated: u64,
@@ -303,7 +303,7 @@ impl Queue {
         firsts.min_by_key(|(key, _)| key.id)
     }
 
-    /// Returns, of the waiting entries of these classes, the one with the lowest first block that is at least `block`.
+    /// Returns the waiting entry of these classes that begins at `block`, or the next one after it in block order.
     pub(super) fn next_from(&self, classes: &[Class], block: u64) -> Option<Key> {
         let nexts = classes.iter().filter_map(|&class| {
             let &(block, id) = self.waiting[class as usize].by_start.range((block, 0)..).next()?;
@@ -316,8 +316,8 @@ impl Queue {
 /// Returns the number of allocated requests at which congestion begins, and the number below which it ends: 113 and 103
 /// for 128.
 ///
-/// These are 7/8 of `nr_requests` plus one, and 13/16 minus one, rounded as if it were halved repeatedly. Linux:
-/// `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.
+/// The first is 7/8 of `nr_requests` plus one, the second is 13/16 of it minus one. The eighth and the sixteenth that
+/// are subtracted are rounded down. Linux: `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.
 #[doc(alias = "blk_queue_congestion_threshold")]
 fn congestion_thresholds(nr_requests: u64) -> (u64, u64) {
     let on = nr_requests - nr_requests / 8 + 1;

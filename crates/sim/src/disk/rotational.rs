@@ -9,7 +9,8 @@
 use super::config::RotationalConfig;
 use machine::{BLOCK_BYTES, NANOS_PER_SECOND, Nanos, Operation};
 
-/// Number of bands of equal bandwidth, numbered from the outermost, on a disk that is slower inside.
+/// Number of bands into which a disk is divided if its bandwidth falls from the outer edge inwards. Bandwidth is
+/// constant within a band; bands are numbered from the outermost.
 const ZONES: u64 = 16;
 
 /// Factor by which seek distances are multiplied before their square root is taken, so that the root keeps 8 bits
@@ -80,8 +81,8 @@ impl Rotational {
         mul_div(blocks * BLOCK_BYTES as u64, NANOS_PER_SECOND, self.bandwidth[zone])
     }
 
-    /// Returns the band, the track and the angle of a block. The angle is given as the time since the track's start
-    /// passed the head.
+    /// Returns the band, the track and the angle of a block. The angle is given as a time, in ns: how long after the
+    /// start of the track the block passes the head.
     ///
     /// A track is the amount of data that passes the head in one revolution at the band's bandwidth. So changes of
     /// track are part of the sequential bandwidth, and a block's angle is where a sequential transfer would meet it.

@@ -112,10 +112,10 @@ pub struct Interval {
     /// Mean time from submission to completion, in ms; 0 if no request was completed.
     #[doc(alias = "await")]
     pub await_ms: f64,
-    /// Mean time of a read, ms.
+    /// Mean time of a read from submission to completion, ms; 0 if no read was completed.
     #[doc(alias = "r_await")]
     pub r_await_ms: f64,
-    /// Mean time of a write, ms.
+    /// Mean time of a write from submission to completion, ms; 0 if no write was completed.
     #[doc(alias = "w_await")]
     pub w_await_ms: f64,
     /// Part of the time during which requests were in flight, 0 to 1.

@@ -12,7 +12,7 @@ pub struct LockStatistics {
     pub class: &'static str,
     /// Number of times that a lock was taken.
     pub acquisitions: u64,
-    /// Number of these times at which the lock was held by another.
+    /// Number of acquisitions that found the lock held.
     pub contended: u64,
     /// Total time spent spinning.
     pub wait_total: Nanos,

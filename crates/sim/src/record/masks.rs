@@ -7,16 +7,16 @@ use std::cell::Cell;
 
 const BUCKETS: usize = 40;
 
-/// Counts of the times without interrupts on a CPU that have one cause.
+/// Counts of the times for which interrupts were off on a CPU, for one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskStatistics {
     /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for handlers.
     pub cause: &'static str,
-    /// Number of the times without interrupts.
+    /// Number of times for which interrupts were off.
     pub count: u64,
-    /// Sum of the times.
+    /// Total time for which interrupts were off.
     pub total: Nanos,
-    /// The longest time.
+    /// Longest time for which interrupts were off.
     pub max: Nanos,
     /// Entry `i` counts times of at least 2^(i-1) and less than 2^i ns; entry 0 counts times below 1 ns.
     pub by_log2_ns: Vec<u64>,

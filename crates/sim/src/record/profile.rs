@@ -76,7 +76,7 @@ impl Profile {
         *self.1.borrow_mut().entry((node, class)).or_default() += time;
     }
 
-    /// Returns the time of all waits, with path in words and class.
+    /// Returns the time spent spinning for locks, by path in words and by lock class.
     pub(crate) fn waits(&self) -> Vec<(String, u8, u64)> {
         let tree = self.0.borrow();
         self.1.borrow().iter().map(|((node, class), time)| (tree.path(*node), *class, *time)).collect()
@@ -87,8 +87,8 @@ impl Profile {
         self.0.borrow().path(node)
     }
 
-    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes a path's time from its time on
-    /// and off the CPU.
+    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes the time of a path from the times
+    /// that it spent on the CPU and off the CPU.
     pub(crate) fn folded(&self, time: fn(on_cpu: u64, off_cpu: u64) -> u64) -> Vec<String> {
         let tree = self.0.borrow();
         let mut lines: Vec<String> = Vec::new();

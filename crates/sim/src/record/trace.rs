@@ -19,7 +19,8 @@ pub struct TraceConfig {
     pub to: Nanos,
     /// Largest number of slices that are recorded; later slices are only counted.
     pub max_slices: usize,
-    /// Shortest time without interrupts that is recorded. Runs of interrupt handlers are always recorded.
+    /// Shortest time without interrupts, and shortest wait of a task for a CPU, that is recorded. Runs of interrupt
+    /// handlers are always recorded.
     pub shortest_off: Nanos,
     /// If set, only this CPU is recorded, and only what delays its interrupts: times without interrupts, handlers, lock
     /// waits, requests and packets. `None` records everything.
@@ -31,8 +32,8 @@ pub struct TraceConfig {
 pub struct Trace {
     /// Slices in the order in which they ended.
     pub slices: Vec<Slice>,
-    /// Notes of tasks about their waits for memory, in the order in which the waits ended. There are at most as many
-    /// notes as slices may be recorded.
+    /// Notes of tasks about their waits for memory, in the order in which the waits ended. At most `max_slices` notes
+    /// are kept.
     pub notes: Vec<Noted>,
     /// Names of tasks, by the number of the task.
     pub tasks: Vec<String>,
@@ -40,7 +41,7 @@ pub struct Trace {
     pub cpus: usize,
     /// Number of slices in the window that were not recorded, because there were too many.
     pub left_out: u64,
-    /// Time at which the first slice ended that was not recorded for this reason.
+    /// End of the first slice that was not recorded for this reason; `None` if all were recorded.
     pub full_at: Option<Nanos>,
 }
 
@@ -230,7 +231,7 @@ pub(crate) struct State {
     pub(crate) full_at: Option<u64>,
     /// Requests under way, by what identifies them; those with the same identity in order of submission.
     pub(crate) requests: BTreeMap<Way, VecDeque<Pending>>,
-    /// For each disk, the part that was already ended of the command that its handler is ending.
+    /// For each disk whose handler is ending a command, the requests of this command that have ended already.
     pub(crate) commands: BTreeMap<DeviceId, Command>,
 }
 

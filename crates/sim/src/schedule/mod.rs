@@ -52,11 +52,12 @@ pub(crate) struct Turn {
 pub(crate) struct Runner {
     /// The task; `None` in a handler.
     pub(crate) task: Option<TaskId>,
-    /// `true` if another task could run but for its rank or for the lack of a CPU.
+    /// `true` if another task is runnable and waits only because of its rank, or because no CPU is free.
     pub(crate) holds_back: bool,
 }
 
-/// A source of chance in the order of CPUs and tasks. What a run asks its schedule depends only on the earlier answers.
+/// The source of chance in the order in which CPUs and tasks run. The questions that a run asks its schedule depend
+/// only on the earlier answers.
 pub(crate) trait Schedule {
     /// Returns whether [`Schedule::turn`] has to be asked at each point.
     fn sees_steps(&self) -> bool;
@@ -75,7 +76,7 @@ pub(crate) trait Schedule {
     fn winner(&mut self, waiting: u64) -> u64;
 }
 
-/// Returns the schedule of a configuration, and the place where its decisions are kept, if they are.
+/// Returns the schedule of a configuration, and the list to which its decisions are added; `None` if they are not kept.
 pub(crate) fn of(config: &Config) -> (Box<dyn Schedule>, Option<Rc<RefCell<Decisions>>>) {
     let schedule: Box<dyn Schedule> = match &config.interleaving {
         Interleaving::InTime => Box::new(in_time::InTime::new(Rng::new(config.seed, STREAM))),

@@ -21,7 +21,8 @@ pub struct Pct {
     /// Largest number of ordering constraints that a bug may need, at least 1. The order of tasks changes at `depth` -
     /// 1 steps.
     pub depth: u32,
-    /// Number of steps among which the steps of change are drawn, at least 1. It is best the length of the run.
+    /// Number of steps among which the steps of change are drawn, at least 1. The best value is the number of steps of
+    /// the whole run.
     pub steps: u64,
     /// Number of steps that a task may take while another task could run, before it falls.
     pub patience: u64,
@@ -36,7 +37,7 @@ pub(crate) struct Priorities {
     /// Steps of change that are still to come, each with the rank that the running task gets then. The earliest is the
     /// last of the list.
     changes: Vec<(u64, u64)>,
-    /// The rank of the task that fell last below all others; the next one gets a higher rank.
+    /// The rank given to the last task that fell to the lowest priority; the next such task gets a higher rank.
     lowest: u64,
     /// Number of steps that tasks have taken so far.
     steps: u64,
@@ -66,7 +67,8 @@ impl Priorities {
         self.lowest
     }
 
-    /// Counts a step of a task. Returns whether the task's patience is at its end; if so, the count starts again at 0.
+    /// Counts a step of a task, if another task could run (`holds_back`). Returns whether the task has now taken more
+    /// than `patience` such steps; if so, the count starts again at 0.
     fn is_spent(&mut self, task: TaskId, holds_back: bool) -> bool {
         let number = task.0 as usize;
         if self.gone_on.len() <= number {
