@@ -170,7 +170,7 @@ choices! {
 
     /// Point at which a scan of a zone ends before it reaches its targets.
     early_exit: EarlyExit = Never, drawn 37, unless "lru.policy" in ["multigen"] {
-        /// None: a scan reaches all its targets, even if the task needs only one page.
+        /// Never: a scan reaches all its targets, even if the task needs only one page.
         Never,
         /// Once enough pages were freed, at a priority below 12. The remaining lists are not scanned.
         BelowDefaultPriority,
@@ -193,7 +193,7 @@ choices! {
     file_only: FileOnly = Never, drawn 61, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// None: both families are scanned, in proportion to the recent success of scanning each.
         Never,
-        /// More file pages are inactive than active.
+        /// Enough file pages are inactive by `inactive_ratio`.
         WhileInactiveSuffices,
         /// No active file pages need to become inactive, and at this priority at least one inactive file page is to be
         /// scanned.
