@@ -5,7 +5,7 @@ use crate::anonymous::Region;
 use machine::{Lock, LockClass, Machine, Nanos, WaitReason, Waiting};
 use std::{sync::Arc, vec};
 
-/// The round of an lruvec.
+/// The round of an lruvec, if one is under way, and the tasks that wait for its end.
 pub(super) struct Rounds<M: Machine> {
     current: M::Lock<Option<Round<M>>>,
     /// Tasks that wait for the end of the round.
