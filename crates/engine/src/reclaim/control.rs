@@ -26,11 +26,11 @@ pub struct ScanControl {
     pub may_write: bool,
     /// Number of pages wanted.
     pub to_reclaim_pages: u64,
-    /// Pages that were scanned; mapped and swap-cache pages count twice.
+    /// Number of pages that were scanned; mapped and swap-cache pages count twice.
     pub scanned: u64,
-    /// Pages freed.
+    /// Number of pages that were freed.
     pub reclaimed: u64,
-    /// Pages scanned at all priorities together.
+    /// Number of pages that were scanned at all priorities together.
     pub scanned_in_all: u64,
     /// The fates of the pages that were met; only direct reclaim reports them.
     pub met: Met,
@@ -39,8 +39,8 @@ pub struct ScanControl {
     /// `true` for a memory cgroup at its limit; free memory does not matter.
     #[doc(alias = "cgroup_reclaim")]
     pub is_cgroup: bool,
-    /// `true` if whole blocks are wanted, used or not; with `LumpyReclaim::AlignedBlocks` until a page of the list must
-    /// be kept.
+    /// `true` if pages are taken for the sake of their blocks, used or not. With `LumpyReclaim::AlignedBlocks` this
+    /// ends when a page of the list must be kept.
     pub takes_blocks: bool,
     /// `true` if the last scanned list kept no page, except pages under writeback (`LumpyReclaim::SameList`).
     pub blocks_last: bool,

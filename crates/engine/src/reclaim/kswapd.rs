@@ -10,7 +10,7 @@ use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 
-/// Length of kswapd's nap, after which it sleeps for good if balance lasts.
+/// Length of kswapd's nap. If the node is still balanced after the nap, kswapd sleeps until it is woken.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
 /// Length of time whose allocations are added to the distance from the min mark to the low mark
@@ -79,7 +79,7 @@ impl Requests {
         let _ = self.highest.compare_exchange(0, ANY_CLASSZONE + 1, Relaxed, Relaxed);
     }
 
-    /// Notes that kswapd is about to sleep. A request that kswapd does not see from here on wakes it.
+    /// Notes that kswapd is about to sleep. From here on, a task whose request kswapd does not see wakes kswapd.
     pub fn begin_sleep(&self) {
         self.is_sleeping.store(true, Relaxed);
         fence(SeqCst);
@@ -141,7 +141,7 @@ pub(super) struct NodeState<M: Machine> {
 /// Durations of kswapd's runs of `balance_pgdat`, here named calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KswapdCalls {
-    /// Number of calls that began, or went on.
+    /// Number of calls that began, or were in progress when the counters were reset.
     pub calls: u64,
     /// Duration of the longest call; a call in progress counts up to now.
     pub longest: Nanos,
@@ -161,13 +161,13 @@ impl KswapdCalls {
     }
 }
 
-/// The counters of calls. Only kswapd adds to them; a reader resets them.
+/// The counters of calls. Only kswapd adds to them; [`CallTimes::take`] resets them.
 #[derive(Debug, Default)]
 pub(super) struct CallTimes {
     calls: AtomicU64,
     longest: AtomicU64,
     total: AtomicU64,
-    /// Begin of the call in progress, ns; [`CallTimes::NONE`] without one.
+    /// Time at which the call in progress began, ns; [`CallTimes::NONE`] if there is none.
     began: AtomicU64,
 }
 
@@ -220,7 +220,7 @@ impl<M: Machine> NodeState<M> {
     }
 }
 
-/// The purpose of kswapd's work.
+/// The request for which kswapd works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub order: Order,

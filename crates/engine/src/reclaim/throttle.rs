@@ -161,7 +161,7 @@ impl<M: Machine> Reclaim<M> {
         min == 0 || free > min / 2
     }
 
-    /// Holds a user's task back while the node's reserve is used up. Returns whether the task was killed meanwhile, so
+    /// Throttles a user's task while the node's reserve is used up. Returns whether the task was killed meanwhile, so
     /// that reclaiming is not worth it any more.
     pub(crate) fn throttle_direct_reclaim(&self, task: &Task, node: NodeId, gfp: Gfp) -> bool {
         if task.is_kernel || self.machine.is_killed() || !self.waits_for_reserve(node) {
@@ -183,7 +183,7 @@ impl<M: Machine> Reclaim<M> {
             state.requests.note_waiters();
             self.machine.wake(&state.kswapd_wait);
             state.waiters.fetch_add(1, machine::atomic::Ordering::Relaxed);
-            // A second look from time to time: memory may also be freed by others than kswapd.
+            // Checks again every 100 ms, because memory may also be freed by others than kswapd.
             let look_again = self.machine.now() + Nanos::from_millis(100);
             let until = deadline.map_or(look_again, |deadline| deadline.min(look_again));
             let waiting = Waiting::begin(&self.machine, WaitReason::Reserve);
