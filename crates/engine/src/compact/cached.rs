@@ -60,7 +60,7 @@ impl<M: Machine> Compact<M> {
         cached.is_scanned.store(false, Relaxed);
     }
 
-    /// Forgets the marks of a zone that a task's run has scanned completely, when kswapd goes to sleep.
+    /// Called when kswapd goes to sleep. Forgets the marks of the zone if a task's run has scanned the zone completely.
     pub fn note_kswapd_sleeps(&self, zone: &Zone<M>) {
         if self.state(zone).cached.is_scanned.load(Relaxed) {
             self.forget_marks(zone);

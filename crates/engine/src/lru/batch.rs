@@ -51,8 +51,8 @@ impl<M: Machine> Lru<M> {
         self.choices.batch as usize
     }
 
-    /// Puts a page that is on no list on the active or the inactive list of its family. `how` says where the page comes
-    /// from; some policies use it.
+    /// Puts a page that is on no list on the active list of its family if `active` is `true`, and otherwise on the
+    /// inactive one. `how` says where the page comes from; some policies use it.
     #[doc(alias = "lru_cache_add")]
     pub fn add(&self, frame: FrameNumber, how: Insert, active: bool) {
         let Some(active) = self.note_coming(frame, how, active) else { return };

@@ -127,9 +127,9 @@ choices! {
     cgroup_counters: CgroupCounters = AtOnce, drawn 141, unless "lru.policy" in ["multigen"] {
         /// At once.
         AtOnce,
-        /// Every two seconds, when the counters of memory cgroups are added up. Until then reclaim uses the last sums.
-        /// A task whose reclaim has found nothing uses the exact number of pages on lists instead, except at a cgroup's
-        /// limit.
+        /// Every two seconds, when the counters of memory cgroups are added up. Between these times reclaim uses the
+        /// last sums. A task whose reclaim has found nothing uses the exact number of pages on lists instead, except at
+        /// a cgroup's limit.
         EveryTwoSeconds,
     }
 

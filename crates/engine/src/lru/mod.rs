@@ -88,7 +88,7 @@ impl<M: Machine> Lru<M> {
         self
     }
 
-    /// Returns whether `lru.swappiness` is more than 0. With 0 reclaim leaves swap alone, or almost.
+    /// Returns whether `lru.swappiness` is more than 0. With 0, reclaim swaps out no pages, or hardly any.
     pub(crate) const fn is_swappy(&self) -> bool {
         self.choices.swappiness > 0
     }
@@ -110,8 +110,8 @@ impl<M: Machine> Lru<M> {
         Self { writeback, choices, ruling, lruvecs, batches, waiting, workingset, put_back }
     }
 
-    /// Creates empty lists over memory alone. The floors between have no files, regions, devices or swap, and the
-    /// choices of an empty kernel file.
+    /// Creates empty lists over memory alone. The floors between memory and lists have no files, regions, devices or
+    /// swap, and the choices of an empty kernel file.
     pub fn over(memory: Memory<M>, choices: Choices) -> Self {
         let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
         let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), SwapLayout::NONE));

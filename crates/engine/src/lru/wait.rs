@@ -4,7 +4,7 @@ use super::choices::IsolatedWait;
 use super::{Family, Lru, Lruvec};
 use machine::{Func, Machine, Nanos, WaitReason, Waiting};
 
-/// Length of a sleep of reclaim.
+/// Longest time for which reclaim waits for an event, such as the end of congestion.
 pub(crate) const STALL: Nanos = Nanos::from_millis(100);
 
 /// One timer tick, a jiffy.

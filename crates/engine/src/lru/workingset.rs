@@ -13,7 +13,7 @@ use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 /// The kind of a page that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// A page that reclaim took off a list.
+    /// A page that reclaim evicted from a list.
     Evicted,
     /// A page that was used once and never came to a list.
     UsedOnce,
@@ -22,7 +22,7 @@ pub enum Left {
 }
 
 impl Left {
-    /// All, in declaration order.
+    /// All kinds, in declaration order.
     pub const ALL: [Self; 3] = [Self::Evicted, Self::UsedOnce, Self::Returned];
 
     /// Returns counts with `pages` pages of this kind and none of the others.
@@ -175,7 +175,7 @@ pub struct Workingset {
     /// that other CPUs write.
     held: AtomicU32,
     lately: Lately,
-    /// Rates by [`Left`].
+    /// The rate of missed pages of each kind of [`Left`].
     rates: [Rate; Left::ALL.len()],
     /// The age at which rates were last halved.
     halved: AtomicU32,
@@ -233,7 +233,8 @@ impl Workingset {
         is_missed
     }
 
-    /// Counts `pages` judged pages of a kind. Returns the number of pages judged before.
+    /// Adds `pages` to the number of pages of a kind for which it was decided whether they go on a list. Returns the
+    /// number before.
     pub fn count_judged(&self, kind: Left, pages: u32) -> u32 {
         self.judged[kind as usize].fetch_add(pages, Relaxed)
     }

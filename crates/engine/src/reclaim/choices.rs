@@ -42,7 +42,7 @@ choices! {
     /// The dirty file pages that reclaim itself writes.
     pageout_trigger: PageoutTrigger = Always, drawn 41 {
         /// All dirty file pages that were not used lately. Kswapd writes them, and so do tasks that reclaim. Memory is
-        /// freed without the flusher, one page a request, in LRU order.
+        /// freed without the flusher, by I/O requests of one page, in LRU order.
         Always,
         /// Pages that kswapd meets at a priority below 10.
         Priority,
@@ -73,8 +73,8 @@ choices! {
         /// at its limit waits for a page that it finds marked: this page has gone round its list, so the disk is slower
         /// than the scan.
         Mark,
-        /// As `mark`, but in a zone marked full of writeback, kswapd counts each page that it meets for the second
-        /// time, and stalls after the list.
+        /// As `mark`, but in a zone that is marked as full of pages under writeback, kswapd counts each page that it
+        /// meets for the second time, and stalls after the list.
         CountImmediate,
     }
 
@@ -317,7 +317,7 @@ choices! {
         GivenUp,
     }
 
-    /// Wait of reclaim for too many pages under writeback.
+    /// Wait of reclaim because too many pages are under writeback.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
         /// If more pages are under writeback than the limit, until fewer are. Callers that may not enter the file
         /// system or do I/O also wait 100 ms after every zone.

@@ -6,7 +6,7 @@ use crate::memory::Gfp;
 use machine::Order;
 use machine::note::{Met, Work};
 
-/// Orders above this are costly: reclaim promises nothing for them.
+/// The largest order that is not costly. For costly orders reclaim promises nothing.
 pub const COSTLY_ORDER: Order = Order(3);
 
 /// The state of one reclaim.
@@ -16,7 +16,7 @@ pub struct ScanControl {
     pub gfp: Gfp,
     /// Order of the request.
     pub order: Order,
-    /// Priority of the reclaim. Its share of each list is `size >> priority`.
+    /// Priority of the reclaim. The share of each list that a scan examines is `size >> priority`.
     pub priority: u32,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
@@ -107,7 +107,7 @@ impl ScanControl {
         work.met.add(&self.met);
     }
 
-    /// Returns the demand on a policy. Pages are aged by blocks of `aged_order`, and taken by `blocks`.
+    /// Returns the demand of this reclaim on a policy. `aged_order` and `blocks` become the fields of the same names.
     pub(super) const fn demand(&self, aged_order: Order, blocks: Option<Blocks>) -> Demand {
         Demand {
             priority: self.priority,

@@ -73,8 +73,8 @@ impl Requests {
     }
 
     /// Notes a request of order 0 for every zone, unless a request is noted already. It stands for tasks that wait for
-    /// the node's reserve, which lies in all zones. Without it, kswapd would go on with its last class zone, and a
-    /// raised mark may have limited that to a zone without a shortage.
+    /// the node's reserve, which lies in all zones. Without it, kswapd would go on with the class zone of its last
+    /// request. If a raised mark caused that request, its class zone may leave out the zone that lacks pages.
     pub fn note_waiters(&self) {
         let _ = self.highest.compare_exchange(0, ANY_CLASSZONE + 1, Relaxed, Relaxed);
     }
@@ -282,8 +282,8 @@ impl<M: Machine> Reclaim<M> {
         requests.take()
     }
 
-    /// Returns the next order. It stays noted during the run of `balance_pgdat`, so that requests up to this order are
-    /// forgotten when the run ends.
+    /// Returns the order of kswapd's next request. The order stays noted during the run of `balance_pgdat`, so that
+    /// requests up to this order are forgotten when the run ends.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
         let requests = &self.node_state(node).requests;
         let any = ANY_CLASSZONE as usize;
@@ -324,7 +324,8 @@ impl<M: Machine> Reclaim<M> {
         moved.0 = now;
     }
 
-    /// Sleeps until woken, if a nap of 100 ms shows that balance lasts.
+    /// Sleeps until woken: with `KswapdSleep::AtOnce` at once, otherwise only if the node is still balanced after a nap
+    /// of 100 ms.
     fn kswapd_try_to_sleep(&self, node: NodeId, balanced: Request) {
         let state = self.node_state(node);
         let mut ticket = self.machine.ticket(&state.kswapd_wait);

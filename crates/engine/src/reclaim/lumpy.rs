@@ -19,7 +19,6 @@ impl<M: Machine> Reclaim<M> {
     /// of the block, active or not. With `LumpyReclaim::ByOrder`, they are all pages of the block for a costly order,
     /// and the pages on the same list for other orders. With `LumpyReclaim::SameList`, they are always the pages on the
     /// same list.
-    /// other orders the pages on the same list. With `LumpyReclaim::SameList`, only pages on the same list are taken.
     pub(super) fn wanted_blocks(&self, control: &ScanControl) -> Option<Blocks> {
         let order = control.order;
         if order == Order::ZERO {

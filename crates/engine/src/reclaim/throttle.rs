@@ -82,7 +82,7 @@ impl<M: Machine> Reclaim<M> {
         found
     }
 
-    /// Wakes tasks that wait for others' direct reclaim, one for each freed page.
+    /// Wakes tasks that wait for others' direct reclaim: one task for each of `pages` freed pages.
     pub(super) fn wake_direct_waiters(&self, pages: u64) {
         for _ in 0..pages.min(self.direct_waiters.load(SeqCst)) {
             self.machine.wake_first(&self.direct_wait);
@@ -145,9 +145,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether more than half of the node's min marks is still free. Zones in which nothing can be reclaimed
-    /// are left out: kswapd would never fill their reserve, and a task that waits for it would never notice that memory
-    /// is exhausted.
+    /// Returns whether the node has more free pages than half of the sum of its zones' min marks. Zones in which
+    /// nothing can be reclaimed are left out: kswapd would never fill their reserve, and a task that waits for it would
+    /// never notice that memory is exhausted.
     pub(super) fn is_reserve_ok(&self, node: NodeId) -> bool {
         let (mut free, mut min) = (0, 0);
         for id in &self.node(node).zones {

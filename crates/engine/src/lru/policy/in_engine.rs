@@ -16,7 +16,7 @@ use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
 use std::sync::OnceLock;
 
-/// A policy for the engine.
+/// A policy that runs in the engine: it orders the pages of the frame table.
 pub type OwnPolicy = Box<dyn Policy<FrameTable>>;
 
 /// The function that makes the program's own policy, once [`set_own`] has set it.

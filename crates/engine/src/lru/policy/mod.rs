@@ -167,7 +167,7 @@ pub struct Demand {
     pub may_do_all: bool,
     /// The order of the aligned blocks by which pages are aged; [`Order::ZERO`] if single pages are aged.
     pub aged_order: Order,
-    /// The aligned blocks as which pages are taken, if whole blocks are wanted and the policy knows blocks.
+    /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy knows blocks.
     pub blocks: Option<Blocks>,
     /// `true` if the reclaim has found nothing so far. The scan then examines pages that it leaves alone otherwise.
     pub doubts_marks: bool,

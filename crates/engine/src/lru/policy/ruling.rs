@@ -100,7 +100,8 @@ impl Ruling {
         }
     }
 
-    /// Returns as which lists pages are counted. `said` is the value of `lru.lists`, which not every policy obeys.
+    /// Returns the lists under which pages are counted: `said`, the value of `lru.lists`, or the lists that the policy
+    /// has in any case.
     pub(in crate::lru) const fn counted_lists(&self, said: Lists) -> Lists {
         match self {
             Self::Classic(_) => said,
@@ -139,7 +140,7 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// Returns the policy behind the trait, in its lock.
+    /// Returns the state of a policy that implements the trait: a value of the policy, in its lock.
     #[inline]
     pub(in crate::lru) fn own(&self) -> &M::Lock<OwnPolicy> {
         match &self.state {
@@ -157,7 +158,7 @@ impl<M: Machine> Lruvec<M> {
     }
 }
 
-/// The rules of one policy, for its own code.
+/// Access to the rules of one policy, for the code of that policy.
 impl<M: Machine> Lru<M> {
     /// Returns how the classic policy packs shadows. Returns `None` if another policy is in use, or if pages leave no
     /// shadows.
@@ -179,7 +180,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Notes about pages that come, are used, and leave.
+/// Functions that tell the policy about pages that come, are used, and leave.
 impl<M: Machine> Lru<M> {
     /// Notes that a page that is on no list is about to join one. Returns `None` if the policy has put the page on a
     /// list. Otherwise the page has to go into a batch, and the result says whether it joins its list as an active
@@ -328,7 +329,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Questions that reclaim asks.
+/// Functions of the policy that reclaim calls.
 impl<M: Machine> Lru<M> {
     /// Ages pages before a pass of kswapd, so that the pass finds pages to reclaim.
     pub(crate) fn age_before_pass(&self, reach: Reach<'_, M>, demand: &Demand) {
@@ -483,7 +484,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// The view from outside.
+/// Functions that show the state of the policy: counters, lists of pages, checks.
 impl<M: Machine> Lru<M> {
     /// Returns the counters of refaults that stay at 0, because pages of their family leave no shadows. Kernels without
     /// shadows do not have these counters.

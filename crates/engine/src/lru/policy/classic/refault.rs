@@ -82,7 +82,7 @@ impl Packing {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Nonresident {
-    /// The clock (`nonresident_age`).
+    /// The clock of nonresident age (`nonresident_age`).
     age: AtomicU64,
     /// Number of refaults that became active, by family, when a reclaim last ended (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],

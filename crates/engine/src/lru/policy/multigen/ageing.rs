@@ -19,8 +19,7 @@ use machine::{Lock, Machine, Nanos, Step};
 /// each type with pages must exceed (`Ageing::BeforeRounds`). Initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
-/// Number of pages at which a scan of kswapd has freed so much that kswapd's next round begins no generation
-/// (`Ageing::KeepsThree`).
+/// If a scan of kswapd frees at least this many pages, kswapd's next round begins no generation (`Ageing::KeepsThree`).
 const GOT_ON: u64 = 64;
 
 /// Priority below which a direct reclaimer waits for a generation that another task is about to begin, because nothing
@@ -161,7 +160,7 @@ impl<M: Machine> Lru<M> {
 
     /// Walks page tables for used pages, then begins a generation. If a shared walk is under way, helps with the
     /// regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also walks
-    /// tables that are not known to be worth it, and shares no walk.
+    /// touched tables that are not in the filter, and shares no walk.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen,

@@ -61,7 +61,7 @@ choices! {
         ByUseAndReference,
     }
 
-    /// The place of pages that were isolated and stay.
+    /// The place of pages that were isolated for reclaim and not freed.
     rejected: Rejected = SecondOldest, drawn 127 {
         /// Active pages go to the youngest generation, others to the second oldest.
         SecondOldest,

@@ -105,16 +105,16 @@ pub enum Refused {
     /// The command did not name the youngest generation. A new generation begins only after the youngest one. Another
     /// task may have begun one meanwhile.
     NotYoungest {
-        /// The generation that the command named.
+        /// Number of the generation that the command named.
         named: u64,
-        /// The youngest generation.
+        /// Number of the youngest generation.
         youngest: u64,
     },
     /// The command would leave fewer than two generations.
     TooYoung {
-        /// The generation that the command named.
+        /// Number of the generation that the command named.
         named: u64,
-        /// The youngest generation.
+        /// Number of the youngest generation.
         youngest: u64,
     },
 }

@@ -97,7 +97,7 @@ impl Counts {
 /// The type that is evicted next, and its last tier that may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The type.
+    /// The type that is evicted next.
     pub family: Family,
     /// The last tier that may be evicted.
     pub tier_limit: usize,

@@ -49,7 +49,7 @@ impl Gathered {
 /// The kind of a page at the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sorted {
-    /// The page belongs to another generation since a walk found it used.
+    /// The page belongs to another generation, because a walk has found it used.
     Elsewhere,
     /// The page stays because of its tier or its uses. A `Lifted` page does not count as protected.
     Protected,

@@ -13,7 +13,7 @@ use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::Event;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// Returns the list as which pages of a type are counted. `is_active` is `true` for pages in the two youngest
+/// Returns the list under which pages of a type are counted. `is_active` is `true` for pages in the two youngest
 /// generations.
 const fn list_of(family: Family, is_active: bool) -> ListKind {
     if is_active { family.active() } else { family.inactive() }
@@ -44,8 +44,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Counts the pages of two generations under other lists, just before a generation begins. The generation before
-    /// the youngest is about to become inactive; the slot after the youngest is about to become active.
+    /// Moves the counts of two generations between the gauges of active and inactive pages, just before a generation
+    /// begins. The generation before the youngest becomes inactive; the slot after the youngest becomes active.
     pub(super) fn swap_sides(&self, lruvec: &Lruvec<M>) {
         let of = lruvec.generational();
         let Seqs { max, .. } = of.generations.seqs();

@@ -14,9 +14,9 @@ pub(super) struct Rounds<M: Machine> {
 
 /// A round under way.
 struct Round<M: Machine> {
-    /// The youngest generation when the round began.
+    /// Number of the youngest generation when the round began.
     seq: u64,
-    /// Regions that no task has walked yet.
+    /// Regions that no task has taken yet.
     regions: vec::IntoIter<Arc<Region<M>>>,
     /// Number of tasks that walk.
     walkers: u32,
