@@ -16,11 +16,11 @@ pub(super) const NOTHING_FREE: u8 = 2;
 /// The state of one zone. Positions are numbers of pages from the zone's start.
 #[derive(Debug)]
 pub(super) struct Cached {
-    /// Start of the scanner for pages to move (`Start::CachedBoth`).
+    /// Position at which the scanner for pages to move starts (`Start::CachedBoth`).
     pub(super) migrate: AtomicU32,
-    /// Start of the scanner for free pages.
+    /// Position at which the scanner for free pages starts.
     pub(super) free: AtomicU32,
-    /// Marks of each pageblock: the searches that found nothing in it.
+    /// Marks of each pageblock: [`NOTHING_TO_MOVE`], [`NOTHING_FREE`], both or none.
     blocks: Box<[AtomicU8]>,
     /// `true` if a task's run has scanned the whole zone since the marks were last forgotten.
     pub(super) is_scanned: AtomicBool,
@@ -38,7 +38,8 @@ impl Cached {
         }
     }
 
-    /// Returns whether the last scan of the pageblock at `at` found nothing.
+    /// Returns whether the pageblock at `at` has the mark `mark`: the last search of the mark's scanner found nothing
+    /// there.
     pub(super) fn is_marked(&self, at: u32, mark: u8) -> bool {
         self.blocks[(at / BLOCK_PAGES) as usize].load(Relaxed) & mark != 0
     }
@@ -59,7 +60,7 @@ impl<M: Machine> Compact<M> {
         cached.is_scanned.store(false, Relaxed);
     }
 
-    /// Forgets the marks of a zone that a task's run has scanned completely, when kswapd goes to sleep.
+    /// Called when kswapd goes to sleep. Forgets the marks of the zone if a task's run has scanned the zone completely.
     pub fn note_kswapd_sleeps(&self, zone: &Zone<M>) {
         if self.state(zone).cached.is_scanned.load(Relaxed) {
             self.forget_marks(zone);

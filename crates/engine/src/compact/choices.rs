@@ -13,12 +13,12 @@ choices! {
     /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures, at most 2 to the power of this value attempts are skipped.
     max_defer_shift: u8 = 6 in 0..=31, drawn 34: [0, 6];
 
-    /// States whether a run moves pages.
+    /// The scanners of a run, which decide whether it moves pages.
     scanners: Scanners = None, drawn 92 {
-        /// No: a run that would be worth trying ends at once.
+        /// None: a run that would be worth trying ends at once.
         None,
-        /// One scanner takes movable pages from the zone's start on, another takes free pages from its end on. The
-        /// pages move to the free ones, until both scanners meet or there is a block.
+        /// One scanner takes movable pages from the zone's start on; another takes free pages from the zone's end on.
+        /// The movable pages move to the free ones, until the scanners meet or there is a block of the order.
         Both,
     }
 
@@ -26,17 +26,17 @@ choices! {
     passes: Passes = One, drawn 93 {
         /// One pass, which waits for locks.
         One,
-        /// First an asynchronous pass, only in movable pageblocks and not for pages under writeback. Later passes wait
-        /// for locks.
+        /// First an asynchronous pass, which moves only pages that lie in movable pageblocks and are not under
+        /// writeback. Later passes wait for locks.
         AsyncFirst,
     }
 
-    /// Behaviour of a run towards locks that others wait for, and tasks that wait for its CPU.
+    /// Behaviour of a run while other tasks wait for its locks or its CPU.
     contention: Contention = Held, drawn 94 {
         /// The run holds the lock of the lists for a whole pageblock, and that of the zone for a whole search.
         Held,
-        /// The run releases the lock of the lists for a moment, when others wait and after every 32 frames. It releases
-        /// the lock of the zone after each pageblock.
+        /// The run releases the lock of the lists for a moment whenever others wait, and after every 32 frames in any
+        /// case. It releases the lock of the zone after each pageblock.
         Released,
         /// As `released`; but if others wait, an asynchronous run gives up its pageblock, or its search for free pages.
         GivesUp,
@@ -51,9 +51,9 @@ choices! {
         /// The scanner for free pages starts at the place of another run's scanner, even after that scanner has wrapped
         /// to the zone's end. So a scanner may jump over most of the zone.
         CachedFree,
-        /// As `cached-free`, but the first place was set before the zone's start was known: it is too low by the number
-        /// of the zone's first frame. It is not shown that a kernel did this; it is one guess at why a kernel hardly
-        /// compacted.
+        /// As `cached-free`, but the place of the first run was computed before the zone's start was known: it is too
+        /// low by the number of the zone's first frame. It is not shown that a kernel did this; it is one guess at why
+        /// a kernel hardly compacted.
         CachedFreeMisplaced,
         /// The scanner for free pages starts where the last scanner that wrapped to the zone's end has stopped.
         CachedFreeRestricted,
@@ -62,7 +62,7 @@ choices! {
         CachedBoth,
     }
 
-    /// Behaviour of a run that finds no free page to move others to.
+    /// Behaviour of a run that finds no free pages to which it could move the pages that it took.
     no_targets: NoTargets = GoesOn, drawn 96 {
         /// The run continues until the scanners meet.
         GoesOn,

@@ -27,8 +27,8 @@ impl<M: Machine> Compact<M> {
         &self.state(zone).failures
     }
 
-    /// Returns whether a run waits for locks and scans all pageblocks. `is_later` says whether a request has compacted
-    /// before.
+    /// Returns whether a run waits for locks and scans all pageblocks. `is_later` is `true` if the same request has
+    /// compacted before.
     pub(crate) const fn compaction_waits(&self, is_later: bool) -> bool {
         match self.choices.passes {
             Passes::One => true,
@@ -36,7 +36,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Notes that compaction for `order` failed. From now on twice as many attempts as before are left out, up to a
+    /// Notes that compaction for `order` failed. From now on twice as many attempts as before are skipped, up to a
     /// limit.
     pub fn defer(&self, zone: &Zone<M>, order: Order) {
         let failures = self.failures(zone);
@@ -54,7 +54,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Counts an attempt of compaction for `order`. Returns whether this attempt is left out.
+    /// Counts an attempt of compaction for `order`. Returns whether this attempt is skipped.
     #[must_use]
     pub fn is_deferred(&self, zone: &Zone<M>, order: Order) -> bool {
         let failures = self.failures(zone);

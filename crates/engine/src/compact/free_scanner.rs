@@ -11,9 +11,9 @@ use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
 impl<M: Machine> Compact<M> {
-    /// Takes free pages off their lists until the run has `wanted` pages, or the scanner reaches the place from which
-    /// pages are moved. If the run then has no block of `order`, goes on to the next pageblock that has free pages, and
-    /// no further.
+    /// Takes free pages off their lists until the run has `wanted` pages, or until the scanner reaches the place from
+    /// which pages are moved. If the run has enough pages from the start but no block of `order`, takes only the free
+    /// pages of the next pageblock that has any.
     pub(super) fn isolate_freepages(&self, zone: &Zone<M>, run: &mut Run, wanted: u64, order: Order) {
         let _span = self.machine.span(Func::IsolateFreepages);
         let cached = &self.state(zone).cached;
@@ -63,8 +63,9 @@ impl<M: Machine> Compact<M> {
         self.note_searched(zone, run, highest);
     }
 
-    /// Returns the place where a search continues: the place of another scanner, if that one has come further. This
-    /// does not apply if this scanner has wrapped and the other one has not.
+    /// Returns the position at which a search continues: the position of another run's scanner if that one has come
+    /// further, and otherwise `at`. The other scanner does not count if this scanner has wrapped and the other one has
+    /// not.
     fn skip_ahead(&self, zone: &Zone<M>, run: &Run, at: u32) -> u32 {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced if run.request.order.is_some() => {
@@ -111,8 +112,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Takes all free pages of one pageblock. Returns their number. `held` keeps the zone's lock from block to block,
-    /// where the kernel does so.
+    /// Takes all free pages of one pageblock. Returns their number. `held` is the guard of the zone's lock; with
+    /// `Contention::Held` the lock is kept from one pageblock to the next.
     fn isolate_block<'a>(
         &self,
         zone: &'a Zone<M>,
@@ -161,7 +162,8 @@ impl<M: Machine> Compact<M> {
         taken
     }
 
-    /// Returns whether the search ends because others wait. A run that waits for locks gives them their turn instead.
+    /// Returns whether the search ends because other tasks wait. A run that waits for locks lets these tasks run
+    /// instead.
     fn gives_up_search(&self, zone: &Zone<M>, run: &Run) -> bool {
         match self.choices.contention {
             Contention::Held => return false,

@@ -25,7 +25,7 @@ pub(super) enum BlockScan {
     Abort,
 }
 
-/// The reaction to tasks that wait.
+/// The reaction of a scan to tasks that wait for its lock or its CPU.
 enum Others {
     GoOn,
     LetIn,
@@ -168,7 +168,8 @@ impl<M: Machine> Compact<M> {
         look.since = offset;
     }
 
-    /// Notes that this run has passed a pageblock and found no page so far. Other runs start behind the pageblock.
+    /// Notes that this run has scanned or skipped the pageblock before `end`. If the run has found no page so far,
+    /// other runs start at `end` or behind it.
     fn note_passed(&self, zone: &Zone<M>, run: &Run, end: u32) {
         if self.is_marking(run) && !run.found_pages {
             self.state(zone).cached.migrate.fetch_max(end, Relaxed);
@@ -200,7 +201,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns whether so many pages are isolated that the lists look empty to other tasks.
+    /// Returns whether the lruvec of the zone has more than half as many isolated pages as listed ones.
     fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
         let isolated: u64 = Family::ALL.into_iter().map(|family| self.lruvec_of(zone).isolated_pages(family)).sum();
         let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(self.reach(zone), kind)).sum();

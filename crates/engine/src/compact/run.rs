@@ -48,7 +48,7 @@ pub(super) struct Run {
     pub(super) migrate_at: u32,
     /// Position of the scanner for free pages: the beginning of a pageblock.
     pub(super) free_at: u32,
-    /// Start of the scanner for free pages.
+    /// Position at which the scanner for free pages started.
     pub(super) free_start: u32,
     /// `true` if the scanner for free pages has started again at the zone's end.
     pub(super) is_wrapped: bool,
@@ -56,10 +56,10 @@ pub(super) struct Run {
     pub(super) pages: BlockVictims,
     /// Free blocks that were taken off the free lists.
     pub(super) free: Targets,
-    /// `true` if other tasks waited for a lock, so that the run gives up.
+    /// `true` if the run gives up because other tasks waited for its lock or its CPU.
     pub(super) is_contended: bool,
-    /// `true` once the scanner for pages to move, or that for free pages, has found something in this run. From then
-    /// on, this scanner moves no cached position.
+    /// `true` once a scanner has found something in this run: `found_pages` for the scanner for pages to move,
+    /// `found_free` for the scanner for free pages. From then on, this scanner moves no cached position.
     pub(super) found_pages: bool,
     pub(super) found_free: bool,
     captured: Option<FrameNumber>,
@@ -154,7 +154,8 @@ impl<M: Machine> Compact<M> {
                 (cached.migrate.load(Relaxed), cached.free.load(Relaxed))
             }
         };
-        // The zone may have become smaller since the position was cached, or the first position may have been too high.
+        // The zone may have become smaller since the position was cached, and a misplaced first position may lie within
+        // a pageblock.
         let free_at = free_at.min(last) / BLOCK_PAGES * BLOCK_PAGES;
         Run {
             request,

@@ -13,7 +13,7 @@ pub enum Suitability {
     Skipped,
     /// Compaction could make a block.
     Continue,
-    /// The request would succeed without compaction.
+    /// The request would succeed without more compaction, or a run ended before it had scanned the whole zone.
     Partial,
     /// A run went through the whole zone.
     Complete,

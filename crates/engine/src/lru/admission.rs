@@ -28,8 +28,8 @@ use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// Divisor of memory: the pages that wait on all CPUs together fill at most this part of memory. Each CPU may have one
-/// waiting page in any case. Chosen; no other value was tried.
+/// Divisor: the pages that wait on all CPUs together are at most all pages of memory divided by this number. Each CPU
+/// may have one waiting page in any case. Chosen; no other value was tried.
 const WAITING_PART: u64 = 64;
 
 /// While all pages of a kind go on lists, one page in this many is dropped as a probe. Probes show whether pages of the
@@ -41,26 +41,28 @@ const PROBE_EVERY: u32 = 32;
 /// docs/studies/admission.md.
 const LISTED_EVERY: u32 = 8;
 
-/// Divisor of memory: when the age of a shadow is judged, file pages are taken to fill at least this part of memory.
-/// Chosen; no other value was tried. docs/studies/admission.md says what happens without it.
+/// Divisor: a shadow's age is compared with the number of listed file pages, or with all pages of memory divided by
+/// this number if that is more. Chosen; no other value was tried. docs/studies/admission.md says what happens without
+/// this floor.
 const LEAST_HELD_PART: u64 = 8;
 
 /// Largest number of pages that are judged at once when a reader's page finds no room to wait.
 ///
-/// The reader does this work beside its own read. With half of all waiting pages, 32, one read in 32 took twice as
-/// long, and these reads are the 99th percentile. 2, 4, 8, 16 and 32 were tried on zram with 1, 2 and 16 threads:
-/// docs/studies/library-limits.md.
+/// The reader does this work beside its own read. When half of the waiting pages, 32, were judged at once, one read in
+/// 32 took twice as long, and these slow reads set the 99th percentile. 2, 4, 8, 16 and 32 were tried on zram with 1, 2
+/// and 16 threads: docs/studies/library-limits.md.
 const JUDGED_MAX: usize = 8;
 
 /// The flags of a page that was used once, and whose frame can be given to another page at once.
 const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 
-/// The pages that wait on one CPU, each with the kind that it counts as if it is dropped.
+/// The pages that wait on one CPU. Beside each page stands the kind under which it is counted if it is dropped.
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
-    /// Puts a page that was not read ahead on a list, or lets it wait, before a task reads it. `shadow` was in its
-    /// slot. A page that is about to be mapped (`maps_page`) need not wait, because it would go on a list in any case.
+    /// Puts a page that a task is about to read on a list, or lets it wait. Not for pages that are read ahead. `shadow`
+    /// was in the page's slot. A page that is about to be mapped (`maps_page`) need not wait, because it would go on a
+    /// list in any case.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>, maps_page: bool) {
         let how = Insert::Read { shadow };
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
@@ -83,8 +85,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Counts the return of a page that left `shadow`, if it left before. Returns the kind that the page counts as when
-    /// it leaves after one use.
+    /// Counts the return of a page to memory, if it has left a shadow. Returns the kind under which the page is counted
+    /// if it is dropped after one use.
     fn note_refault(&self, frame: FrameNumber, shadow: Option<Shadow>) -> Left {
         let Some(shadow) = shadow else { return Left::UsedOnce };
         let is_missed = self.workingset.note_refault(shadow);
@@ -99,13 +101,13 @@ impl<M: Machine> Lru<M> {
         (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }
 
-    /// Returns the largest number of pages that can wait on all CPUs together. So many pages may be taken from free
+    /// Returns the largest number of pages that can wait on all CPUs together. This many pages may be taken from free
     /// memory before the first of them is given back.
     pub(crate) fn waiting_max_of_all(&self) -> u64 {
         if self.waiting.is_some() { self.waiting_max() * self.machine.cpus() as u64 } else { 0 }
     }
 
-    /// Counts another page that has returned soon. Returns whether it goes on a list at once.
+    /// Counts one more page of the kind [`Left::Returned`]. Returns whether the page goes on a list at once.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
@@ -122,8 +124,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts the waiting pages of a file on this CPU on lists, because the caller is about to drop pages of the file and
-    /// counts the dropped ones.
+    /// Puts the pages of a file that wait on this CPU on lists. The caller is about to drop the file's pages, and
+    /// counts how many it drops.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
             let mut of_file = Batch::new();
@@ -152,13 +154,13 @@ impl<M: Machine> Lru<M> {
         taken.into_iter().for_each(|pages| self.list(pages));
     }
 
-    /// Ends the wait of pages, and puts the pages that stay on their lists.
+    /// Ends the wait of pages. If memory is short, frees pages that were used only once; puts all others on lists.
     fn judge(&self, mut pages: Waiting) {
         if !pages.is_empty() && !self.has_room() {
             let waited = pages.len() as u32;
             self.machine.spend(Step::ScanPage, waited);
             let mut owners = Owners::default();
-            // If all pages used once are listed but for probes: the number of such pages that were judged before.
+            // While pages used once go on lists, they are counted, because one in `PROBE_EVERY` is dropped as a probe.
             let lists_others = self.workingset.is_missed_more(Left::UsedOnce);
             let others = pages.iter().filter(|(_, kind)| *kind == Left::UsedOnce).count() as u32;
             let mut number = lists_others.then(|| self.workingset.count_judged(Left::UsedOnce, others));
@@ -200,7 +202,8 @@ impl<M: Machine> Lru<M> {
             return false;
         }
         let shadow = self.workingset.shadow(kind);
-        // Under the page lock: a task that writes or maps the page comes before this, or finds that the page is gone.
+        // The flags are checked again under the page lock. A task that writes or maps the page has either done so
+        // before this check, or finds that the page is gone.
         let is_removed = descriptor.flags() == USED_ONCE.with(Flags::LOCKED)
             && descriptor.mappings() == 0
             && owners
@@ -215,8 +218,7 @@ impl<M: Machine> Lru<M> {
         is_removed
     }
 
-    /// Notes that reclaim has taken these pages. If pages wait before they reach a list, the pages of files have left
-    /// shadows.
+    /// Counts the file pages among `pages`, which reclaim has just evicted. Does nothing with `Admission::Always`.
     pub(super) fn note_evicted_to_admission(&self, pages: &[FrameNumber]) {
         if self.waiting.is_some() {
             let is_of_file = |frame: &&FrameNumber| !self.frames[**frame].is(Flags::SWAPBACKED);
@@ -225,13 +227,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Counts pages that have left, by kind.
+    /// Counts pages that have left memory. `left` has one number for each kind of [`Left`].
     fn note_left(&self, left: [u32; Left::ALL.len()]) {
         if left.iter().all(|pages| *pages == 0) {
             return;
         }
-        // Lists may be short because memory is used otherwise. Pages that left them lately must not seem long gone
-        // then.
+        // Lists are short while memory is used for other things. Without this floor, pages that left short lists a
+        // moment ago would count as gone for long.
         let held = self.listed_file_pages().max(self.managed_pages() / LEAST_HELD_PART);
         self.workingset.note_left(left, held as u32);
     }

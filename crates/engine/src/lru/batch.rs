@@ -25,11 +25,11 @@ pub struct Batches {
     add: [Batch; ListKind::ALL.len()],
     activate: Batch,
     rotate: Batch,
-    /// Owners of the pages in `rotate`, if the batch holds no references of them.
+    /// The owner and the number of each page in `rotate`; empty if the batch holds references to its pages.
     rotate_places: Vec<Place>,
 }
 
-/// The owner of a page, and the page's number there.
+/// The owner of a page, and the page's number within that owner.
 type Place = (Owner, u32);
 
 fn place_of(descriptor: &Frame) -> Place {
@@ -39,7 +39,7 @@ fn place_of(descriptor: &Frame) -> Place {
 /// The work of a flush on each page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Apply {
-    /// Insert the page; on this list, if the list was chosen before.
+    /// Insert the page: on this list, or, with `None`, on the list that the page's state selects now.
     Add(Option<ListKind>),
     Activate,
     Rotate,
@@ -51,8 +51,8 @@ impl<M: Machine> Lru<M> {
         self.choices.batch as usize
     }
 
-    /// Puts a page that is on no list on the active or the inactive list of its family. `how` says where the page comes
-    /// from; some policies use it.
+    /// Puts a page that is on no list on the active list of its family if `active` is `true`, and otherwise on the
+    /// inactive one. `how` says where the page comes from; some policies use it.
     #[doc(alias = "lru_cache_add")]
     pub fn add(&self, frame: FrameNumber, how: Insert, active: bool) {
         let Some(active) = self.note_coming(frame, how, active) else { return };
@@ -174,8 +174,8 @@ impl<M: Machine> Lru<M> {
         self.judge_waiting();
     }
 
-    /// Drains the local CPU's batches before pages are unmapped, dropped or searched for. A reference of a batch would
-    /// be in the way.
+    /// Drains the local CPU's batches before pages are unmapped, dropped or searched for, because a page with a batch's
+    /// reference looks as if it were in use.
     pub fn drain_before_use(&self) {
         self.drain_local();
     }
@@ -213,7 +213,7 @@ impl<M: Machine> Lru<M> {
         self.flush_parked(pages, &[], apply);
     }
 
-    /// Charges the moves of a flush, for a policy that has locked its lists.
+    /// Charges the time that a flush takes to move pages. Called by a policy that has locked its lists.
     pub(super) fn charge_flush(&self, apply: Apply, pages: &[FrameNumber]) {
         let step = match apply {
             Apply::Rotate => {
@@ -225,8 +225,8 @@ impl<M: Machine> Lru<M> {
         self.machine.spend(step, pages.len() as u32);
     }
 
-    /// Flushes pages. For pages that the batch holds no reference of, `places` tells whether the frame still holds the
-    /// same page.
+    /// Flushes pages. If the batch holds no references to them, `places` has each page's owner and number, which tell
+    /// whether the frame still holds this page; otherwise `places` is empty.
     fn flush_parked(&self, pages: &[FrameNumber], places: &[Place], apply: Apply) {
         if pages.is_empty() {
             return;

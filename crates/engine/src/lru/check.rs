@@ -12,7 +12,7 @@ impl<M: Machine> Lru<M> {
     /// Visits each page of each list of a zone.
     ///
     /// # Errors
-    /// Fails, with a description, if a list has another number of pages than its gauge, or if pages are isolated.
+    /// Returns a description if the number of pages on a list differs from its gauge, or if pages are isolated.
     pub(crate) fn check_lists_of(
         &self,
         zone: &Zone<M>,

@@ -22,8 +22,8 @@ choices! {
 
     /// The evictable lists of a zone.
     lists: Lists = Two, drawn 5, unless "lru.policy" in ["multigen"] {
-        /// One active and one inactive list, which anonymous pages and file pages share. Their pages are counted as
-        /// those of the file lists.
+        /// One active and one inactive list, each for anonymous and file pages together. All pages are counted as file
+        /// pages.
         Two,
         /// An active and an inactive list for anonymous pages, and another two for file pages.
         Four,
@@ -51,9 +51,9 @@ choices! {
 
     /// Time at which an add batch is flushed.
     add_flush: AddFlush = WhenFilled, drawn 11 {
-        /// When a page fills the batch. This page is then on its list, too.
+        /// When a page fills the batch. The flush includes this page.
         WhenFilled,
-        /// When a page finds the batch full. This page itself then waits in the emptied batch.
+        /// When a page is to be added to a full batch. After the flush, this page waits in the emptied batch.
         WhenFull,
     }
 
@@ -75,8 +75,8 @@ choices! {
         /// (`activation_batch`). Active pages become inactive in the order in which they became active, whether or not
         /// they were used since.
         OnSecondAccess,
-        /// When reclaim scans it. An access is a store to the page's own word, at most two between two scans, and takes
-        /// no lock. An active page that was used since the last scan stays active.
+        /// When reclaim scans the page. An access takes no lock: it stores to the page's own word, at most twice
+        /// between two scans. An active page that was used since the last scan stays active.
         AtScan,
     }
 
@@ -88,30 +88,29 @@ choices! {
         Batched,
     }
 
-    /// Time for which the LRU lock is held while pages go back to their lists.
+    /// How often the LRU lock is released while pages go back to their lists.
     putback: Putback = InBatches, drawn 6, unless "lru.policy" in ["multigen"] {
-        /// Until one batch of pages (`lru.batch`) is back. The lock is then released, to drop the references of
-        /// isolation.
+        /// After each batch of pages (`lru.batch`), to drop the references that isolation took.
         InBatches,
-        /// Until all pages are back.
+        /// Only after all pages are back.
         AtOnce,
     }
 
-    /// The pages that go on a list when a task reads them. Pages that were read ahead are not concerned.
+    /// The pages that go on a list when a task reads them. Pages that are read ahead always go on a list.
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All pages.
         Always,
         /// Pages that are used again while they wait with up to 63 others of their CPU. (With `activation =
-        /// "on-second-access"` the use must be by that CPU, and the page becomes active.) While memory has room, all
-        /// pages go on lists. While dropped pages are missed more often than reclaimed ones, all but a few pages do.
-        /// This last rule is applied separately to pages that return soon. The frame of a page that goes on no list
-        /// is reused at once, while it is in the CPU's caches. Quick demotion with ghosts (S3-FIFO);
+        /// "on-second-access"` the same CPU must use the page again, and the page becomes active.) While memory has
+        /// room, all pages go on lists. While dropped pages are missed more often than reclaimed ones, all pages but a
+        /// few go on lists. This last rule is applied separately to pages that return soon. The frame of a page that
+        /// goes on no list is reused at once, while it is in the CPU's caches. Quick demotion with ghosts (S3-FIFO);
         /// mechanisms/multigen, 13.
         ByRefault,
     }
 
     /// The trace that a reclaimed page leaves, and the list that the page joins when it comes back. Applies only with
-    /// `admission = "always"`, because the other admission has its own shadows.
+    /// `admission = "always"`, because `admission = "by-refault"` leaves shadows of its own.
     refault: Refault = Ignored, drawn 112, with "lru.admission" in ["always"] {
         /// None: a page that comes back counts as new.
         Ignored,
@@ -121,14 +120,16 @@ choices! {
         ByWorkingset,
     }
 
-    /// Time at which reclaim learns two things: how many pages came back and joined the active list (`active_scan =
-    /// "when-low-or-refaulted"`), and how many pages are active and inactive. By these numbers reclaim decides whether
-    /// active pages become inactive, and whether pages that come back become active (`refault = "by-workingset"`).
+    /// How soon reclaim sees changes of two counts: the pages that refaulted and became active (`active_scan =
+    /// "when-low-or-refaulted"`), and the pages on each active and inactive list. By these counts reclaim decides
+    /// whether active pages become inactive, and whether pages that come back become active (`refault =
+    /// "by-workingset"`).
     cgroup_counters: CgroupCounters = AtOnce, drawn 141, unless "lru.policy" in ["multigen"] {
         /// At once.
         AtOnce,
-        /// Every two seconds, when the counters of memory cgroups are added up. Between two sums, reclaim sees no
-        /// change. A task whose reclaim found nothing counts anew, but not at a cgroup's limit.
+        /// Every two seconds, when the counters of memory cgroups are added up. Between these times reclaim uses the
+        /// last sums. A task whose reclaim has found nothing uses the exact number of pages on lists instead, except at
+        /// a cgroup's limit.
         EveryTwoSeconds,
     }
 
@@ -140,8 +141,8 @@ choices! {
     family_balance: FamilyBalance = ByRotation, drawn 113 {
         /// For each family, the share of its recently scanned pages that were found in use.
         ByRotation,
-        /// For each family, the recent reads and writes that taking its pages caused: pages of the workingset that came
-        /// back, and pages that reclaim wrote. Pages found in use cost nothing.
+        /// For each family, the recent reads and writes that evicting its pages caused: refaults of workingset pages,
+        /// and pages that reclaim wrote. Pages found in use cost nothing.
         ByIo,
         /// As `by-io`, and each page that was scanned without success counts as 1/32 of a read.
         ByIoAndRotation,
@@ -162,47 +163,49 @@ choices! {
         /// File pages and free pages together are no more than the high marks.
         ScansAnon,
         /// File pages and free pages together are no more than the high marks, no active anonymous pages are to become
-        /// inactive, and the share of the inactive anonymous pages at the priority is at least one page.
+        /// inactive, and at this priority at least one inactive anonymous page is to be scanned. After a scan that
+        /// found nothing, the first condition is enough.
         ScansInactiveAnon,
     }
 
-    /// Time at which scanning of a zone stops before its targets are used up.
+    /// Point at which a scan of a zone ends before it reaches its targets.
     early_exit: EarlyExit = Never, drawn 37, unless "lru.policy" in ["multigen"] {
-        /// Never: all targets are scanned, even by tasks that need one page.
+        /// Never: a scan reaches all its targets, even if the task needs only one page.
         Never,
         /// Once enough pages were freed, at a priority below 12. The remaining lists are not scanned.
         BelowDefaultPriority,
         /// Once enough pages were freed. Direct reclaim then stops at once. Kswapd first scans the larger family in the
         /// same proportion as the smaller.
         Proportional,
-        /// As `proportional`, but kswapd stops at once, too, if one of the families has nothing left to be scanned.
+        /// As `proportional`. But if one of the families has nothing left to be scanned, kswapd stops at once, too.
         ProportionalOfBoth,
     }
 
-    /// The split between anonymous and file pages at priority 0.
+    /// The division of scanning between anonymous and file pages at priority 0.
     at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
-        /// No split: both families are scanned in full, at any cost.
+        /// None: both families are scanned in full, whatever that costs.
         Equal,
-        /// The same split as at every other priority.
+        /// The division of every other priority.
         Fraction,
     }
 
-    /// States whether anonymous pages are scanned while more file pages are inactive than active.
+    /// Condition under which only file pages are scanned, because there are enough inactive ones.
     file_only: FileOnly = Never, drawn 61, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
-        /// Yes, in proportion to the recent success of scanning each family.
+        /// None: both families are scanned, in proportion to the recent success of scanning each.
         Never,
-        /// No.
+        /// Enough file pages are inactive by `inactive_ratio`.
         WhileInactiveSuffices,
-        /// No, if the inactive file pages are enough for the priority, and no active file pages need to become
-        /// inactive.
+        /// No active file pages need to become inactive, and at this priority at least one inactive file page is to be
+        /// scanned.
         WhileInactiveIsScanned,
     }
 
     /// Treatment of a list's scan target that is smaller than a cluster (32 pages).
     small_targets: SmallTargets = SavedAndOne, drawn 62, unless "lru.policy" in ["multigen"] {
-        /// The target is saved, plus one page. So even a list that is too small for its priority is scanned in the end.
+        /// The target plus one page is added to a saved sum, until the sum reaches a cluster. So even a list that is
+        /// too small for its priority is scanned in the end.
         SavedAndOne,
-        /// The target is saved until the sum reaches a cluster. Small lists are scanned seldom.
+        /// The target is added to a saved sum, until the sum reaches a cluster. Small lists are scanned seldom.
         Saved,
         /// The list is scanned for the small target.
         AsTheyAre,
@@ -218,7 +221,7 @@ choices! {
 
     /// The weights of anonymous and file pages (`anon_prio`, `file_prio`), derived from `swappiness`.
     family_weights: FamilyWeights = AndOne, drawn 64, with "lru.family_balance" in ["by-rotation"], unless "lru.policy" in ["multigen"] {
-        /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with 0.
+        /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with swappiness 0.
         AndOne,
         /// Swappiness and 200 - swappiness.
         AsItIs,
@@ -226,20 +229,20 @@ choices! {
 
     /// Condition under which active pages are scanned.
     active_scan: ActiveScan = Always, drawn 70, unless "lru.policy" in ["multigen"] {
-        /// None: the active list is always scanned for the same share of its pages as the inactive list, and before it.
+        /// None: the active list is always scanned, before the inactive list and for the same share of its pages.
         Always,
         /// Few pages are inactive.
         WhenInactiveLow,
-        /// Few pages of the family are inactive, or evicted pages of the family refaulted and became active since the
-        /// last reclaim (`refault`). The condition is checked once a scan. If direct reclaim left active pages alone
-        /// and freed nothing, it scans again without the condition.
+        /// Few pages of the family are inactive, or some evicted pages of the family refaulted and became active since
+        /// the last reclaim (`refault`). The condition is checked once a scan. If a direct reclaim has left active
+        /// pages alone and freed nothing, it scans again without this condition.
         WhenLowOrRefaulted,
     }
 
     /// The mapped pages of the active list that become inactive.
     mapped_pages: MappedPages = ByDistress, drawn 71, unless "lru.policy" in ["multigen"] {
-        /// No mapped page until reclaim is in distress (by its priority, the mapped share of memory and `swappiness`);
-        /// from then on, mapped pages that were not used. Unmapped pages always become inactive.
+        /// None until reclaim is in distress; from then on, those that were not used. Distress depends on the priority,
+        /// the mapped share of memory and `swappiness`. Unmapped pages always become inactive.
         ByDistress,
         /// All mapped pages, anonymous and file alike.
         LikeOthers,
@@ -247,7 +250,7 @@ choices! {
 
     /// The recent use that keeps an inactive page in memory.
     reference_rule: ReferenceRule = AnyUse, drawn 72, unless "lru.policy" in ["multigen"] {
-        /// Any use of a page that is mapped or in the swap cache, or whose file is mapped. The page becomes active.
+        /// Any use, if the page or its file is mapped or the page is in the swap cache. The page becomes active.
         AnyUse,
         /// Any use of an anonymous page; the second use of a file page.
         ByFamily,
@@ -272,7 +275,7 @@ choices! {
         BecomeActive,
     }
 
-    /// Number of pages of a list that may be isolated before the next reclaimer waits.
+    /// Number of isolated pages of a list above which reclaimers wait.
     isolated_limit: IsolatedLimit = None, drawn 68 {
         /// Any number: no reclaimer waits.
         None,
@@ -283,9 +286,9 @@ choices! {
         Eighth,
     }
 
-    /// Wait of a reclaimer if too many pages of a list are isolated.
+    /// The sleep of a reclaimer while too many pages of a list are isolated.
     isolated_wait: IsolatedWait = CongestionWait, drawn 69 {
-        /// Until a congested queue has room, at most 100 ms.
+        /// Until a congested device queue has room, at most 100 ms.
         CongestionWait,
         /// Until a reclaimer has put pages back, at most 10 ms.
         ForPutback,
@@ -315,7 +318,8 @@ impl UnwrittenPages {
 }
 
 impl ReferenceRule {
-    /// Returns whether only the second use of a file page keeps it in memory.
+    /// Returns whether a file page must be used twice to be kept in memory ([`Self::ByFamily`] and
+    /// [`Self::SecondUse`]).
     pub(crate) const fn is_by_family(self) -> bool {
         match self {
             Self::ByFamily | Self::SecondUse => true,

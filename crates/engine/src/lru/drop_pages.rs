@@ -68,8 +68,8 @@ impl<M: Machine> Lru<M> {
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
 
-    /// Drops the pages of `pages` that no reader holds, and one reference of each other page. Empties `pages`; returns
-    /// the number of dropped pages.
+    /// Drops the pages of `pages` that no reader holds. Of each other page, drops only one reference. Empties `pages`;
+    /// returns the number of dropped pages.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
         self.remove_mappings(

@@ -30,8 +30,8 @@ impl<M: Machine> Lru<M> {
     #[doc(alias = "putback_lru_pages")]
     pub(crate) fn put_back_given(&self, zone: &Zone<M>, taken: &BlockVictims, stay: &[FrameNumber]) {
         let lruvec = self.lruvec_of(zone);
-        // Divides the pages by family before any page is put back: from then on other tasks may free and change the
-        // page.
+        // Divides the pages by family before any page is put back: once a page is back, other tasks may free it and
+        // change its flags.
         let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());
         for family in Family::ALL {
             self.put_back_unjudged(lruvec, family, &stay[family as usize]);

@@ -1,4 +1,4 @@
-//! Pages that are off their lists in the hands of reclaimers: how many, and whether they are too many.
+//! Isolated pages: their number, and the wait of reclaimers if there are too many.
 
 use super::choices::IsolatedLimit;
 use super::{Batch, Demand, Family, ListKind, Lru, Lruvec, Reach};
@@ -6,12 +6,12 @@ use crate::memory::{Flags, Zone, ZoneKind};
 use crate::stat::Event;
 use machine::{FrameNumber, Machine};
 
-/// Pages taken off lists with the blocks that they lie in.
+/// Isolated pages of aligned blocks.
 #[derive(Debug, Default)]
 pub struct BlockVictims {
     /// The pages.
     pub pages: Vec<FrameNumber>,
-    /// Pages of each family, a huge page with all of its own.
+    /// Number of pages of each family. A huge page counts with all its pages.
     by_family: [u64; Family::ALL.len()],
 }
 
@@ -21,12 +21,12 @@ impl BlockVictims {
         Self { pages, by_family }
     }
 
-    /// Returns the pages of each family.
+    /// Returns the number of pages of each family.
     pub(in crate::lru) const fn by_family(&self) -> &[u64; Family::ALL.len()] {
         &self.by_family
     }
 
-    /// Returns the counts by family, to be raised.
+    /// Returns the number of pages of each family, for the caller to add to.
     pub(in crate::lru) const fn by_family_mut(&mut self) -> &mut [u64; Family::ALL.len()] {
         &mut self.by_family
     }
@@ -39,7 +39,7 @@ impl BlockVictims {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Deactivates isolated pages, and counts the active ones among them.
+    /// Makes isolated pages inactive, and counts those that were active (`pgdeactivate`).
     pub(crate) fn deactivate_isolated(&self, pages: &[FrameNumber]) {
         let active = pages.iter().filter(|frame| self.frames[**frame].test_clear(Flags::ACTIVE));
         self.stat.count(Event::Pgdeactivate, active.map(|frame| self.frames.pages(*frame)).sum());
@@ -54,7 +54,7 @@ impl<M: Machine> Lru<M> {
         pages.iter().copied().filter(move |frame| self.kind_of(self.frames[*frame].flags()).family() == family)
     }
 
-    /// Returns whether reclaimers hold so many pages that a list looks empty to other tasks.
+    /// Returns whether more pages of a family are isolated than `lru.isolated_limit` allows.
     #[doc(alias = "too_many_isolated")]
     fn are_too_many_isolated(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let inactive = || self.list_pages(reach, family.inactive());
@@ -82,7 +82,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Prepares for taking a cluster of a family off a list: waits as [`Lru::waits_for_isolated`] says, and flushes
-    /// batches. If the task was killed meanwhile, returns the batch that takes the place of a cluster. *May sleep.*
+    /// batches. Returns `None`; if the task was killed meanwhile, returns the empty batch that takes the place of a
+    /// cluster. *May sleep.*
     pub(super) fn prepare_cluster(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> Option<Batch> {
         if self.waits_for_isolated(reach, &[family], demand) {
             return Some(Batch::of_dying(family));
@@ -91,7 +92,8 @@ impl<M: Machine> Lru<M> {
         None
     }
 
-    /// Counts pages that have left a list, by kind of zone. Returns their sum.
+    /// Subtracts pages that have left a list from the list's counts, zone by zone. `pages` has one number for each kind
+    /// of zone. Returns the sum of these numbers.
     pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
         for zone in self.zones_of(lruvec) {
             self.count_listed(lruvec, zone, kind, -(pages[zone.kind as usize] as i64));

@@ -34,7 +34,7 @@ impl Family {
         }
     }
 
-    /// Returns the gauge of pages taken off the family's lists.
+    /// Returns the gauge that counts the family's isolated pages.
     #[must_use]
     pub const fn isolated(self) -> Gauge {
         match self {

@@ -23,12 +23,13 @@ pub struct Lruvec<M: Machine> {
     zones: Range<usize>,
     /// The state that the policy keeps for the lruvec.
     pub(super) state: State<M>,
-    /// Saved targets of each list, pages: the sum of targets that were smaller than a cluster (`SmallTargets::Saved`).
+    /// Sum of the scan targets that are saved for each list until they make a cluster, pages (`SmallTargets::Saved` and
+    /// `SmallTargets::SavedAndOne`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
-    /// Pages on each list, by kind of zone. Changed under the lock of the lists, and read without it.
+    /// Number of pages on each list, by kind of zone. Changed under the lock of the lists, and read without it.
     listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
-    /// Number of pages of each family that are off the lists in the hands of reclaimers. The gauges of a zone count
-    /// such pages, too, for all lruvecs that the zone's pages are on.
+    /// Number of isolated pages of each family. A zone's gauges of isolated pages count these pages, too, together with
+    /// those of the other lruvecs that have pages of the zone.
     isolated: [AtomicU64; Family::ALL.len()],
     /// The lowest priority of the reclaim under way; if none is under way, the last priority of the previous reclaim.
     priority: AtomicU32,
@@ -63,7 +64,7 @@ impl<M: Machine> Lruvec<M> {
     #[inline]
     #[must_use]
     pub fn listed_in(&self, zone: ZoneKind, list: ListKind) -> u64 {
-        // The counts of a walk of page tables may be pending, so that one is below 0 for a moment.
+        // While a walk of page tables has not yet counted its changes, a count may be below 0.
         self.listed[zone as usize][list as usize].load(Relaxed).max(0).cast_unsigned()
     }
 
@@ -73,7 +74,7 @@ impl<M: Machine> Lruvec<M> {
         ZoneKind::ALL.into_iter().map(|zone| self.listed_in(zone, list)).sum()
     }
 
-    /// Returns the number of pages of a family that are off the lists in the hands of reclaimers.
+    /// Returns the number of isolated pages of a family.
     #[must_use]
     pub fn isolated_pages(&self, family: Family) -> u64 {
         self.isolated[family as usize].load(Relaxed)
@@ -84,7 +85,7 @@ impl<M: Machine> Lruvec<M> {
         self.priority.fetch_min(priority, Relaxed);
     }
 
-    /// Notes the priority at which a reclaim ended, from which the next one starts its estimate.
+    /// Notes the priority at which a reclaim ended. The next reclaim starts its estimate from this priority.
     pub(crate) fn end_at_priority(&self, priority: u32) {
         self.priority.store(priority, Relaxed);
     }
@@ -121,7 +122,8 @@ impl<M: Machine> Lru<M> {
         self.lruvec_of(self.zone_of(frame))
     }
 
-    /// Returns the lruvec of a zone's pages, with the zones that serve a request that `zone` can serve.
+    /// Returns the reach of a request whose highest zone is `zone`: the lruvec of the zone's pages, with the lruvec's
+    /// zones up to `zone`.
     #[inline]
     pub fn reach<'a>(&'a self, zone: &'a Zone<M>) -> Reach<'a, M> {
         Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
@@ -145,8 +147,8 @@ impl<M: Machine> Lru<M> {
         &self.zones[lruvec.zones.end - 1]
     }
 
-    /// Adds `pages`, which may be negative, to a list's pages in a zone: to the count of the lruvec and to the gauge of the
-    /// zone, which counts the pages of all lruvecs that it has pages on. Called under the lock of the lists.
+    /// Adds `pages`, which may be negative, to the number of pages that a list has in a zone. Changes the lruvec's
+    /// count, and the zone's gauge, which covers all lruvecs. Called under the lock of the lists.
     #[inline]
     #[doc(alias = "update_lru_size")]
     pub(super) fn count_listed(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, list: ListKind, pages: i64) {
@@ -155,14 +157,14 @@ impl<M: Machine> Lru<M> {
         zone.gauges.add(list.gauge(), pages);
     }
 
-    /// Counts pages of a family that were taken off an lruvec's lists. The gauge of the highest zone counts all of
-    /// them, so only the sum of the gauges over the lruvec's zones has a meaning.
+    /// Counts isolated pages of a family. All of them are added to the gauge of the lruvec's highest zone, so only the
+    /// sum of the gauges over the lruvec's zones has a meaning.
     pub(super) fn count_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_add(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
     }
 
-    /// Counts pages of a family that are no longer in the hands of a reclaimer.
+    /// Counts pages of a family that are no longer isolated.
     pub(super) fn uncount_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_sub(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), -pages.cast_signed());

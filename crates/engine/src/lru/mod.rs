@@ -50,7 +50,7 @@ use machine::atomic::Ordering::AcqRel;
 use machine::{FrameNumber, Func, Lock, Machine, Order};
 use std::ops::Deref;
 
-/// The gentlest priority: 1/4096 of each list.
+/// The priority at which reclaim begins. A scan at this priority examines 1/4096 of each list.
 pub const DEF_PRIORITY: u32 = 12;
 
 /// The layer (*floor*) of the engine that holds the LRU lists.
@@ -58,17 +58,18 @@ pub struct Lru<M: Machine> {
     writeback: Writeback<M>,
     /// The section `[lru]` of the kernel file.
     pub choices: Choices,
-    /// The rules of the policy.
+    /// The policy in use, with its rules.
     ruling: Ruling,
     /// The lruvecs, with the policy's state for each.
     lruvecs: Vec<Lruvec<M>>,
     batches: M::PerCpu<Batches>,
-    /// Pages that were read and wait, either for a list or to be freed ([`admission`]); `None` with
+    /// Pages that were read and wait until they go on a list or are freed ([`admission`]); `None` with
     /// `Admission::Always`.
     waiting: Option<M::PerCpu<admission::Waiting>>,
-    /// Pages of files that left memory (`lru.admission`).
+    /// The record of file pages that left memory, for `lru.admission`.
     workingset: Workingset,
-    /// Reclaimers that wait for others to put back isolated pages (`IsolatedWait::ForPutback`).
+    /// Reclaimers that wait for others to put back isolated pages (`IsolatedWait::ForPutback` and
+    /// `IsolatedWait::ReclaimThrottle`).
     put_back: M::WaitQueue,
 }
 
@@ -87,7 +88,7 @@ impl<M: Machine> Lru<M> {
         self
     }
 
-    /// Returns whether `lru.swappiness` is more than 0. With 0 reclaim leaves swap alone, or almost.
+    /// Returns whether `lru.swappiness` is more than 0. With 0, reclaim swaps out no pages, or hardly any.
     pub(crate) const fn is_swappy(&self) -> bool {
         self.choices.swappiness > 0
     }
@@ -109,8 +110,8 @@ impl<M: Machine> Lru<M> {
         Self { writeback, choices, ruling, lruvecs, batches, waiting, workingset, put_back }
     }
 
-    /// Creates empty lists over memory alone. The floors between have no files, regions, devices or swap, and the
-    /// choices of an empty kernel file.
+    /// Creates empty lists over memory alone. The floors between memory and lists have no files, regions, devices or
+    /// swap, and the choices of an empty kernel file.
     pub fn over(memory: Memory<M>, choices: Choices) -> Self {
         let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
         let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), SwapLayout::NONE));
@@ -132,7 +133,7 @@ impl<M: Machine> Lru<M> {
         reach.zones.iter().map(|zone| reach.lruvec.listed_in(zone.kind, kind)).sum()
     }
 
-    /// Marks an isolated page as active, for its return to a list.
+    /// Marks an isolated page as active, so that it goes back to an active list.
     pub(crate) fn activate_isolated(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::ACTIVE);
     }
@@ -144,7 +145,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Drops one reference of each of many pages, taking the LRU lock once for each run in a zone.
+    /// Drops one reference to each of `pages`. Takes the LRU lock once for each run of pages in one zone.
     #[doc(alias = "release_pages")]
     pub fn put_pages(&self, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::ReleasePages);

@@ -32,7 +32,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds a target to the saved target of a list. Returns the sum once it is a cluster, and 0 before that.
+    /// Adds a target to the sum that is saved for a list. Returns the sum and clears it once it is at least a cluster;
+    /// returns 0 before that.
     #[doc(alias = "nr_scan_try_batch")]
     fn save_up(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: u64) -> u64 {
         let saved = &lruvec.saved_targets[kind as usize];
@@ -49,8 +50,8 @@ impl<M: Machine> Lru<M> {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }
 
-    /// Returns the number of pages in reach that scans can hand out: inactive pages, and anonymous ones only while swap
-    /// has room.
+    /// Returns the number of pages in reach that scans can hand out: the inactive file pages and, while swap has room,
+    /// the inactive anonymous pages.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
         let file = self.list_pages(reach, ListKind::InactiveFile);
         let may_swap_out = self.swap.free_slots() > 0;

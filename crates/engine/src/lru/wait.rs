@@ -4,16 +4,16 @@ use super::choices::IsolatedWait;
 use super::{Family, Lru, Lruvec};
 use machine::{Func, Machine, Nanos, WaitReason, Waiting};
 
-/// Length of a sleep of reclaim.
+/// Longest time for which reclaim waits for an event, such as the end of congestion.
 pub(crate) const STALL: Nanos = Nanos::from_millis(100);
 
 /// One timer tick, a jiffy.
 pub(crate) const TICK: Nanos = Nanos::from_millis(1);
 
-/// Longest throttling of a reclaimer while others hold too many pages of a list (mechanisms/modern, 4).
+/// Longest time for which a reclaimer is throttled because others hold too many pages of a list (mechanisms/modern, 4).
 const ISOLATED_MAX: Nanos = Nanos::from_millis(20);
 
-/// Time after which a task that waits for an event checks it without a wake-up.
+/// Time after which a task that waits for an event checks for the event even if no other task woke it.
 pub(crate) const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 impl<M: Machine> Lru<M> {
@@ -37,8 +37,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Sleeps once until other reclaimers have put pages back, if they hold too many. `isolated_wait` sets the longest
-    /// sleep.
+    /// Sleeps once because other reclaimers hold too many pages. `isolated_wait` selects the event that ends the sleep,
+    /// and the longest sleep.
     pub fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
         match self.choices.isolated_wait {
             IsolatedWait::CongestionWait => self.congestion_wait(STALL, WaitReason::Isolated),

@@ -1,4 +1,5 @@
-//! The distance by which memory would have had to be larger to keep a page that is read again.
+//! Shadows and refault distances: by how many pages memory would have had to be larger to keep a page that is read
+//! again.
 //!
 //! A page that leaves its file's index leaves a *shadow* in its slot: the number of pages that had left before it. When
 //! the page returns, the number of pages that have left since is its *refault distance*: memory larger by that much
@@ -12,7 +13,7 @@ use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 /// The kind of a page that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// A page that reclaim took off a list.
+    /// A page that reclaim evicted from a list.
     Evicted,
     /// A page that was used once and never came to a list.
     UsedOnce,
@@ -21,7 +22,7 @@ pub enum Left {
 }
 
 impl Left {
-    /// All, in declaration order.
+    /// All kinds, in declaration order.
     pub const ALL: [Self; 3] = [Self::Evicted, Self::UsedOnce, Self::Returned];
 
     /// Returns counts with `pages` pages of this kind and none of the others.
@@ -34,7 +35,8 @@ impl Left {
 /// Number of bits of a shadow that hold an age. The two bits above them hold the kind of page that left.
 const AGE_BITS: u32 = Shadow::BITS - 2;
 
-/// Number of pages in one step of ages: the smallest step with which the bits hold the ages of the largest memory.
+/// Number of pages in one step of an age. With a smaller step, [`AGE_BITS`] bits could not hold the ages of the largest
+/// memory.
 const STEP_PAGES: u32 = 4;
 
 /// Number of pages, 4 TiB of them, after which ages repeat. A page that left that long ago is taken for a page that
@@ -51,30 +53,30 @@ fn left_of(shadow: Shadow) -> Left {
     Left::ALL[(shadow.bits() >> AGE_BITS) as usize % Left::ALL.len()]
 }
 
-/// Returns the number of pages that left between the shadow and `age`. It is up to three too high, because shadows
-/// count in steps.
+/// Returns the number of pages that left memory between the time of the shadow and `age`. The result is up to three too
+/// high, because shadows count in steps.
 const fn distance(shadow: Shadow, age: u32) -> u32 {
     let left_at = shadow.bits() % (AGES / STEP_PAGES) * STEP_PAGES;
     age.wrapping_sub(left_at) % AGES
 }
 
-/// Returns the number of pages that leave until a returning page no longer counts as missed: half of the pages that
-/// memory holds, `held`. An unused page would have stayed on an inactive list for about so long.
+/// Returns the largest refault distance of a page that counts as missed: half of `held`, the number of pages that
+/// memory holds. An unused page would have stayed on an inactive list for about that long.
 const fn missed_within(held: u32) -> u32 {
     held / 2
 }
 
-/// Number of missed pages of a kind below which the comparison has no result. Chosen; no other value was tried. The
+/// Number of missed pages that a kind must exceed before its rate is compared. Chosen; no other value was tried. The
 /// comparison of classes in mechanisms/multigen, 4, uses 64.
 const FEW_MISSED: u64 = 8;
 
-/// Factor, in halves, by which pages of another kind must be missed more often than evicted ones before pages of that
-/// kind are kept. Where both are missed equally often, dropping costs less. 1, 1.25 and 1.5 were tried on a model
-/// (docs/studies/admission.md).
+/// Factor, in halves (3 means 1.5). Pages of a kind go on lists only if dropped pages of the kind are missed more than
+/// this factor times as often as evicted ones. Where both are missed equally often, dropping costs less. 1, 1.25 and
+/// 1.5 were tried on a model (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
-/// Divisor: the counts are halved whenever this part of the pages that memory holds has left. A quarter and an eighth
-/// were tried with the example of docs/studies/admission.md.
+/// Divisor: the counts are halved each time as many pages have left as memory holds, divided by this number. A quarter
+/// and an eighth were tried with the example of docs/studies/admission.md.
 const HALVED_PART: u32 = 4;
 
 /// Returns whether more than `pages` pages left between two ages. Returns `false` if the second age is the earlier one,
@@ -94,12 +96,12 @@ const PARTS: usize = 8;
 /// left.
 #[derive(Debug, Default)]
 struct Rate {
-    /// Missed pages, in units of [`MISSED`] a page, so that halving small numbers loses nothing.
+    /// Number of missed pages times [`MISSED`], so that halving small numbers loses nothing.
     missed: AtomicU64,
     chances: AtomicU64,
 }
 
-/// Units per missed page in [`Rate`].
+/// The amount that one missed page adds to [`Rate::missed`].
 const MISSED: u64 = 256;
 
 impl Rate {
@@ -117,12 +119,12 @@ impl Rate {
         self.chances.load(Relaxed).into()
     }
 
-    /// Returns whether this kind is missed more often than the other, relative to its chances, by the factor
+    /// Returns whether this kind is missed more often than the other, relative to its chances, by more than the factor
     /// [`HALVES_AS_OFTEN`]. If no page of the other kind was missed, one missed page of this kind is enough, even if
     /// hardly any page of the other kind left. Pages of this kind are then listed, which shows whether this was right.
-    /// (A trial with the example of docs/studies/admission.md counted half a missed page more for the other kind. Of
-    /// uniform reads of 8 times memory, 2 % instead of 5 % were left to reclaim. Of the reads of a set that shifts,
-    /// 27.1 % instead of 26.4 % came from the disk.)
+    /// (In a trial with the example of docs/studies/admission.md, half a missed page was added to the other kind. Under
+    /// uniform reads of 8 times memory, 2 % of the pages read were then left to reclaim, instead of 5 %. Under reads of
+    /// a set that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.)
     fn is_missed_more(&self, other: &Self) -> bool {
         // The two rates are compared without division.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
@@ -133,9 +135,9 @@ impl Rate {
 #[derive(Debug, Default)]
 struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
-    /// The part that is being counted.
+    /// Index in `parts` of the part that is being counted.
     part: AtomicU32,
-    /// The age at which this part began.
+    /// The age at which the part that is being counted began.
     begun: AtomicU32,
 }
 
@@ -173,14 +175,14 @@ pub struct Workingset {
     /// that other CPUs write.
     held: AtomicU32,
     lately: Lately,
-    /// Rates by [`Left`].
+    /// The rate of missed pages of each kind of [`Left`].
     rates: [Rate; Left::ALL.len()],
     /// The age at which rates were last halved.
     halved: AtomicU32,
     /// `true` for each kind of [`Left`] whose pages are missed more often than evicted ones.
     is_missed_more: [AtomicBool; Left::ALL.len()],
-    /// Number of judged pages of each kind of [`Left`]. Pages used once are judged only while they are missed more
-    /// often than evicted ones.
+    /// Number of pages of each kind of [`Left`] for which it was decided whether they go on a list. Pages used once are
+    /// counted only while they are missed more often than evicted ones.
     judged: [AtomicU32; Left::ALL.len()],
 }
 
@@ -231,12 +233,13 @@ impl Workingset {
         is_missed
     }
 
-    /// Counts `pages` judged pages of a kind. Returns the number of pages judged before.
+    /// Adds `pages` to the number of pages of a kind for which it was decided whether they go on a list. Returns the
+    /// number before.
     pub fn count_judged(&self, kind: Left, pages: u32) -> u32 {
         self.judged[kind as usize].fetch_add(pages, Relaxed)
     }
 
-    /// Returns whether pages of this kind are missed more often than pages that reclaim takes.
+    /// Returns whether pages of this kind are missed more often than pages that reclaim evicts.
     pub fn is_missed_more(&self, kind: Left) -> bool {
         self.is_missed_more[kind as usize].load(Relaxed)
     }

@@ -23,7 +23,7 @@ struct NodePass {
     is_lacking: bool,
     /// `true` if some zone is under its min mark.
     is_under_min: bool,
-    /// Pages of the zones that are at their high mark.
+    /// Number of pages of the zones that are at their high mark.
     balanced_pages: u64,
 }
 
@@ -114,7 +114,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether some zone of the node that a request can use is at its high mark.
+    /// Returns whether some zone of the node that a request can use is balanced for this request.
     pub(super) fn is_any_zone_balanced(&self, node: NodeId, request: Request) -> bool {
         let mut zones = self.zones_up_to(node, request.classzone);
         zones.any(|(_, zone)| self.is_zone_balanced(zone, request.order, 0, request.classzone))
@@ -187,7 +187,8 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).map(|(_, zone)| self.reclaimable_pages(zone)).sum()
     }
 
-    /// Ends a pass over all zones of a node, including zones that had nothing to do.
+    /// Notes the priority at which a pass over a node ended, for all lruvecs of the node, even those that had nothing
+    /// to do.
     fn end_node_at_priority(&self, node: NodeId, priority: u32) {
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| reach.lruvec.end_at_priority(priority));
     }

@@ -18,8 +18,8 @@ choices! {
     kswapd_priority: KswapdPriority = RestartAfterCluster, drawn 38 {
         /// One step after each pass over the node, and back to 12 as soon as a pass freed a cluster (32 pages).
         RestartAfterCluster,
-        /// One step if a pass freed nothing, or scanned too few pages to reach the high marks even at 100 % efficiency.
-        /// Within one run of `balance_pgdat` the priority never rises.
+        /// One step if a pass freed nothing, or scanned so few pages that it could not have reached the high marks even
+        /// by freeing all of them. Within one run of `balance_pgdat` the priority never rises.
         ByScanVolume,
     }
 
@@ -42,7 +42,7 @@ choices! {
     /// The dirty file pages that reclaim itself writes.
     pageout_trigger: PageoutTrigger = Always, drawn 41 {
         /// All dirty file pages that were not used lately. Kswapd writes them, and so do tasks that reclaim. Memory is
-        /// freed without the flusher, one page a request, in LRU order.
+        /// freed without the flusher, by I/O requests of one page, in LRU order.
         Always,
         /// Pages that kswapd meets at a priority below 10.
         Priority,
@@ -59,9 +59,9 @@ choices! {
     written_pages: WrittenPages = AtOnce, drawn 155 {
         /// Each page goes at once.
         AtOnce,
-        /// Pages are gathered into long requests (`blk_start_plug`). These go when a list has been scanned, when the
-        /// task sleeps, or when enough pages are together. Pages are back on their list before they are written, and
-        /// leave it from its tail.
+        /// Pages are gathered into long requests (`blk_start_plug`). These requests go when a list has been scanned,
+        /// when the task sleeps, or when enough pages are together. Pages are back on their list before they are
+        /// written, and leave it from its tail.
         Plugged,
     }
 
@@ -73,8 +73,8 @@ choices! {
         /// at its limit waits for a page that it finds marked: this page has gone round its list, so the disk is slower
         /// than the scan.
         Mark,
-        /// As `mark`, but in a zone marked full of writeback, kswapd counts each page that it meets for the second
-        /// time, and stalls after the list.
+        /// As `mark`, but in a zone that is marked as full of pages under writeback, kswapd counts each page that it
+        /// meets for the second time, and stalls after the list.
         CountImmediate,
     }
 
@@ -98,19 +98,19 @@ choices! {
 
     /// Wait of reclaim after a scanned list.
     list_stall: ListStall = Never, drawn 45 {
-        /// For a congested queue, if many pages of the list were under writeback. Kswapd waits, too.
+        /// Until a congested queue has room, if many pages of the list were under writeback. Kswapd waits, too.
         WhenWriteback,
         /// 100 ms, if all pages were dirty and not queued, or if a page under writeback was met again. Direct reclaim
-        /// also waits for a congested queue.
+        /// also waits until a congested queue has room.
         WhenDirtyUnqueued,
         /// If all pages were under writeback, or dirty and not queued: until the write of a page that reclaim waits for
         /// has ended, at most 10 ms.
         ForWriteback,
         /// None.
         Never,
-        /// Not after a list but after a whole pass, by what the pass met. If kswapd met a page under writeback again,
-        /// it waits until 32 pages of the node were written for each reclaimer in this wait, at most 100 ms. Direct
-        /// reclaim waits a tick in a congested zone.
+        /// The wait follows a whole pass, not a list, and depends on what the pass met. If kswapd met a page under
+        /// writeback for the second time, it waits until 32 pages of the node were written for each reclaimer in this
+        /// wait, at most 100 ms. Direct reclaim waits a tick in a congested zone.
         ReclaimThrottle,
     }
 
@@ -119,7 +119,7 @@ choices! {
         /// Below priority 10, until a congested queue has room, at most 100 ms; the whole 100 ms if no queue is
         /// congested.
         CongestionWait,
-        /// For a congested queue, below priority 10.
+        /// Below priority 10 and in a congested zone, until a congested queue has room, at most 100 ms.
         WaitIffCongested,
         /// None: direct reclaim waits after scanned lists instead.
         None,
@@ -190,8 +190,8 @@ choices! {
         QuarterInverted,
         /// For order 0, every zone. For a higher order, zones that make up a quarter of the node.
         Quarter,
-        /// The zones by which `zone_balance = "quarter-of-usable"` judges a node, or `"any-usable-zone"` if that is
-        /// chosen. The test is for the order and zones that the run achieved.
+        /// The zones by which `zone_balance` judges a node if it is `"any-usable-zone"`; otherwise those of
+        /// `zone_balance = "quarter-of-usable"`. The check is for the order and zones that kswapd's last run achieved.
         NodeBalance,
     }
 
@@ -317,14 +317,15 @@ choices! {
         GivenUp,
     }
 
-    /// Wait of reclaim for too many pages under writeback.
+    /// Wait of reclaim because too many pages are under writeback.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
-        /// Above the limit, until fewer pages are under writeback. Callers that may not enter the file system or do I/O
-        /// also wait 100 ms after every zone.
+        /// If more pages are under writeback than the limit, until fewer are. Callers that may not enter the file
+        /// system or do I/O also wait 100 ms after every zone.
         AlwaysWithoutFs,
-        /// Above the limit, until fewer pages are under writeback.
+        /// If more pages are under writeback than the limit, until fewer are.
         ByLimit,
-        /// Above the limit, until a page that reclaim waits for is written, at most 10 ms at a time.
+        /// If more pages are under writeback than the limit, until a page that reclaim waits for is written, at most 10
+        /// ms at a time.
         ForWriteback,
         /// None: reclaim waits for single pages that it meets, and not for their number to fall.
         Never,

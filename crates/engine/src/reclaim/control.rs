@@ -6,7 +6,7 @@ use crate::memory::Gfp;
 use machine::Order;
 use machine::note::{Met, Work};
 
-/// Orders above this are costly: reclaim promises nothing for them.
+/// The largest order that is not costly. For costly orders reclaim promises nothing.
 pub const COSTLY_ORDER: Order = Order(3);
 
 /// The state of one reclaim.
@@ -16,7 +16,7 @@ pub struct ScanControl {
     pub gfp: Gfp,
     /// Order of the request.
     pub order: Order,
-    /// Priority of the reclaim. Its share of each list is `size >> priority`.
+    /// Priority of the reclaim. The share of each list that a scan examines is `size >> priority`.
     pub priority: u32,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
@@ -26,11 +26,11 @@ pub struct ScanControl {
     pub may_write: bool,
     /// Number of pages wanted.
     pub to_reclaim_pages: u64,
-    /// Pages that were scanned; mapped and swap-cache pages count twice.
+    /// Number of pages that were scanned; mapped and swap-cache pages count twice.
     pub scanned: u64,
-    /// Pages freed.
+    /// Number of pages that were freed.
     pub reclaimed: u64,
-    /// Pages scanned at all priorities together.
+    /// Number of pages that were scanned at all priorities together.
     pub scanned_in_all: u64,
     /// The fates of the pages that were met; only direct reclaim reports them.
     pub met: Met,
@@ -39,8 +39,8 @@ pub struct ScanControl {
     /// `true` for a memory cgroup at its limit; free memory does not matter.
     #[doc(alias = "cgroup_reclaim")]
     pub is_cgroup: bool,
-    /// `true` if whole blocks are wanted, used or not; with `LumpyReclaim::AlignedBlocks` until a page of the list must
-    /// be kept.
+    /// `true` if pages are taken for the sake of their blocks, used or not. With `LumpyReclaim::AlignedBlocks` this
+    /// ends when a page of the list must be kept.
     pub takes_blocks: bool,
     /// `true` if the last scanned list kept no page, except pages under writeback (`LumpyReclaim::SameList`).
     pub blocks_last: bool,
@@ -107,7 +107,7 @@ impl ScanControl {
         work.met.add(&self.met);
     }
 
-    /// Returns the demand on a policy. Pages are aged by blocks of `aged_order`, and taken by `blocks`.
+    /// Returns the demand of this reclaim on a policy. `aged_order` and `blocks` become the fields of the same names.
     pub(super) const fn demand(&self, aged_order: Order, blocks: Option<Blocks>) -> Demand {
         Demand {
             priority: self.priority,

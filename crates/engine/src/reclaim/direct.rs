@@ -150,7 +150,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits after a pass over the zones, of which `first` is the first.
+    /// Waits after a pass over the zones, as `direct_nap` says. `first` is the first zone of the pass.
     fn direct_nap(&self, first: &Zone<M>, control: &ScanControl) {
         let is_due = control.scanned > 0 && control.priority < DEF_PRIORITY - 2;
         match self.choices.direct_nap {
@@ -161,8 +161,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits, after nothing could be freed, if more than half of the reclaimable pages are under writeback. Linux 4.7
-    /// to 5.15 do so before they count the reclaim as fruitless.
+    /// Waits, after nothing could be freed, if more than half of the reclaimable pages of some zone are under
+    /// writeback. Linux 4.7 to 5.15 do so before they count the reclaim as fruitless.
     fn wait_if_mostly_written(&self, zonelist: &[ZoneId]) {
         let mut zones = zonelist.iter().map(|id| self.zone(*id));
         if zones.any(|zone| 2 * zone.gauges.get(Gauge::NrWriteback) > self.reclaimable_pages(zone)) {
@@ -170,9 +170,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits for the write of a page, if any page is, or will be, written (`ListStall::ForWriteback`). Returns whether
-    /// it has waited: then reclaim is not hopeless yet. A program can scan all of memory six times before a disk has
-    /// written one page.
+    /// If any page is, or will be, written, waits for the write of one page (`ListStall::ForWriteback`). Returns
+    /// whether it has waited: then reclaim is not hopeless yet. A program can scan all of memory six times before a
+    /// disk has written one page.
     fn waits_for_written(&self) -> bool {
         let waits = match self.choices.list_stall {
             ListStall::ForWriteback => self.is_any_to_be_written(),

@@ -83,7 +83,7 @@ impl ScanRights {
     }
 }
 
-/// The fate of a page: a step, after which it is decided again, or an end.
+/// The fate of a page: either a step, after which the fate is decided again, or an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Step: the page counts as scanned.
@@ -100,7 +100,7 @@ pub enum Fate {
     Unmap,
     /// Step: write the page. This is the end, unless the page is clean and locked afterwards.
     Pageout,
-    /// End: leave the page to its writer, as its state under writeback says.
+    /// End: treat the page as the decision on its writeback says.
     Unwritten(Writeback),
     /// End: mark the page, so that it is freed as soon as the flusher has written it.
     LeaveToFlusher,

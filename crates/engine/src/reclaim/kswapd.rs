@@ -10,7 +10,7 @@ use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 
-/// Length of kswapd's nap, after which it sleeps for good if balance lasts.
+/// Length of kswapd's nap. If the node is still balanced after the nap, kswapd sleeps until it is woken.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
 /// Length of time whose allocations are added to the distance from the min mark to the low mark
@@ -73,13 +73,13 @@ impl Requests {
     }
 
     /// Notes a request of order 0 for every zone, unless a request is noted already. It stands for tasks that wait for
-    /// the node's reserve, which lies in all zones. Without it, kswapd would go on with its last class zone, and a
-    /// raised mark may have limited that to a zone without a shortage.
+    /// the node's reserve, which lies in all zones. Without it, kswapd would go on with the class zone of its last
+    /// request. If a raised mark caused that request, its class zone may leave out the zone that lacks pages.
     pub fn note_waiters(&self) {
         let _ = self.highest.compare_exchange(0, ANY_CLASSZONE + 1, Relaxed, Relaxed);
     }
 
-    /// Notes that kswapd is about to sleep. A request that kswapd does not see from here on wakes it.
+    /// Notes that kswapd is about to sleep. From here on, a task whose request kswapd does not see wakes kswapd.
     pub fn begin_sleep(&self) {
         self.is_sleeping.store(true, Relaxed);
         fence(SeqCst);
@@ -141,7 +141,7 @@ pub(super) struct NodeState<M: Machine> {
 /// Durations of kswapd's runs of `balance_pgdat`, here named calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KswapdCalls {
-    /// Number of calls that began, or went on.
+    /// Number of calls that began, or were in progress when the counters were reset.
     pub calls: u64,
     /// Duration of the longest call; a call in progress counts up to now.
     pub longest: Nanos,
@@ -161,13 +161,13 @@ impl KswapdCalls {
     }
 }
 
-/// The counters of calls. Only kswapd adds to them; a reader resets them.
+/// The counters of calls. Only kswapd adds to them; [`CallTimes::take`] resets them.
 #[derive(Debug, Default)]
 pub(super) struct CallTimes {
     calls: AtomicU64,
     longest: AtomicU64,
     total: AtomicU64,
-    /// Begin of the call in progress, ns; [`CallTimes::NONE`] without one.
+    /// Time at which the call in progress began, ns; [`CallTimes::NONE`] if there is none.
     began: AtomicU64,
 }
 
@@ -220,7 +220,7 @@ impl<M: Machine> NodeState<M> {
     }
 }
 
-/// The purpose of kswapd's work.
+/// The request for which kswapd works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub order: Order,
@@ -282,8 +282,8 @@ impl<M: Machine> Reclaim<M> {
         requests.take()
     }
 
-    /// Returns the next order. It stays noted during the run of `balance_pgdat`, so that requests up to this order are
-    /// forgotten when the run ends.
+    /// Returns the order of kswapd's next request. The order stays noted during the run of `balance_pgdat`, so that
+    /// requests up to this order are forgotten when the run ends.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
         let requests = &self.node_state(node).requests;
         let any = ANY_CLASSZONE as usize;
@@ -324,7 +324,8 @@ impl<M: Machine> Reclaim<M> {
         moved.0 = now;
     }
 
-    /// Sleeps until woken, if a nap of 100 ms shows that balance lasts.
+    /// Sleeps until woken: with `KswapdSleep::AtOnce` at once, otherwise only if the node is still balanced after a nap
+    /// of 100 ms.
     fn kswapd_try_to_sleep(&self, node: NodeId, balanced: Request) {
         let state = self.node_state(node);
         let mut ticket = self.machine.ticket(&state.kswapd_wait);

@@ -14,10 +14,11 @@ use machine::{Machine, Order, WaitReason};
 impl<M: Machine> Reclaim<M> {
     /// Returns the blocks by which a reclaim takes pages; `None` if it takes single pages.
     ///
-    /// With each page at the tail, the other pages of its block are taken. With `LumpyReclaim::AlignedBlocks` these are
-    /// the block's pages on the same list; at priorities below 10 and for a costly order, all its pages, active or not.
-    /// With `LumpyReclaim::ByOrder`, all pages of a block are taken for a costly order, at every priority, and for
-    /// other orders the pages on the same list. With `LumpyReclaim::SameList`, only pages on the same list are taken.
+    /// With each page at the tail, other pages of its block are taken. With `LumpyReclaim::AlignedBlocks`, these are
+    /// the pages on the same list; at priorities below 10, and for a costly order at every priority, they are all pages
+    /// of the block, active or not. With `LumpyReclaim::ByOrder`, they are all pages of the block for a costly order,
+    /// and the pages on the same list for other orders. With `LumpyReclaim::SameList`, they are always the pages on the
+    /// same list.
     pub(super) fn wanted_blocks(&self, control: &ScanControl) -> Option<Blocks> {
         let order = control.order;
         if order == Order::ZERO {
@@ -35,10 +36,10 @@ impl<M: Machine> Reclaim<M> {
     /// Decides the fate of a batch that was taken with its blocks, and carries it out. Returns the number of freed
     /// pages.
     ///
-    /// Pages in use are taken, too, at priorities below 10 and for a costly order; with `LumpyReclaim::ByOrder`, only
-    /// for a costly order; with `LumpyReclaim::SameList`, never. A task waits for pages under writeback once little
-    /// else is left (from priority 4 on), and at every priority for a costly order. With `LumpyReclaim::ByOrder`, it
-    /// waits only for a costly order, after a nap.
+    /// Pages in use are taken, too, at priorities below 10, and for a costly order at every priority. With
+    /// `LumpyReclaim::ByOrder` they are taken only for a costly order; with `LumpyReclaim::SameList`, never. A task
+    /// waits for pages under writeback once little else is left, which is from priority 4 on, and for a costly order at
+    /// every priority. With `LumpyReclaim::ByOrder`, it waits only for a costly order, after a nap.
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,

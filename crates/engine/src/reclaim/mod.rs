@@ -40,7 +40,7 @@ use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
-/// Divisor: the balance gap is at most this part of a zone.
+/// Divisor: the balance gap is at most the number of a zone's pages divided by this number.
 const BALANCE_GAP_RATIO: u64 = 100;
 
 /// Number of consecutive failures of kswapd that make a node hopeless (`MAX_RECLAIM_RETRIES`).
@@ -74,13 +74,13 @@ pub struct PriorityZero {
     pub zone: ZoneId,
     /// `true` for kswapd.
     pub is_kswapd: bool,
-    /// Pages of the zone's inactive anonymous list.
+    /// Number of pages on the zone's inactive anonymous list.
     pub inactive_anon_pages: u64,
-    /// Pages of the zone's inactive file list.
+    /// Number of pages on the zone's inactive file list.
     pub inactive_file_pages: u64,
-    /// The zone's dirty file pages.
+    /// Number of the zone's dirty file pages.
     pub dirty_pages: u64,
-    /// The zone's pages under writeback.
+    /// Number of the zone's pages under writeback.
     pub writeback_pages: u64,
 }
 
@@ -150,8 +150,8 @@ impl<M: Machine> Reclaim<M> {
                 })
     }
 
-    /// Returns the number of pages above the high mark at which kswapd stops, so that low zones do not stand still
-    /// while high ones are filled.
+    /// Returns the number of pages above the high mark at which kswapd stops, so that kswapd still reclaims from low
+    /// zones while it fills high ones.
     fn balance_gap(&self, zone: &Zone<M>) -> u64 {
         zone.low().min(zone.managed().div_ceil(BALANCE_GAP_RATIO))
     }
@@ -161,7 +161,8 @@ impl<M: Machine> Reclaim<M> {
         self.node_state(node).failures.store(0, Relaxed);
     }
 
-    /// Notes that kswapd came down to its lowest priority, and the number of pages freed on the way.
+    /// Notes that kswapd came down to its lowest priority. This is a failure if `reclaimed`, the number of pages freed
+    /// on the way, is 0.
     fn note_descent(&self, node: NodeId, reclaimed: u64) {
         if reclaimed == 0 {
             self.node_state(node).failures.fetch_add(1, Relaxed);

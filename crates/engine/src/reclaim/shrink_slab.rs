@@ -9,7 +9,8 @@ use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine};
 
-/// Number of pages that count as scanned, and also as all pages, in a request to drop all objects.
+/// Number of scanned pages, and also number of all pages, in a request to drop all objects. So the request covers all
+/// of each cache.
 const DROPPED_PART: u64 = 1000;
 
 /// Largest number of objects that the last round of a request to drop all objects drops. The request cannot wait for a
@@ -19,9 +20,9 @@ const DROPPED_FEW: u64 = 10;
 /// The result of shrinking the caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
-    /// Objects dropped.
+    /// Number of dropped objects.
     pub objects: u64,
-    /// Freed pages that count to reclaim's target.
+    /// Number of freed pages that count to reclaim's target.
     pub pages: u64,
 }
 

@@ -82,7 +82,7 @@ impl<M: Machine> Reclaim<M> {
         found
     }
 
-    /// Wakes tasks that wait for others' direct reclaim, one for each freed page.
+    /// Wakes tasks that wait for others' direct reclaim: one task for each of `pages` freed pages.
     pub(super) fn wake_direct_waiters(&self, pages: u64) {
         for _ in 0..pages.min(self.direct_waiters.load(SeqCst)) {
             self.machine.wake_first(&self.direct_wait);
@@ -145,9 +145,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether more than half of the node's min marks is still free. Zones in which nothing can be reclaimed
-    /// are left out: kswapd would never fill their reserve, and a task that waits for it would never notice that memory
-    /// is exhausted.
+    /// Returns whether the node has more free pages than half of the sum of its zones' min marks. Zones in which
+    /// nothing can be reclaimed are left out: kswapd would never fill their reserve, and a task that waits for it would
+    /// never notice that memory is exhausted.
     pub(super) fn is_reserve_ok(&self, node: NodeId) -> bool {
         let (mut free, mut min) = (0, 0);
         for id in &self.node(node).zones {
@@ -161,7 +161,7 @@ impl<M: Machine> Reclaim<M> {
         min == 0 || free > min / 2
     }
 
-    /// Holds a user's task back while the node's reserve is used up. Returns whether the task was killed meanwhile, so
+    /// Throttles a user's task while the node's reserve is used up. Returns whether the task was killed meanwhile, so
     /// that reclaiming is not worth it any more.
     pub(crate) fn throttle_direct_reclaim(&self, task: &Task, node: NodeId, gfp: Gfp) -> bool {
         if task.is_kernel || self.machine.is_killed() || !self.waits_for_reserve(node) {
@@ -183,7 +183,7 @@ impl<M: Machine> Reclaim<M> {
             state.requests.note_waiters();
             self.machine.wake(&state.kswapd_wait);
             state.waiters.fetch_add(1, machine::atomic::Ordering::Relaxed);
-            // A second look from time to time: memory may also be freed by others than kswapd.
+            // Checks again every 100 ms, because memory may also be freed by others than kswapd.
             let look_again = self.machine.now() + Nanos::from_millis(100);
             let until = deadline.map_or(look_again, |deadline| deadline.min(look_again));
             let waiting = Waiting::begin(&self.machine, WaitReason::Reserve);

@@ -16,8 +16,9 @@ pub const RECLAIM_SWAP: u8 = 4;
 /// First priority: a sixteenth of the lists (`ZONE_RECLAIM_PRIORITY`).
 const FIRST_PRIORITY: u32 = 4;
 
-/// Threshold of zone reclaim, in per cent of a zone. It is tried if more than this part is pages of files that the mode
-/// allows to be taken (`vm.min_unmapped_ratio`), or slab pages that shrinkers may free (`vm.min_slab_ratio`).
+/// Threshold of zone reclaim for file pages, in per cent of a zone's pages (`vm.min_unmapped_ratio`). Zone reclaim is
+/// tried if more file pages than this can be taken by `zone_reclaim_mode`, or if more slab pages than
+/// [`MIN_SLAB_PERCENT`] can be freed.
 const MIN_UNMAPPED_PERCENT: u64 = 1;
 const MIN_SLAB_PERCENT: u64 = 5;
 
@@ -35,8 +36,8 @@ pub(crate) enum Room {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Makes room in a zone of the task's own node that is at its mark, as far as [`super::Choices::zone_reclaim_mode`]
-    /// allows. Returns the outcome. *May sleep.*
+    /// Makes room in a zone of the task's own node that is down to its mark, as far as
+    /// [`super::Choices::zone_reclaim_mode`] allows. Returns the outcome. *May sleep.*
     ///
     /// Reclaims in the zone for one task at a time. Other tasks take memory of another node meanwhile.
     pub(crate) fn zone_reclaim(&self, task: &mut Task, zone: &Zone<M>, gfp: Gfp, order: Order) -> Room {
@@ -83,7 +84,7 @@ impl<M: Machine> Reclaim<M> {
         Room::NotMade
     }
 
-    /// Returns whether the zone has more reclaimable pages of files than programs on a node need there.
+    /// Returns whether the zone has more file pages that `mode` allows to be taken than [`MIN_UNMAPPED_PERCENT`].
     fn is_worth_zone_reclaim(&self, zone: &Zone<M>, mode: u8) -> bool {
         let gauge = |gauge| zone.gauges.get(gauge);
         let pages = if mode & RECLAIM_SWAP != 0 {

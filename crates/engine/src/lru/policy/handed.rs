@@ -6,17 +6,17 @@ use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 use std::ops::Deref;
 
-/// Number of pages that a batch holds without memory of its own.
+/// Number of entries that a batch holds without allocating memory.
 const FEW: usize = 2 * CLUSTER as usize;
 
-/// Pages of a batch, a huge page by its head. There are more than [`FEW`] only if pages are taken with the blocks in
-/// which they lie.
+/// The pages of a batch; a huge page is one entry, its head. There are more than [`FEW`] entries only if pages are
+/// taken with the blocks in which they lie.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
-    /// Entries in place.
+    /// Entries in the value itself.
     Few(ArrayVec<FrameNumber, FEW>),
-    /// Entries in memory of their own.
+    /// Entries in allocated memory.
     Many(Vec<FrameNumber>),
 }
 
@@ -80,13 +80,13 @@ pub struct Blocks {
 pub(crate) struct Batch {
     /// The pages.
     pub(crate) entries: Entries,
-    /// Pages of each family, a huge page with all of its own.
+    /// Number of pages of each family. A huge page counts with all its pages.
     pub(in crate::lru) by_family: [u64; Family::ALL.len()],
-    /// Pages that were scanned.
+    /// Number of pages that were scanned to find the entries.
     pub(in crate::lru) scanned: u64,
-    /// Pages that `pgscan` counts.
+    /// Number of pages that `pgscan` counts for this batch.
     pub(crate) counted: u64,
-    /// Pages that were scanned and must be written first.
+    /// Number of scanned pages that must be written before they can be freed.
     pub(crate) to_write: u64,
     /// `true` if the pages were taken with the blocks in which they lie.
     pub(crate) has_blocks: bool,
@@ -98,8 +98,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Creates a batch of entries of one family. `pages` is their number of pages, `scanned` the number of pages that
-    /// were examined for them.
+    /// Creates a batch of entries of one family. `pages` is the number of pages in the entries; `scanned` is the number
+    /// of pages that were examined to find them.
     pub(in crate::lru) fn new(family: Family, entries: Entries, pages: u64, scanned: u64) -> Self {
         let by_family = Family::ALL.map(|other| if other == family { pages } else { 0 });
         Self {

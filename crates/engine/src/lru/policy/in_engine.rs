@@ -1,4 +1,4 @@
-//! Policies behind the trait, in the engine: one lock and one value of the policy for each lruvec.
+//! Policies that implement the trait [`Policy`], in the engine: one lock and one value of the policy for each lruvec.
 //!
 //! Pages of both families are in one order, and are counted as inactive file pages (`lru.lists = "two"`). There are no
 //! batches: each insertion takes the lock, and so does each use if the policy wants to know all uses. Otherwise a use
@@ -16,10 +16,10 @@ use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
 use std::sync::OnceLock;
 
-/// A policy for the engine.
+/// A policy that runs in the engine: it orders the pages of the frame table.
 pub type OwnPolicy = Box<dyn Policy<FrameTable>>;
 
-/// The function that makes the policy that the program brought.
+/// The function that makes the program's own policy, once [`set_own`] has set it.
 static OWN: OnceLock<fn() -> OwnPolicy> = OnceLock::new();
 
 /// Sets a policy of the program's own. Kernels with `lru.policy = "own"` run it from now on, with one value for each
@@ -56,19 +56,19 @@ pub(super) fn make_own() -> OwnPolicy {
     OWN.get().expect("the choices were checked")()
 }
 
-/// The rules of a policy behind the trait.
+/// The rules of a policy that implements the trait [`Policy`].
 pub(in crate::lru) struct InEngine {
     make: fn() -> OwnPolicy,
     moves_on_use: bool,
 }
 
 impl InEngine {
-    /// Creates the policies that `make` makes, one for each lruvec.
+    /// Creates the rules of the policy of which `make` makes one value for each lruvec.
     pub(in crate::lru) fn new(make: fn() -> OwnPolicy) -> Self {
         Self { make, moves_on_use: make().moves_on_use() }
     }
 
-    /// Returns the policy of an lruvec without pages.
+    /// Returns a new value of the policy, in its lock, for an lruvec without pages.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> M::Lock<OwnPolicy> {
         machine.lock(LockClass::Lru, (self.make)())
     }
@@ -81,7 +81,7 @@ const COUNTED: ListKind = ListKind::InactiveFile;
 #[derive(Clone, Debug)]
 pub(crate) struct OwnScan {
     demand: Demand,
-    /// Pages that are still to be scanned.
+    /// Number of pages that are still to be scanned.
     left: u64,
     has_begun: bool,
     /// `true` if enough was freed.
@@ -103,7 +103,7 @@ impl OwnScan {
     }
 }
 
-/// The functions of [`Lru`] for a policy behind the trait.
+/// The functions of [`Lru`] for a policy that implements the trait [`Policy`].
 impl<M: Machine> Lru<M> {
     /// Puts a page that comes to memory on the list.
     pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
@@ -140,9 +140,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a scan of the one list. The scan has one target. Where `small_targets` says so, one accumulator saves
-    /// small targets; mechanisms/reclaim, 10.1, has an accumulator for each list. A second one, for an active list
-    /// without pages, would grow by the page that is added each time, and would cause a scan of nothing every 32 scans.
+    /// Begins a scan of the one list, with one target. If `small_targets` says that small targets are saved, there is
+    /// one sum of them; mechanisms/reclaim, 10.1, has a sum for each list. A second sum, for an active list that has no
+    /// pages, would grow by one page with each scan, and every 32nd scan would scan an empty list.
     pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
         let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
@@ -167,13 +167,15 @@ impl<M: Machine> Lru<M> {
         let taken = self.isolate_own(reach, pages);
         let mut entries = Entries::default();
         entries.add(&taken.entries);
-        // The policy knows no blocks: the pages that it gives up stand for them.
+        // The policy knows no blocks. The pages that it hands out are treated as if they had been taken with their
+        // blocks.
         let has_blocks = scan.demand.blocks.is_some();
         let batch = Batch::new(COUNTED.family(), entries, taken.pages, taken.scanned);
         Some(Batch { has_blocks, counted: taken.scanned + taken.skipped, ..batch })
     }
 
-    /// Takes up to `pages` victims that still have a reference. Skips those of zones that cannot serve the request.
+    /// Takes up to `pages` victims that still have a reference off the list. Skips victims in zones that cannot serve
+    /// the request.
     fn isolate_own(&self, reach: Reach<'_, M>, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut victims = Victims::new();
@@ -233,8 +235,7 @@ impl<M: Machine> Lru<M> {
     pub(in crate::lru) fn split_in_own(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut policy = self.lruvec_of_page(head).own().lock();
         let is_listed = self.frames[head].is(Flags::LRU);
-        // Without `ACTIVE`, with which reclaim marks an isolated page: a policy behind the trait has all pages counted
-        // as inactive.
+        // Without `ACTIVE`, which reclaim may have set on the isolated head: here all pages are counted as inactive.
         let inherited = INHERITED.without(Flags::ACTIVE);
         self.split_frames(region, head, inherited, |tail| {
             self.frames[tail].set(Flags::LRU);
@@ -252,14 +253,15 @@ impl<M: Machine> Lru<M> {
             let mut policy = lruvec.own().lock();
             for &frame in pages {
                 let descriptor = &self.frames[frame];
-                // `ACTIVE` is the mark of reclaim; the policy has marks of its own.
+                // While a page is isolated, `ACTIVE` is a mark of reclaim, not of the policy.
                 let verdict = match descriptor.test_clear(Flags::ACTIVE) {
                     true => Verdict::Activate,
                     false => Verdict::Keep,
                 };
                 let weight = self.frames.weight(frame) as i64;
                 let its_zone = self.list_zone(zone, frame);
-                // Before the reference goes: the task that drops the last one looks for the mark, and takes the page off.
+                // Set before the reference is dropped: the task that drops the last reference takes a page with this
+                // flag off its list.
                 descriptor.set(Flags::LRU);
                 policy.put_back(&self.frames, frame, verdict);
                 self.count_listed(lruvec, its_zone, COUNTED, weight);
@@ -276,7 +278,7 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes the given pages that are listed off the list.
+    /// Takes those of `pages` that are listed off the list.
     pub(in crate::lru) fn unlink_own(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut policy = reach.lruvec.own().lock();
         let mut moved = 0;

@@ -1,16 +1,17 @@
 //! Policies: the order in which pages are reclaimed.
 //!
-//! *Holds* the trait [`Policy`] and the types by which a policy and its caller talk: [`Demand`], the purpose of a scan
+//! *Holds* the trait [`Policy`] and the types that a policy and its caller exchange: [`Demand`], the purpose of a scan
 //! of an lruvec; [`Insert`], the way in which a page came; [`Seen`] and [`Verdict`], the use of a page and what follows
 //! from it. *Flow*: reclaim begins a `Scan` with a demand and asks for one `Batch` after the other. Reclaim decides the
 //! fate of each page with the help of a verdict, and puts back the pages that stay. *Called by* `reclaim`, which knows
 //! no list: reclaim has the priorities and writes, the policy has the lists.
 //!
 //! [`classic`] and [`multigen`] are Linux's policies, with batches and the rules of each kernel. They are part of the
-//! engine. [`simple`] has other policies, each in some lines, behind the trait [`Policy`]. A program can bring its own
-//! policy ([`set_own`]). `lru.policy` names the policy in use; `ruling` is the one place that asks for it. Policies
-//! behind the trait are generic over where the bits and links of pages lie ([`Pages`]), so that the same code also runs
-//! without an engine ([`replay`]). A model of the classic policy runs there, too ([`classic::ClassicModel`]).
+//! engine. [`simple`] has other policies, each in some lines, that implement the trait [`Policy`]. A program can bring
+//! its own policy ([`set_own`]). `lru.policy` names the policy in use; only the module `ruling` looks at it. A policy
+//! that implements the trait is generic over the table that holds the bits and links of pages ([`Pages`]), so that the
+//! same code also runs without an engine ([`replay`]). A model of the classic policy runs there, too
+//! ([`classic::ClassicModel`]).
 //!
 //! Next: [`classic`], active and inactive lists.
 
@@ -39,19 +40,19 @@ use machine::{FrameNumber, Order};
 /// Largest number of pages that are asked for at once (`SWAP_CLUSTER_MAX`).
 pub const CLUSTER: u64 = 32;
 
-/// Pages that a policy gives up, oldest first.
+/// Pages that a policy hands out to be evicted. The page to be evicted first comes first.
 pub type Victims = ArrayVec<FrameNumber, { CLUSTER as usize }>;
 
 /// Pages that were taken off a list together.
 #[derive(Debug)]
 pub struct Taken {
-    /// The pages, a huge page by its head.
+    /// The pages; a huge page is one entry, its head.
     pub entries: Victims,
-    /// Number of pages, a huge page with all of its own.
+    /// Number of pages. A huge page counts with all its pages.
     pub pages: u64,
-    /// Entries that were scanned, without those that were skipped.
+    /// Number of entries that were scanned, not counting skipped ones.
     pub scanned: u64,
-    /// Entries that were skipped, because their zone cannot serve the request.
+    /// Number of entries that were skipped, because their zone cannot serve the request.
     pub skipped: u64,
 }
 
@@ -109,8 +110,8 @@ pub struct Seen {
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
 /// [`Policy::remove`] takes it away. The links of a listed page belong to the policy; at other times they belong to the
-/// caller. Of a page's bits a policy may change only `ACTIVE`, which is its own. Uses are noted without the policy, by
-/// at most a store, in `REFERENCED` and `USED_AGAIN`. The policy learns of them in [`Seen`].
+/// caller. `ACTIVE` is the only bit of a page that a policy may change. Uses are noted without the policy, by at most
+/// one store, in `REFERENCED` and `USED_AGAIN`. The policy learns of them in [`Seen`].
 pub trait Policy<P: Pages + ?Sized>: Send {
     /// Notes that a page came to memory, and lists it.
     fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
@@ -150,7 +151,7 @@ pub trait Policy<P: Pages + ?Sized>: Send {
 /// The purpose of one scan of an lruvec, as far as a policy may take it into account.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
-    /// Priority of the scan. Its share of each list is `size >> priority`.
+    /// Priority of the scan. The scan's share of each list is `size >> priority`.
     pub priority: u32,
     /// Number of pages wanted.
     pub to_reclaim_pages: u64,
@@ -166,9 +167,9 @@ pub struct Demand {
     pub may_do_all: bool,
     /// The order of the aligned blocks by which pages are aged; [`Order::ZERO`] if single pages are aged.
     pub aged_order: Order,
-    /// The blocks by which pages are taken, if the policy knows blocks.
+    /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy knows blocks.
     pub blocks: Option<Blocks>,
-    /// `true` if nothing was found so far. The scan then examines pages that it leaves alone otherwise.
+    /// `true` if the reclaim has found nothing so far. The scan then examines pages that it leaves alone otherwise.
     pub doubts_marks: bool,
     /// `true` if active pages are aged in any case, because a scan that left them alone found nothing.
     pub forces_aging: bool,

@@ -2,7 +2,7 @@
 //!
 //! The code of the policy is the engine's. A [`Slab`] of 16 bytes a page takes the place of the frame descriptors; a
 //! loop takes the place of zones, locks and batches. The cache has room for `capacity` pages. A hit notes the use of
-//! the page. A miss takes the place of the first victim whose verdict is to leave.
+//! the page. A miss evicts the first victim whose verdict is to leave, and takes its place.
 //!
 //! ```
 //! use engine::lru::policy::{Replay, simple::Clock};
@@ -111,7 +111,7 @@ impl Slot {
     }
 }
 
-/// A cache that a policy rules, for requests of keys.
+/// A cache for requests of keys. A policy decides which page is evicted.
 pub struct Replay<T> {
     policy: T,
     moves_on_use: bool,

@@ -25,7 +25,7 @@ pub(in crate::lru) enum Ruling {
     Classic(Classic),
     /// Linux's generations.
     Multigen(Multigen),
-    /// A policy behind the trait [`Policy`](super::Policy): a simple one, or the program's own.
+    /// A policy that implements the trait [`Policy`](super::Policy): a simple one, or the program's own.
     Own(InEngine),
 }
 
@@ -39,7 +39,7 @@ pub(in crate::lru) enum State<M: Machine> {
     Classic(classic::State<M>),
     /// Generations.
     Multigen(Generational<M>),
-    /// A policy behind the trait, which is its own state.
+    /// A value of a policy that implements the trait. This value is the state.
     Own(M::Lock<OwnPolicy>),
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum LockedLists<'a, M: Machine> {
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
     /// The guard of generations.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
-    /// The guard of a policy behind the trait.
+    /// The guard of a policy that implements the trait.
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
@@ -77,7 +77,7 @@ impl Ruling {
     ) -> Self {
         match choices.policy {
             PolicyKind::Classic => {
-                // Pages that wait before they reach a list leave shadows of another kind.
+                // `Admission::ByRefault` has shadows of its own, so the classic policy leaves none.
                 let refault = match choices.admission {
                     Admission::ByRefault => choices::Refault::Ignored,
                     Admission::Always => choices.refault,
@@ -100,7 +100,8 @@ impl Ruling {
         }
     }
 
-    /// Returns the lists by which pages are counted. `said` is the value of `lru.lists`.
+    /// Returns the lists under which pages are counted: `said`, the value of `lru.lists`, or the lists that the policy
+    /// has in any case.
     pub(in crate::lru) const fn counted_lists(&self, said: Lists) -> Lists {
         match self {
             Self::Classic(_) => said,
@@ -119,7 +120,7 @@ impl Ruling {
     }
 }
 
-/// Access to the state of one policy, for the code of that policy. Each function panics if another policy rules.
+/// Access to the state of one policy, for the code of that policy. Each function panics if another policy is in use.
 impl<M: Machine> Lruvec<M> {
     /// Returns the state of the classic policy.
     #[inline]
@@ -139,7 +140,7 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// Returns the policy behind the trait, in its lock.
+    /// Returns the state of a policy that implements the trait: a value of the policy, in its lock.
     #[inline]
     pub(in crate::lru) fn own(&self) -> &M::Lock<OwnPolicy> {
         match &self.state {
@@ -151,15 +152,15 @@ impl<M: Machine> Lruvec<M> {
     /// Returns the classic lists.
     ///
     /// # Panics
-    /// When another policy rules.
+    /// When another policy is in use.
     pub fn classic_lists(&self) -> &M::Lock<classic::Lists> {
         &self.classic().lists
     }
 }
 
-/// The rules of one policy, for its own code.
+/// Access to the rules of one policy, for the code of that policy.
 impl<M: Machine> Lru<M> {
-    /// Returns how the classic policy packs shadows. Returns `None` if another policy rules, or if pages leave no
+    /// Returns how the classic policy packs shadows. Returns `None` if another policy is in use, or if pages leave no
     /// shadows.
     #[inline]
     pub(in crate::lru) const fn packing(&self) -> Option<Packing> {
@@ -179,10 +180,11 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Notes about pages that come, are used, and leave.
+/// Functions that tell the policy about pages that come, are used, and leave.
 impl<M: Machine> Lru<M> {
-    /// Notes that a page comes that is on no list. Returns `None` if the policy has put the page on a list. Otherwise
-    /// the page goes into a batch, and the result is whether it joins its list as an active page.
+    /// Notes that a page that is on no list is about to join one. Returns `None` if the policy has put the page on a
+    /// list. Otherwise the page has to go into a batch, and the result says whether it joins its list as an active
+    /// page.
     pub(in crate::lru) fn note_coming(&self, frame: FrameNumber, how: Insert, active: bool) -> Option<bool> {
         match &self.ruling {
             Ruling::Classic(_) => {
@@ -312,8 +314,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts isolated pages of one lruvec and family back, if they were isolated for another purpose than reclaim. Drops
-    /// the references that isolation took.
+    /// Puts back pages of one lruvec and family that were isolated for another purpose than reclaim. Drops the
+    /// references that isolation took.
     pub(in crate::lru) fn put_back_unjudged(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber]) {
         match &self.ruling {
             Ruling::Classic(_) => self.putback(lruvec, family, pages, Recent::default()),
@@ -327,9 +329,9 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Questions that reclaim asks.
+/// Functions of the policy that reclaim calls.
 impl<M: Machine> Lru<M> {
-    /// Ages pages before a pass of kswapd, so that there are candidates when they are wanted.
+    /// Ages pages before a pass of kswapd, so that the pass finds pages to reclaim.
     pub(crate) fn age_before_pass(&self, reach: Reach<'_, M>, demand: &Demand) {
         match &self.ruling {
             Ruling::Classic(_) => self.age_active_anon(reach, demand),
@@ -379,7 +381,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ends a scan. Returns whether the scan left active pages alone although they had a share in it.
+    /// Ends a scan. Returns whether the scan left active pages alone although they had a target.
     pub(crate) fn end_scan(&self, reach: Reach<'_, M>, scan: &Scan) -> bool {
         match scan {
             Scan::Classic(scan) => {
@@ -390,8 +392,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the pages that are worth a second try out of a batch, and returns them: pages that stay, but may have
-    /// become reclaimable meanwhile. Prepares the other pages to go back to their lists.
+    /// Takes the pages that may have become reclaimable meanwhile out of `pages`, which are those that reclaim did not
+    /// free, and returns them for a second try. Prepares the other pages to go back to their lists.
     pub(crate) fn take_out_retried(&self, pages: &mut Entries, may_retry: bool) -> Entries {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.take_out_of_rejected(multigen, pages, may_retry),
@@ -417,8 +419,8 @@ impl<M: Machine> Lru<M> {
     /// Puts `stay`, the pages of a batch of blocks that reclaim keeps, back on their lists. The batch may have pages of
     /// both families.
     pub(crate) fn put_back_blocks(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber]) {
-        // Divides the pages by family before any page is put back: from then on other tasks may free and change the
-        // page.
+        // Divides the pages by family before any page is put back: once a page is back, other tasks may free it and
+        // change its flags.
         let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());
         for (family, taken) in batch.families() {
             self.put_back_victims(reach.lruvec, family, &stay[family as usize], taken);
@@ -434,8 +436,8 @@ impl<M: Machine> Lru<M> {
         self.end_isolation(lruvec, family, taken);
     }
 
-    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. A page that is wanted,
-    /// used or not, for the block that it lies in (`is_wanted`) is always to be reclaimed.
+    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. With `is_wanted` the page
+    /// is taken for the block that it lies in, used or not, and the verdict is [`Verdict::Reclaim`].
     pub(crate) fn judge_page(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let _span = self.machine.span(Func::PageReferenced);
         let verdict = match &self.ruling {
@@ -446,7 +448,7 @@ impl<M: Machine> Lru<M> {
         if is_wanted { Verdict::Reclaim } else { verdict }
     }
 
-    /// Returns the shadow of an isolated page that reclaim is about to take.
+    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves none.
     pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
         match &self.ruling {
             Ruling::Classic(_) => self.shadow_of_classic(frame),
@@ -455,7 +457,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a page, which has left its shadow, is reclaimed. The pages of its batch may still be judged.
+    /// Notes that reclaim evicts a page whose shadow is already in its slot. Other pages of the same batch may not be
+    /// judged yet.
     pub(crate) fn note_taken(&self, frame: FrameNumber) {
         match &self.ruling {
             Ruling::Classic(_) => self.age_by_eviction(frame),
@@ -463,7 +466,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim has ended with the pages of an lruvec.
+    /// Notes that a reclaim has ended its work on an lruvec.
     pub(crate) fn end_reclaim(&self, lruvec: &Lruvec<M>) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_refaults_seen(lruvec),
@@ -471,7 +474,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that reclaim has taken these pages, and that the file pages among them have left their shadows.
+    /// Notes that reclaim has evicted these pages, and that the file pages among them have left shadows.
     pub(crate) fn note_evicted(&self, pages: &[FrameNumber]) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_evicted_to_admission(pages),
@@ -481,7 +484,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// The view from outside.
+/// Functions that show the state of the policy: counters, lists of pages, checks.
 impl<M: Machine> Lru<M> {
     /// Returns the counters of refaults that stay at 0, because pages of their family leave no shadows. Kernels without
     /// shadows do not have these counters.

@@ -13,11 +13,11 @@ use machine::{Machine, Order};
 pub(super) struct ZonePass {
     /// `true` if the pass scanned at least as many pages as the high mark, or the zone needed nothing.
     pub scanned_enough: bool,
-    /// Pages that the pass was to free.
+    /// Number of pages that the pass was to free.
     pub attempted: u64,
-    /// Pages that were scanned.
+    /// Number of pages that were scanned.
     pub scanned: u64,
-    /// `true` if the zone is at its high mark; with `KswapdGap::NeverLeft`, if it was at its high mark before.
+    /// `true` if the zone is at its high mark. With `KswapdGap::NeverLeft` this is the state before the pass.
     pub is_balanced: bool,
     /// `true` if the zone counts for its node. A zone that was marked hopeless before this pass does not count; with
     /// `KswapdGap::NeverLeft` it does.

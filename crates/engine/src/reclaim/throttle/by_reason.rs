@@ -47,8 +47,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Throttles a direct reclaim that has ended a pass. `node` has the first zone of the pass. The task waits a tick
-    /// if nothing was freed at a low priority. A task at a cgroup's limit does not wait, because a cgroup has no
+    /// Throttles a direct reclaim that has ended a pass. `node` is the node of the pass's first zone. The task waits a
+    /// tick if nothing was freed at a low priority. A task at a cgroup's limit does not wait, because a cgroup has no
     /// kswapd.
     pub(in crate::reclaim) fn throttle_without_progress(&self, node: NodeId, control: &ScanControl) {
         if control.reclaimed == 0 && control.priority <= LOW_PRIORITY && !control.is_cgroup {

@@ -21,16 +21,16 @@ enum MappedRule {
     LikeOthers,
 }
 
-/// Returns whether too few file pages are inactive, which means fewer than active ones.
+/// Returns whether fewer file pages are inactive than active, which is too few.
 pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
     active > inactive
 }
 
 impl<M: Machine> Lru<M> {
-    /// Examines up to `pages` pages of an active list, and moves them to the inactive list. Used pages of a program's
+    /// Takes up to `pages` pages off the tail of an active list, and makes them inactive. Used pages of a program's
     /// text stay active; with `Activation::AtScan`, so do all used file pages. With `MappedPages::ByDistress`, mapped
     /// pages may stay, too. Used pages count once as rotated. With `LumpyReclaim::ByOrder` the active pages of the same
-    /// blocks go to the inactive list, too.
+    /// blocks become inactive, too.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -90,7 +90,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether an isolated active page becomes inactive. Adds a use of the page to `rotated`.
+    /// Returns whether an isolated active page becomes inactive. With [`MappedRule::LikeOthers`], adds 1 to `rotated`
+    /// if the page was used.
     fn may_become_inactive(
         &self,
         frame: FrameNumber,
@@ -134,8 +135,8 @@ impl<M: Machine> Lru<M> {
         was_used_again || was_used || used.touched > 0
     }
 
-    /// Ages one cluster of anonymous pages if too few are inactive, so that there are candidates when
-    /// they are wanted.
+    /// Ages one cluster of anonymous pages if too few are inactive, so that later scans find anonymous pages to
+    /// reclaim.
     pub(in crate::lru) fn age_active_anon(&self, reach: Reach<'_, M>, demand: &Demand) {
         if self.is_inactive_low(reach, Family::Anon, demand) {
             self.shrink_active(reach, ListKind::ActiveAnon, CLUSTER, demand);
@@ -144,10 +145,11 @@ impl<M: Machine> Lru<M> {
 
     /// Returns whether the inactive list of a family is too short for pages to be used again there.
     ///
-    /// The rule is `lru.inactive_ratio`. Without swap, anonymous pages are never too few. The sums of a cgroup's
-    /// counters may be old (`lru.cgroup_counters`). A reclaim that has found nothing so far counts anew, before memory
-    /// counts as exhausted. At a cgroup's limit such a reclaim uses the sums: the task waits there until counters are
-    /// added up again, and Linux was seen to fail by old sums.
+    /// The rule is `lru.inactive_ratio`. Without swap, the anonymous list is never too short. With
+    /// `CgroupCounters::EveryTwoSeconds` the numbers of pages may be old. A reclaim that has found nothing so far uses
+    /// exact numbers, because memory may count as exhausted next. At a cgroup's limit such a reclaim uses the old
+    /// numbers, too: the task waits there until counters are added up again, and Linux was seen to fail because of old
+    /// numbers.
     pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let counts_anew = demand.doubts_marks && !demand.is_cgroup;
         let sum = |kind| if counts_anew { None } else { self.summed_list_pages(reach.lruvec, kind) };
@@ -169,7 +171,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns whether the active pages are more than isqrt(10 × GiB) times the inactive ones. GiB is the size of `pages`,
+/// Returns whether `active` is more than isqrt(10 × G) times `inactive`, where G is the size of `pages` pages in GiB,
 /// rounded down. Under 1 GiB the factor is 1.
 const fn is_below_ratio(inactive: u64, active: u64, pages: u64) -> bool {
     let ratio = (10 * (pages >> 18)).isqrt();

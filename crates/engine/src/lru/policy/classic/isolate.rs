@@ -9,7 +9,7 @@ use crate::memory::{Flags, Warmth, ZoneKind};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// The contribution of a putback to the record of how scanning went lately.
+/// Amounts that a putback adds to the counts of recently scanned and rotated pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     /// Added to [`Lists::recent_scanned`].
@@ -21,14 +21,16 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Returns the contribution of pages that were isolated to be reclaimed, after `scanned` pages were scanned.
+    /// Returns the amounts for pages that go back after an isolation for reclaim, in which `scanned` pages were
+    /// isolated.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }
 }
 
 impl<M: Machine> Lru<M> {
-    /// Puts back `survivors`, the pages of a family that stay out of `taken` isolated pages.
+    /// Puts back `survivors`, the pages of one family that reclaim did not free. `taken` is the number of pages that
+    /// were isolated, including freed ones.
     pub(in crate::lru) fn put_back_classic(
         &self,
         lruvec: &Lruvec<M>,
@@ -76,7 +78,7 @@ impl<M: Machine> Lru<M> {
         Taken { entries: taken, pages: weight, scanned, skipped }
     }
 
-    /// Returns the number of pages of a list that a scan may skip: each page once.
+    /// Returns how many pages of a list a scan may skip: each page once if zones share an lruvec, and otherwise none.
     fn skips(&self, lists: &Lists, kind: ListKind) -> u64 {
         if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
     }

@@ -8,8 +8,9 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
 /// Judges a page by the number of mappings that touched it, and by whether it was marked as referenced. With
-/// `once_is_enough`, a single touch makes it active. A marked file page is taken only if it is clean: a dirty one is
-/// left to the flusher. The flusher never writes anonymous pages, so they are taken dirty, too.
+/// `once_is_enough`, a single touch makes it active. A marked file page is reclaimed only if it is clean: a dirty one
+/// is left to the flusher. The flusher never writes anonymous pages, so marked anonymous pages are reclaimed even if
+/// they are dirty.
 #[must_use]
 #[doc(alias = "page_check_references")]
 pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_enough: bool, is_file: bool) -> Verdict {
@@ -22,8 +23,8 @@ pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_eno
     }
 }
 
-/// Judges a page for which any use counts. A used page that is mapped or in the swap cache becomes active. A used page
-/// that is neither is freed if it is clean.
+/// Judges a page for which any use counts. `is_in_use` is `true` if the page or its file is mapped, or the page is in
+/// the swap cache; then a used page becomes active. Otherwise a used page is freed if it is clean.
 #[must_use]
 pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
     match (was_used, is_in_use) {
@@ -34,8 +35,8 @@ pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. A page that is wanted in
-    /// any case (`is_wanted`) gets no mark.
+    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. With `is_wanted` the page
+    /// is taken for its block in any case, and is not marked as referenced.
     pub(in crate::lru) fn judge_classic(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -47,7 +48,7 @@ impl<M: Machine> Lru<M> {
         let used = self.page_referenced(frame, owners);
         // Text of a program that was used counts as touched by several mappings.
         let mut touched = if used.is_executable { used.touched.max(2) } else { used.touched };
-        // A use that was not obeyed at once counts as one through a mapping.
+        // A repeated use through the file (`USED_AGAIN`) counts as a use through one mapping.
         touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
         let was_referenced = descriptor.test_clear(Flags::REFERENCED);
         self.close_page(frame, owners);

@@ -3,21 +3,21 @@
 use crate::lru::{Family, ListKind};
 use crate::memory::List;
 
-/// The lists of one lruvec, and how scanning them went lately.
+/// The lists of one lruvec, and counts of recently scanned and rotated pages.
 #[derive(Debug, Default)]
 pub struct Lists {
     lists: [List; ListKind::ALL.len()],
-    /// Pages scanned lately, by family: isolated for reclaim, or put on a list by a batch.
+    /// Number of recently scanned pages, by family. Pages that a batch put on a list count as scanned.
     pub recent_scanned: [u64; 2],
-    /// Pages among them that were found in use, by family.
+    /// Number of recently scanned pages that were found in use, by family.
     pub recent_rotated: [u64; 2],
-    /// The recent cost of taking pages of each family (`lru.family_balance`).
+    /// The recent cost of evicting pages of each family (`lru.family_balance`).
     costs: [u64; 2],
 }
 
 impl Lists {
-    /// Adds the cost of taking pages of a family. All costs are halved once they are more than a quarter of the pages
-    /// `listed`.
+    /// Adds the cost of evicting pages of a family. The costs of both families are halved if their sum is more than a
+    /// quarter of `listed`, the number of pages on all lists.
     pub(in crate::lru) const fn note_cost(&mut self, family: Family, cost: u64, listed: u64) {
         self.costs[family as usize] += cost;
         if self.costs[0] + self.costs[1] > listed / 4 {
@@ -26,7 +26,7 @@ impl Lists {
         }
     }
 
-    /// Returns the recent cost of taking pages of each family.
+    /// Returns the recent cost of evicting pages of each family.
     pub(super) const fn costs(&self) -> [u64; 2] {
         self.costs
     }

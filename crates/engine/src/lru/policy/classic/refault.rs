@@ -27,8 +27,8 @@ const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 struct Token {
     /// Number of the lruvec that the page was on.
     lruvec: u32,
-    /// Time of that lruvec's clock when the page left, pages. In a shadow it is rounded down, and lacks the high bits
-    /// that have no room.
+    /// Time of that lruvec's clock when the page left, pages. In a shadow the time is rounded down to a bucket, and
+    /// loses the high bits for which there is no room.
     age: u64,
     /// `true` if the page had been active.
     is_of_workingset: bool,
@@ -40,8 +40,8 @@ struct Token {
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
-    /// Pages in a bucket of ages, as a power of two. Buckets are the smallest with which the bits have room for as many
-    /// ages as memory has pages.
+    /// Number of pages in a bucket of ages, as a power of two. With smaller buckets, `age_bits` bits could not count as
+    /// many pages as memory has.
     bucket_order: u32,
 }
 
@@ -72,7 +72,7 @@ impl Packing {
         }
     }
 
-    /// Returns how far the clock has moved from a token's time to `now`, within the range of the token's bits.
+    /// Returns how far the clock has moved from a token's time to `now`, modulo the range of the token's bits.
     const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
@@ -82,20 +82,20 @@ impl Packing {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Nonresident {
-    /// The clock (`nonresident_age`).
+    /// The clock of nonresident age (`nonresident_age`).
     age: AtomicU64,
-    /// Activated refaults when a reclaim last ended, by family (`lruvec->refaults`).
+    /// Number of refaults that became active, by family, when a reclaim last ended (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
-    /// The counters when they were last added up ([`CgroupCounters::EveryTwoSeconds`]).
+    /// The counters as they were last added up ([`CgroupCounters::EveryTwoSeconds`]).
     sums: Sums,
 }
 
 /// Counters of an lruvec as reclaim in a cgroup knows them.
 #[derive(Debug, Default)]
 struct Sums {
-    /// Activated refaults, by family.
+    /// Number of refaults that became active, by family.
     activations: [AtomicU64; Family::ALL.len()],
-    /// Pages of each list.
+    /// Number of pages on each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
     /// Time at which the counters were added up, ns.
     at: AtomicU64,
@@ -123,14 +123,14 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a page that was active is no longer active.
+    /// Marks a page that has just become inactive as part of the workingset.
     pub(super) fn note_deactivated(&self, frame: FrameNumber) {
         if self.has_refaults() {
             self.frames[frame].set(Flags::WORKINGSET);
         }
     }
 
-    /// Returns the shadow of an isolated page that reclaim is about to take; `None` if the page leaves none.
+    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves none.
     pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber) -> Option<Shadow> {
         match self.packing() {
             Some(packing) => Some(self.shadow_of_evicted(packing, frame)),
@@ -139,7 +139,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of a page that reclaim is about to take.
+    /// Returns the shadow of a page that reclaim is about to evict.
     #[doc(alias = "workingset_eviction")]
     fn shadow_of_evicted(&self, packing: Packing, frame: FrameNumber) -> Shadow {
         let lruvec = self.lruvec_of_page(frame);
@@ -150,7 +150,7 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Advances the clock of shadows by a page that reclaim has taken, and that left its shadow.
+    /// Advances the clock of shadows by a page that reclaim evicts, and that has left its shadow.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_of_page(frame), self.frames.pages(frame));
@@ -166,7 +166,7 @@ impl<M: Machine> Lru<M> {
         let zone = self.zone_of(frame);
         let lruvec = self.lruvec_of(zone);
         let token = packing.unpack(shadow);
-        // The page has left the lruvec of its token, and may have come to another.
+        // The page left from the lruvec of its token, and may have come back to another.
         let left = self.lruvecs.get(token.lruvec as usize).unwrap_or(lruvec);
         let distance = packing.distance(token, left.classic().nonresident.age.load(Relaxed));
         let [refault, activate, restore] = match family {
@@ -231,7 +231,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the activated refaults of an lruvec, as far as reclaim knows of them.
+    /// Returns the number of an lruvec's refaults that became active; with [`CgroupCounters::EveryTwoSeconds`], as last
+    /// added up.
     fn activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         match self.sums(lruvec) {
             Some(sums) => sums.activations[family as usize].load(Relaxed),
@@ -247,7 +248,7 @@ impl<M: Machine> Lru<M> {
         Some(sums.list_pages[kind as usize].load(Relaxed))
     }
 
-    /// Returns the sums of an lruvec that reclaim is to use, added up anew if it is time. Returns `None` if reclaim
+    /// Returns an lruvec's sums, which are added up anew if the last time is two seconds ago. Returns `None` if reclaim
     /// uses exact counters.
     fn sums<'l>(&self, lruvec: &'l Lruvec<M>) -> Option<&'l Sums> {
         match self.choices.cgroup_counters {
@@ -276,8 +277,8 @@ impl<M: Machine> Lru<M> {
         self.zones_of(lruvec).iter().map(|zone| zone.stat.get(event)).sum()
     }
 
-    /// Counts the reads or writes that taking pages of a family caused (`io`), and the pages that were scanned without
-    /// success (`in_vain`), as `lru.family_balance` says.
+    /// Adds to the cost of a family. `io` is the number of reads or writes that evicting its pages caused; `in_vain` is
+    /// the number of pages that were scanned without success. `lru.family_balance` says how much each of them costs.
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;

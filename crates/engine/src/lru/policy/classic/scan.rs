@@ -11,11 +11,11 @@ use machine::{Func, Machine};
 #[derive(Clone, Debug)]
 pub struct Scan {
     demand: Demand,
-    /// The next turn of the round.
+    /// Number of the next turn in the round.
     turn: usize,
     /// The lists in the order of their turns.
     turns: [ListKind; ListKind::ALL.len()],
-    /// Number of pages of each list that were to be scanned when the scan began.
+    /// Targets of the lists when the scan began, pages.
     original: Targets,
     left: Targets,
     /// `true` for each family whose active pages may become inactive; decided when the scan began.
@@ -45,14 +45,14 @@ impl Scan {
         !self.is_over && counts.iter().any(|kind| self.left[*kind as usize] > 0)
     }
 
-    /// Returns whether active pages that had a share of the scan were left alone.
+    /// Returns whether active pages that had a target were left alone.
     #[must_use]
     pub const fn left_active(&self) -> bool {
         self.left_active
     }
 
-    /// Ends a round of a scan that has freed `freed` pages since it began. Once that is enough, the scan ends, or
-    /// continues in proportion, as `early_exit` says.
+    /// Ends a round of a scan that has freed `freed` pages since it began. Once that is enough, the scan ends or
+    /// continues with trimmed targets, as `early_exit` says.
     fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed < self.demand.to_reclaim_pages || self.is_trimmed {
             return;
@@ -144,7 +144,7 @@ impl<M: Machine> Lru<M> {
     fn may_age(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         match self.choices.active_scan {
             ActiveScan::Always => true,
-            // The question is asked again at each turn of the active list.
+            // Decided again at each turn of the active list.
             ActiveScan::WhenInactiveLow => self.is_inactive_low(reach, family, demand),
             ActiveScan::WhenLowOrRefaulted => {
                 demand.forces_aging
@@ -167,8 +167,8 @@ impl<M: Machine> Lru<M> {
         if !kind.is_active() {
             return Some((kind.family(), pages));
         }
-        // After a scan that found nothing, active pages are aged even if enough pages are inactive: all of these may be
-        // held.
+        // After a scan that found nothing, active pages are aged even if enough pages are inactive: all inactive pages
+        // may be held.
         let is_wanted = match self.choices.active_scan {
             ActiveScan::Always => true,
             ActiveScan::WhenInactiveLow => {

@@ -117,7 +117,7 @@ impl<M: Machine> Lru<M> {
         Balance::Fraction { anon, file, denominator: anon + file + 1 }
     }
 
-    /// Returns the balance by `swappiness` and, inversely, by the recent cost of taking pages of each family. The
+    /// Returns the balance by `swappiness` and, inversely, by the recent cost of evicting pages of each family. The
     /// difference of costs is damped: even an expensive family is scanned at least half as hard as the other.
     fn balance_by_cost(&self, lruvec: &Lruvec<M>) -> Balance {
         let costs = lruvec.classic().lists.lock().costs();

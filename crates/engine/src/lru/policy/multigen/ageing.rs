@@ -15,24 +15,25 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::{AcqRel, Release};
 use machine::{Lock, Machine, Nanos, Step};
 
-/// Smallest ratio of old pages to young ones (`Ageing::BeforeRounds`): the initial value of the knob `spread`.
+/// Smallest ratio of old pages to young ones at which no generation has to begin. Also the number of generations that
+/// each type with pages must exceed (`Ageing::BeforeRounds`). Initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
-/// Number of pages that a scan of kswapd has to free so that its next round begins no generation
-/// (`Ageing::KeepsThree`).
+/// If a scan of kswapd frees at least this many pages, kswapd's next round begins no generation (`Ageing::KeepsThree`).
 const GOT_ON: u64 = 64;
 
 /// Priority below which a direct reclaimer waits for a generation that another task is about to begin, because nothing
 /// can be reclaimed before (mechanisms/multigen, 5.1, of v2; used for all versions).
 const WAITS_BELOW: u32 = 10;
 
-/// The sizes by which it is decided whether a generation begins.
+/// The numbers by which it is decided whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ages {
-    /// Numbers of generations: of the type that has most, and of the type with pages that has fewest.
+    /// Numbers of generations: `most` of the type that has most, `fewest` of the type that has fewest among types with
+    /// pages.
     most: u64,
     fewest: u64,
-    /// Numbers of pages: of the youngest generation, of the third youngest, and of all generations.
+    /// Numbers of pages: `young` in the youngest generation, `old` in the third youngest, `total` in all generations.
     young: u64,
     old: u64,
     total: u64,
@@ -101,7 +102,7 @@ impl<M: Machine> Lru<M> {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }
 
-    /// Begins a generation before a round of kswapd, where one is wanted.
+    /// Begins a generation before a round of kswapd, if one is wanted.
     pub(in crate::lru) fn age_before_round(&self, multigen: &Multigen, lruvec: &Lruvec<M>, demand: &Demand) {
         if !demand.is_kswapd {
             return;
@@ -133,7 +134,7 @@ impl<M: Machine> Lru<M> {
         }
         let of = lruvec.generational();
         let seen = of.generations.seqs().max;
-        // The previous round may be about to end. The second attempt then begins a round of this task.
+        // The first attempt may meet a round that is about to end. The second attempt then begins a round of its own.
         for _ in 0..2 {
             if self.age_generations(multigen, lruvec, evictable, false) {
                 return Aged::Begun;
@@ -150,7 +151,7 @@ impl<M: Machine> Lru<M> {
         Aged::ByOthers
     }
 
-    /// Notes the end of a scan that has freed this many pages.
+    /// Notes that a scan has ended and has freed `freed` pages.
     pub(super) fn note_progress(&self, lruvec: &Lruvec<M>, demand: &Demand, freed: u64) {
         if demand.is_kswapd && freed >= GOT_ON {
             lruvec.generational().got_on.store(true, Release);
@@ -159,7 +160,7 @@ impl<M: Machine> Lru<M> {
 
     /// Walks page tables for used pages, then begins a generation. If a shared walk is under way, helps with the
     /// regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also walks
-    /// tables that are not known to be worth it, and shares no walk.
+    /// touched tables that are not in the filter, and shares no walk.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen,
@@ -218,9 +219,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves the pages of a type's oldest generation to the next one, because the type has as many generations as it
-    /// may. Pages of a type that is not evictable stay where they are, and their generation becomes the youngest.
-    /// Returns `false` if there are more pages than can be moved at once.
+    /// Moves the pages of a type's oldest generation to the next one, because the type has the largest number of
+    /// generations. Pages of a type that is not evictable stay where they are, and their generation becomes the
+    /// youngest. Returns `false` if there are more pages than can be moved at once.
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
         &self,

@@ -23,10 +23,10 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Checks that numbers, sizes and pages' words agree.
+    /// Checks that the numbers of generations, their sizes and the pages' words agree.
     ///
     /// # Errors
-    /// The disagreement that was found.
+    /// A description of the disagreement that was found.
     pub(in crate::lru) fn check_generations(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         self.zones_of(lruvec).iter().try_for_each(|zone| {
             let of = lruvec.generational();

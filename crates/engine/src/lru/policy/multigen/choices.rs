@@ -6,7 +6,7 @@ choices! {
     /// The multi-generational LRU, as its versions have it; only with `lru.policy = "multigen"`.
     [multigen], with "lru.policy" in ["multigen"]
 
-    /// Tiers: classes of pages by the number of uses through their file. With one tier, all pages are alike.
+    /// Number of tiers: classes of pages by the number of uses through their file. With one tier, all pages are alike.
     tiers: u32 = 4 in 1..=4, drawn 122: [1, 2, 4];
 
     /// Effect of a use through a file.
@@ -34,7 +34,7 @@ choices! {
         UsedOnce,
     }
 
-    /// Treatment of a page at the tail with more uses than can be counted, regardless of its tier's rate.
+    /// Treatment of a page at the tail whose count of uses is full, regardless of its tier's rate.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
         LikeOthers,
@@ -61,7 +61,7 @@ choices! {
         ByUseAndReference,
     }
 
-    /// The place of pages that were isolated and stay.
+    /// The place of pages that were isolated for reclaim and not freed.
     rejected: Rejected = SecondOldest, drawn 127 {
         /// Active pages go to the youngest generation, others to the second oldest.
         SecondOldest,
@@ -79,19 +79,19 @@ choices! {
     rate_smoothing: RateSmoothing = None, drawn 130 {
         /// None: pages of a class without refaults are evicted before those of a class with some.
         None,
-        /// One refault, and 64 pages that left, are added to the class that others are compared with.
+        /// One refault, and 64 pages that left, are added to the class with which others are compared.
         ByBatch,
     }
 
     /// The refaults that count for the controller.
     recent_refault: RecentRefault = SameGeneration, drawn 131 {
-        /// Refaults of pages that left while the oldest generation of their type was the same.
+        /// Refaults of pages that left since the present oldest generation of their type became the oldest.
         SameGeneration,
-        /// Refaults of pages that left fewer generations ago than the largest number of generations.
+        /// Refaults of pages that left less than four generations ago; four is the largest number of generations.
         WithinGenerations,
     }
 
-    /// The refaults that are counted, and the uses that a returning page gets back of those that it left with.
+    /// The refaults that are counted, and the number of earlier uses that a returning page gets back.
     refault_marks: RefaultMarks = TierAboveFirst, drawn 154 {
         /// All refaults are counted. A recent refault of a page of a tier above the first counts as a restoration, and
         /// the page gets its uses back. A page that its tier protects counts as an activation.
@@ -122,7 +122,7 @@ choices! {
         /// The family whose oldest generation is older. With equal ages, the refault rates of the first tiers and
         /// `lru.swappiness` decide. If no page of this family was isolated, the other one follows.
         OlderThenTierZero,
-        /// As `older-then-tier-zero`, but file pages do not go before anonymous ones because they are older.
+        /// As `older-then-tier-zero`, but file pages are not evicted first only because they are older.
         OlderAnonThenTierZero,
         /// The family that the refault rates of all tiers together and `lru.swappiness` select. If no page of this
         /// family was isolated, the other one follows.
@@ -163,15 +163,15 @@ choices! {
 
     /// Time at which a new generation begins.
     ageing: Ageing = BeforeRounds, drawn 137 {
-        /// Before a round of kswapd, unless enough pages are old: at least twice as many as are young, and each type
-        /// that has pages has more than two generations. Also in the scan of a task, if no type has a generation to
-        /// take pages from.
+        /// Before a round of kswapd, unless there are at least twice as many old pages as young ones, and each type
+        /// with pages has more than two generations. Also in the scan of a task, if no type has more than two
+        /// generations, because then no pages can be taken.
         BeforeRounds,
-        /// Before a round of kswapd, and in the scan of a task, in these cases: there are two generations; or there are
-        /// three, and more than half of all pages are in the youngest generation, or less than a quarter in the third
-        /// youngest.
+        /// Before a round of kswapd, and in the scan of a task below the first priority, in two cases. Either there are
+        /// only two generations; or there are three, and more than half of all pages are in the youngest, or less than
+        /// a quarter in the third youngest.
         KeepsThree,
-        /// In a scan below the first priority, with up to three generations. The scan then ends.
+        /// In a scan below the first priority, if there are at most three generations. The scan then ends.
         AtThree,
         /// As `at-three`, but the scan continues.
         WithinScan,
@@ -181,11 +181,11 @@ choices! {
     /// the inactive pages is about the number of pages that it wants. With 12, it always begins at the first priority.
     first_priority_min: u32 = 12 in 0..=12, drawn 160: [12, 0, 6];
 
-    /// The free memory at which a scan of kswapd has enough.
+    /// The number of free pages at which a scan of kswapd ends.
     kswapd_stops: KswapdStops = AtHighMarks, drawn 159 {
-        /// Each zone is 64 pages above its high mark.
+        /// In each zone, 64 pages more than its high mark.
         AtHighMarks,
-        /// Each zone is 64 pages above the sum of its high mark and the pages that it keeps from requests of the
+        /// In each zone, 64 pages more than the sum of its high mark and the pages that it keeps from requests of the
         /// highest zone (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has so many free pages, so that scans go on to
         /// their target.
         AboveReserves,
@@ -197,7 +197,7 @@ choices! {
         Never,
         /// All entries of tables that were touched since the last walk, in regions that were touched.
         TouchedTables,
-        /// Entries of touched tables in which many entries were found used when they were last examined.
+        /// The entries of touched tables that had many used entries when they were last examined.
         Filtered,
     }
 
@@ -209,8 +209,8 @@ choices! {
         WholeTable,
         /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
         Window,
-        /// As `window`, without entries of pages that are on no list. The other pages that are isolated with the page
-        /// are on no list, either.
+        /// As `window`, but entries of pages that are on no list are skipped. The other pages that are isolated with
+        /// the page are among these.
         WindowOfListed,
     }
 

@@ -54,7 +54,7 @@ pub struct Evict {
     pub cgroup: u64,
     /// The node.
     pub node: NodeId,
-    /// The number of the youngest generation that is evicted.
+    /// The command's `MIN_GEN`: this generation and all older ones are evicted.
     pub oldest: u64,
     /// Value in place of `lru.swappiness`; with [`ONLY_ANON`] only anonymous pages are evicted.
     pub swappiness: Option<u64>,
@@ -102,19 +102,19 @@ pub enum Refused {
     },
     /// Another task is about to begin the same generation.
     ByOthers,
-    /// The command did not name the youngest generation, after which alone a new one begins. Another task may have
-    /// begun one meanwhile.
+    /// The command did not name the youngest generation. A new generation begins only after the youngest one. Another
+    /// task may have begun one meanwhile.
     NotYoungest {
-        /// The generation that the command named.
+        /// Number of the generation that the command named.
         named: u64,
-        /// The youngest generation.
+        /// Number of the youngest generation.
         youngest: u64,
     },
     /// The command would leave fewer than two generations.
     TooYoung {
-        /// The generation that the command named.
+        /// Number of the generation that the command named.
         named: u64,
-        /// The youngest generation.
+        /// Number of the youngest generation.
         youngest: u64,
     },
 }
@@ -226,7 +226,7 @@ pub(crate) struct Commands {
 struct Eviction {
     evict: Evict,
     zone: ZoneId,
-    /// Pages that may still be scanned.
+    /// Number of pages that may still be scanned.
     left: u64,
     freed: u64,
 }
@@ -340,9 +340,9 @@ impl<M: Machine> Lru<M> {
             .ok_or(Refused::TooYoung { named: evict.oldest, youngest })
     }
 
-    /// Returns the next batch of pages that the commands evict, with its lruvec. `freed` pages of the previous batch
-    /// were freed. Carries out the commands before the batch that begin generations. Returns `None` when all commands
-    /// were carried out. *May take locks of page tables.*
+    /// Returns the next batch of pages that the commands evict, with its lruvec. `freed` is the number of pages of the
+    /// previous batch that were freed. First carries out the commands before this batch that begin generations. Returns
+    /// `None` when all commands were carried out. *May take locks of page tables.*
     ///
     /// # Errors
     /// When a command is refused. The commands before it were carried out.
@@ -380,7 +380,7 @@ impl<M: Machine> Lru<M> {
         Ok(Eviction { evict, zone: reach.zone.id, left: 2 * self.listed_pages(reach), freed: 0 })
     }
 
-    /// Returns a batch of pages of a command's generations. Returns none when no such pages are left, or when enough
+    /// Returns a batch of pages of a command's generations. Returns `None` when no such pages are left, or when enough
     /// were freed or scanned.
     fn next_of_eviction(&self, eviction: &mut Eviction) -> Option<Batch> {
         let Eviction { evict, zone, left, freed } = eviction;

@@ -64,7 +64,7 @@ impl Rule {
 /// Counts of one type and tier.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Pages of the oldest generation that left.
+    /// Number of pages of the oldest generation that were evicted.
     evicted: AtomicU64,
     protected: AtomicU64,
     refaulted: AtomicU64,
@@ -97,7 +97,7 @@ impl Counts {
 /// The type that is evicted next, and its last tier that may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The type.
+    /// The type that is evicted next.
     pub family: Family,
     /// The last tier that may be evicted.
     pub tier_limit: usize,
@@ -109,19 +109,19 @@ pub struct Controller {
     counts: [[Counts; TIERS]; 2],
 }
 
-/// The kinds of counted pages.
+/// The events that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// Pages left memory.
+    /// Pages were evicted.
     Evicted,
-    /// Pages were to leave by their age, and stayed by their tier.
+    /// Pages were old enough to be evicted, and stayed because of their tier.
     Protected,
     /// Pages came back.
     Refaulted,
 }
 
 impl Controller {
-    /// Counts pages.
+    /// Adds `pages` to one count of a type's tier.
     pub fn count(&self, what: Count, family: Family, tier: usize, pages: u64) {
         let counts = &self.counts[family as usize][tier];
         let count = match what {
@@ -154,15 +154,15 @@ impl Controller {
         Rate { refaulted: counts.average_refaulted.load(Relaxed), total: counts.average_total.load(Relaxed) }
     }
 
-    /// Returns the last tier of a type that may be evicted, compared with the type's first tier.
+    /// Returns the last tier of a type that may be evicted, when tiers are compared with the type's first tier.
     pub fn tier_limit(&self, choices: &Choices, family: Family) -> usize {
         let rates = self.rates(family);
         let margin = u64::from(choices.tier_margin_percent);
         Rule::of(choices).tier_limit((rates[0], 100), &rates[..choices.tiers as usize], margin)
     }
 
-    /// Returns the type that is evicted next, and its last tier that may be evicted. `swappiness` is above 0, and pages
-    /// of both types may be taken.
+    /// Returns the type that is evicted next, and its last tier that may be evicted. Called only if `swappiness` is
+    /// above 0 and pages of both types may be taken.
     pub fn choose(&self, choices: &Choices, swappiness: u64, seqs: &Seqs) -> Choice {
         let of = |family| Choice { family, tier_limit: self.tier_limit(choices, family) };
         let [anon, file] = seqs.min;

@@ -27,16 +27,16 @@ struct Gathered {
     entries: Entries,
     /// Type of the pages.
     family: Family,
-    /// Number of pages, a huge page with all of its own.
+    /// Number of pages that were taken. A huge page counts with all its pages.
     taken: u64,
-    /// Pages that were scanned.
+    /// Number of pages that were scanned.
     scanned: u64,
-    /// Scanned pages that must be written first.
+    /// Number of scanned pages that must be written before they can be freed.
     to_write: u64,
-    /// Pages whose marks of use were cleared while readers with hazard pointers may use them without setting new marks.
-    /// Each page has one more reference.
+    /// Pages whose marks of use were cleared, and that readers with hazard pointers may use now without setting new
+    /// marks. Each page has one more reference.
     opened: Vec<FrameNumber>,
-    /// Pages that went to another generation.
+    /// Number of pages that went to another generation.
     moved: u64,
 }
 
@@ -49,12 +49,12 @@ impl Gathered {
 /// The kind of a page at the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sorted {
-    /// The page belongs to another generation since a walk found it used.
+    /// The page belongs to another generation, because a walk has found it used.
     Elsewhere,
-    /// The page stays by its tier. It counts as protected; a `Lifted` page does not.
+    /// The page stays because of its tier or its uses. A `Lifted` page does not count as protected.
     Protected,
     Lifted,
-    /// The page must be written first; a `Locked` page is locked.
+    /// The page must be written before it can be freed (`ToWrite`), or is locked (`Locked`).
     ToWrite,
     Locked,
     /// The page may be evicted.
@@ -62,8 +62,8 @@ enum Sorted {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolates pages of the oldest generation of one type, or of the other type as `type_rule` says. Examines at most
-    /// `budget` pages. Returns the batch.
+    /// Isolates pages of the oldest generation of the type that is to be evicted. If there are none, isolates pages of
+    /// the other type, as `type_rule` says. Examines at most `budget` pages. Returns the batch.
     pub(super) fn evict_batch(
         &self,
         multigen: &Multigen,
@@ -266,8 +266,8 @@ impl<M: Machine> Lru<M> {
         moved
     }
 
-    /// Takes the pages that are worth a second try out of a batch, and returns them: pages that stay, but may have
-    /// become reclaimable meanwhile. Prepares the other pages to go back to their lists.
+    /// Takes the pages that may have become reclaimable meanwhile out of `pages`, which are those that reclaim did not
+    /// free, and returns them for a second try. Prepares the other pages to go back to their lists.
     pub(in crate::lru) fn take_out_of_rejected(
         &self,
         multigen: &Multigen,

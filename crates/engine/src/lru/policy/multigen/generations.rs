@@ -15,7 +15,7 @@ pub const GENERATIONS: usize = 4;
 /// Smallest number of generations of each type.
 pub const GENERATIONS_MIN: u64 = 2;
 
-/// Kinds of zones.
+/// Number of kinds of zones.
 pub const ZONES: usize = ZoneKind::ALL.len();
 
 /// Returns the slot of generation number `seq`.
@@ -41,9 +41,9 @@ pub const fn is_of(flags: Flags) -> Family {
 /// The numbers of the youngest generation, and of the oldest of each type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seqs {
-    /// The youngest, of both types.
+    /// Number of the youngest generation, which both types share.
     pub max: u64,
-    /// The oldest, by [`Family`].
+    /// Numbers of the oldest generations, by [`Family`].
     pub min: [u64; 2],
 }
 

@@ -13,14 +13,15 @@ use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::Event;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// Returns the list as which pages of a type are counted, either those in active generations or the others.
+/// Returns the list under which pages of a type are counted. `is_active` is `true` for pages in the two youngest
+/// generations.
 const fn list_of(family: Family, is_active: bool) -> ListKind {
     if is_active { family.active() } else { family.inactive() }
 }
 
 impl<M: Machine> Lru<M> {
-    /// Adds `pages`, which may be negative, to the pages of a zone in the generation of a slot. Called under the lock
-    /// of the lists.
+    /// Adds `pages`, which may be negative, to the number of a zone's pages in the generation of a slot. Called under
+    /// the lock of the lists.
     pub(super) fn count_pages(&self, of: &Generational<M>, zone: &Zone<M>, family: Family, slot: usize, pages: i64) {
         of.generations.add(slot, family, zone.kind, pages);
         let list = list_of(family, of.generations.seqs().is_active(slot));
@@ -43,8 +44,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves the counts of two generations between the gauges of active and inactive pages before a generation begins:
-    /// the generation before the youngest is about to be inactive, and the one after the youngest active.
+    /// Moves the counts of two generations between the gauges of active and inactive pages, just before a generation
+    /// begins. The generation before the youngest becomes inactive; the slot after the youngest becomes active.
     pub(super) fn swap_sides(&self, lruvec: &Lruvec<M>) {
         let of = lruvec.generational();
         let Seqs { max, .. } = of.generations.seqs();
@@ -83,7 +84,7 @@ impl<M: Machine> Lru<M> {
         self.count_pages(of, zone, family, slot, self.frames.pages(frame).cast_signed());
     }
 
-    /// Takes a listed page off its list; returns its word as it was.
+    /// Takes a listed page off its list. Returns the flags that the page had before.
     pub(super) fn unlink_listed(&self, of: &Generational<M>, lists: &mut Lists, frame: FrameNumber) -> Flags {
         let unlisted = |flags: Flags| Some(with_slot(flags.without(Flags::LRU), 0));
         let (Ok(before) | Err(before)) = self.frames[frame].update(unlisted);

@@ -10,8 +10,8 @@ use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Lru<M> {
     /// Judges an isolated page by its uses through page tables since the last judgement. Mappings with advice of
-    /// sequential or random access do not count (mechanisms/multigen, 8.6). Uses through the file had their effect
-    /// before, when the page's tier was protected or was not.
+    /// sequential or random access do not count (mechanisms/multigen, 8.6). Uses through the file do not count here:
+    /// they had their effect earlier, through the page's tier.
     pub(in crate::lru) fn judge_in_generations(
         &self,
         multigen: &Multigen,

@@ -19,9 +19,9 @@ pub enum Coming {
 /// A place on lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListPlace {
-    /// The generation.
+    /// Number of the generation.
     pub seq: u64,
-    /// `true` for the end of the list from which pages are taken.
+    /// `true` for the tail of the list, from which pages are taken.
     pub at_tail: bool,
 }
 

@@ -193,12 +193,12 @@ impl<M: Machine> Lru<M> {
         let _ = self.frames[frame].update(known);
     }
 
-    /// Counts pages that stay by their tier, for the controller.
+    /// Counts pages that stay because of their tier, for the controller.
     pub(super) fn note_protected(&self, lruvec: &Lruvec<M>, family: Family, tier: usize, pages: u64) {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Counts pages of a zone that stay by their tier as activations, if `multigen.refault_marks` says so.
+    /// Counts pages of a zone that stay because of their tier as activations, if `multigen.refault_marks` says so.
     pub(super) fn count_protected(&self, multigen: &Multigen, zone: &Zone<M>, family: Family, pages: u64) {
         match multigen.choices.refault_marks {
             RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => zone.stat.count(events(family)[1], pages),

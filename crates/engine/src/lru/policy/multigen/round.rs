@@ -5,7 +5,7 @@ use crate::anonymous::Region;
 use machine::{Lock, LockClass, Machine, Nanos, WaitReason, Waiting};
 use std::{sync::Arc, vec};
 
-/// The round of an lruvec.
+/// The round of an lruvec, if one is under way, and the tasks that wait for its end.
 pub(super) struct Rounds<M: Machine> {
     current: M::Lock<Option<Round<M>>>,
     /// Tasks that wait for the end of the round.
@@ -14,9 +14,9 @@ pub(super) struct Rounds<M: Machine> {
 
 /// A round under way.
 struct Round<M: Machine> {
-    /// The youngest generation when the round began.
+    /// Number of the youngest generation when the round began.
     seq: u64,
-    /// Regions that no task has walked yet.
+    /// Regions that no task has taken yet.
     regions: vec::IntoIter<Arc<Region<M>>>,
     /// Number of tasks that walk.
     walkers: u32,

@@ -74,7 +74,8 @@ impl<M: Machine> Lru<M> {
         self.take_batch(multigen, reach, scan, freed)
     }
 
-    /// Returns the next batch, without waiting for tasks that hold pages. Returns `None` when the scan is over.
+    /// Returns the next batch, without waiting for tasks that hold isolated pages. Returns `None` when the scan is
+    /// over.
     pub(super) fn take_batch(
         &self,
         multigen: &Multigen,

@@ -10,7 +10,7 @@ use crate::memory::Flags;
 /// Largest number of tiers.
 pub const TIERS: usize = 4;
 
-/// The largest number in `USES`.
+/// The largest count that the bits `USES` can hold.
 pub(super) const FULL: u32 = 3;
 
 /// The bits of the word that count uses.

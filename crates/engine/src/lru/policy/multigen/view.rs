@@ -11,11 +11,11 @@ use std::fmt::Write;
 /// The counts of a type's tier that are shown under a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TierCounts {
-    /// No counts: only the oldest and the youngest generation have them.
+    /// No counts: only the oldest and the youngest generation have counts.
     None,
-    /// The counts under the oldest generation: pages that refaulted, were evicted, were protected.
+    /// The counts of the oldest generation: numbers of pages that refaulted, were evicted, and were protected.
     Oldest([u64; 3]),
-    /// The averages over earlier generations, under the youngest.
+    /// The averages over earlier generations, which are shown under the youngest generation.
     Youngest(Rate),
 }
 
@@ -48,8 +48,8 @@ fn tier_row(tier: usize, counts: [TierCounts; 2]) -> String {
 impl<M: Machine> Lru<M> {
     /// Returns the generations of all lruvecs in the format of debugfs' `lru_gen`: a line for the only cgroup, one for
     /// each node, and one for each generation with its number, its age in ms, and its numbers of anonymous pages and of
-    /// pages of files. Returns an empty text if the kernel has no generations. If zones have lruvecs, each lruvec has
-    /// the line of its node.
+    /// pages of files. Returns an empty text if the kernel has no generations. If zones have lruvecs of their own, the
+    /// line of a node stands before the generations of each of its lruvecs.
     #[must_use]
     pub fn lru_gen(&self) -> String {
         self.show_generations(false)
@@ -115,6 +115,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the controller's counts of a type's tiers in the oldest generation: refaulted, evicted, protected.
+    /// Returns `None` if the kernel has no generations.
     #[must_use]
     pub fn tier_counts(&self, lruvec: &Lruvec<M>, family: Family) -> Option<[[u64; 3]; TIERS]> {
         self.multigen()?;

@@ -136,7 +136,8 @@ impl<M: Machine> Lru<M> {
         seen
     }
 
-    /// Notes that a page was found used through a page table. An entry maps it, and its table is locked.
+    /// Notes that a page was found used through a page table. The caller has locked the table, whose entry maps the
+    /// page.
     pub(super) fn promote(&self, multigen: &Multigen, lruvec: &Lruvec<M>, frame: FrameNumber, pending: &mut Pending) {
         let choices = &multigen.choices;
         let youngest = slot_of(lruvec.generational().generations.seqs().max);
@@ -196,7 +197,8 @@ impl Pending {
     }
 }
 
-/// Returns whether pages of a region's type may be evicted, and uses in the region have an effect.
+/// Returns whether a walk examines a region: anonymous memory whose pages may be evicted, or a mapping of a file
+/// without advice of sequential or random access.
 pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) -> bool {
     match &region.file {
         None => evictable[Family::Anon as usize],
