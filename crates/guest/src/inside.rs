@@ -10,18 +10,22 @@ use crate::zoneinfo::{self, Zone};
 use figures::cgroup::Version;
 use machine::PAGE_BYTES;
 use rustix::fs::sync;
-use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::mm::{Advice, MlockAllFlags, madvise, mlockall};
 use rustix::mount::{MountFlags, mount, mount_move};
 use rustix::process::{chdir, chroot};
 use rustix::system::{RebootCommand, init_module, reboot};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// The file that drops page cache (1) and reclaimable objects (2).
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// The path of this program in the guest.
 pub const PROGRAM: &str = "/highwater";
@@ -135,12 +139,30 @@ pub enum Line {
     Failed(String),
 }
 
-/// Locks this program in memory, each page from its first use on, so that reclaim finds only pages of the workload.
+/// Keeps this program in memory, so that reclaim finds only pages of the workload: locks each page from its first use
+/// on, and has no page of the program's files read before its use.
 ///
-/// Machine files count these pages as the kernel's own memory. If the kernel refuses, the program is reclaimed like any
-/// other.
+/// Machine files count the locked pages as the kernel's own memory. If the kernel refuses, the program is reclaimed like
+/// any other.
 pub fn keep_program() {
     let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    for range in maps.lines().filter_map(range_of_file) {
+        // SAFETY: the advice changes when pages of a file are read, and neither contents nor mappings. Another thread
+        // that maps something else there meanwhile gets the advice for its pages.
+        let _ = unsafe { madvise(std::ptr::without_provenance_mut(range.start), range.len(), Advice::Random) };
+    }
+    // What was read before the advice, and not used.
+    let _ = fs::write(DROP_CACHES, "1");
+}
+
+/// Returns the addresses in a line of `/proc/PID/maps`; `None` if no file is mapped there.
+fn range_of_file(line: &str) -> Option<Range<usize>> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let is_file = words.nth(4)?.starts_with('/');
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    is_file.then_some(address(start)?..address(end)?)
 }
 
 /// If this is the first process of a guest, does the work of that process and ends the machine. Otherwise returns at
@@ -226,7 +248,7 @@ fn work() -> Result<(), String> {
         computer::sys::swap_on(Path::new(area)).map_err(|error| format!("no swap: {error}"))?;
     }
     sync();
-    fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| format!("drop_caches: {error}"))?;
+    fs::write(DROP_CACHES, "3").map_err(|error| format!("drop_caches: {error}"))?;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     // Dropped objects are freed a little later, after RCU grace periods.
@@ -357,6 +379,17 @@ fn pages_of_reclaim(vmstat: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_mapped_files_are_read() {
+        let file = "7f5c1a000000-7f5c1a028000 r-xp 00002000 fe:00 131 /highwater";
+        assert_eq!(range_of_file(file), Some(0x7f5c_1a00_0000..0x7f5c_1a02_8000));
+        for other in
+            ["7ffd8a5e1000-7ffd8a602000 rw-p 00000000 00:00 0 [stack]", "5581-5582 rw-p 00000000 00:00 0", "", "x"]
+        {
+            assert_eq!(range_of_file(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn pages_of_reclaim_are_free_or_on_its_lists() {
