@@ -25,7 +25,7 @@ pub enum Access {
     /// In place: in a page pinned by the engine, or on `linux` and `guest` in a shared mapping of the file.
     InPlace,
     /// Through a mapping of the file, with faults and with the accessed bits of page tables, on every ground that can
-    /// map files. On `host`, which cannot, as `in-place`.
+    /// map files. On `host`, which cannot map files, as `in-place`.
     Mapped,
 }
 
@@ -42,7 +42,7 @@ pub enum Verify {
 }
 
 impl Verify {
-    /// Returns the part of the page to verify, where the system keeps `kept`.
+    /// Returns how much of each page to verify, if the system keeps `kept` of it.
     fn of(self, kept: Kept) -> Kept {
         match (self, kept) {
             (Self::Stamps, Kept::Bytes | Kept::First(_)) => Kept::Stamps,

@@ -21,7 +21,7 @@ pub(crate) struct OpenFile {
     pub(super) device: Arc<Device>,
     pub(super) key: Identity,
     pub(super) is_writable: bool,
-    /// Number of failed writes that a handle has reported to a caller.
+    /// Number of failed writes of the file that a caller has been told of, through any handle.
     pub(super) told: AtomicU32,
     /// True for a regular file, whose length can be set; the length of a block device cannot.
     pub(super) is_regular: bool,
@@ -37,7 +37,8 @@ pub(crate) struct OpenFile {
     pub(super) rounds: Rounds,
     /// True if the file is locked against other processes. The mutex is held while the file is being locked.
     is_locked: Mutex<bool>,
-    /// Keeps other memories of this process from using the file as swap, or writing to it.
+    /// The claim on the file. While it is held, this process cannot use the file as swap. Another `Memory` of this
+    /// process can open the file only if neither memory writes it.
     _in_use: InUse,
 }
 
@@ -54,7 +55,8 @@ impl OpenFile {
         is_writable: bool,
         is_locked: bool,
     ) -> io::Result<Self> {
-        // Read only now: until now another thread may have been closing the file, and writing its last contents.
+        // The metadata are read here and not earlier, because another thread may have been closing the file until now,
+        // and writing its last contents.
         let metadata = file.metadata()?;
         let bytes = length(&file, &metadata)?;
         if bytes > PAGES_MAX * PAGE_BYTES as u64 {
@@ -95,8 +97,8 @@ impl OpenFile {
         })
     }
 
-    /// Locks the file against other processes, unless it is locked already. It may be unlocked because a handle without
-    /// a lock has opened it.
+    /// Locks the file against other processes, unless it is locked already. The file is unlocked if it was first opened
+    /// with options that ask for no lock.
     ///
     /// # Errors
     /// When another process has locked the file.

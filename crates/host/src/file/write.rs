@@ -62,8 +62,8 @@ impl File {
                 let path = self.opened().path.to_path_buf();
                 return Err(Error::File { path, doing: "write after the end of the file", source });
             }
-            // The recursive read lock passes a waiting `set_len`. The thread for which that `set_len` waits may itself
-            // wait for a page of this thread.
+            // The recursive read lock does not queue behind a `set_len` that waits for the lock. The holder for which
+            // `set_len` waits may itself wait for a page that this thread has pinned, so queueing could deadlock.
             let open = self.opened();
             let _longer = open.length.read_recursive();
             open.finish_cut().map_err(|source| open.cannot_set_length(source))?;

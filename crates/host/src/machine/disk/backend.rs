@@ -13,8 +13,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-/// Size in bytes of the largest write that goes through the page cache of the kernel as a whole if it ends within a
-/// block. One system call then costs less than two.
+/// Largest size, in bytes, at which a write that ends within a block goes through the page cache of the kernel as a
+/// whole. For such a small write, one system call costs less than two.
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
 /// The memory of a request, as runs. Up to four runs need no allocation.
@@ -147,8 +147,8 @@ impl Transfer {
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
         if self.request.operation == Operation::Read && self.within < self.bytes {
             // The system's file is longer if the system refused to cut it, or another process has made it longer. The
-            // end that counts is that at the beginning of the read: a task that moves the end into a page that is being
-            // read waits for that page.
+            // end at the beginning of the read counts, because a task that moves the end into a page that is being read
+            // waits for that page.
             self.zero_from(self.within);
         }
         if (self.request.operation, result) == (Operation::Read, Ok(()))

@@ -32,8 +32,9 @@ pub type Receiver = Weak<dyn Completions + Send + Sync>;
 pub(super) struct Context {
     pub arena: Arc<Arena>,
     pub receivers: OnceLock<Box<[Receiver]>>,
-    /// The number of devices with congested queues, by operation. A counter, because reclaim asks once for each page.
-    /// The number may be below 0 for a moment, when the end of a congestion is counted before its beginning.
+    /// The number of devices with congested queues, by operation. It is kept as a counter, because reclaim asks for
+    /// each page whether a queue is congested. The number may be below 0 for a moment, when the end of a congestion is
+    /// counted before its beginning.
     pub congested: [AtomicI32; 2],
     /// Woken whenever a device's queue stops being congested.
     pub uncongested: WaitQueue,
@@ -245,8 +246,8 @@ impl Device {
     /// A read that ends before the expected length fails, because another process has truncated the file. Beyond the
     /// expected length, missing bytes read as zeroes. The owner sets the expected length after lengthening the file.
     /// Before shortening the file, the owner sets it when nothing after the new end is being written any more. A write
-    /// sets the expected length, too. Without a function from [`Device::follow_length`], a write sets it so that it
-    /// leaves out the write's last block.
+    /// sets the expected length, too. If no function was set by [`Device::follow_length`], a write sets the expected
+    /// length one block short of the write's end.
     pub fn expect_len(&self, bytes: u64) {
         self.end.expect(bytes);
         self.forget_checksums_after(bytes);

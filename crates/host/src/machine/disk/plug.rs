@@ -1,7 +1,8 @@
 //! Plugs. A plug holds back requests of the calling thread, so that they go to the disk together.
 //!
-//! The held requests go to the disk when the plug is dropped, when there are `REQUESTS_MAX`, and before the thread
-//! sleeps in the machine, because the thread might wait for one of them. Linux: `blk_start_plug`, `blk_finish_plug`.
+//! The held requests go to the disk when the plug is dropped, when `REQUESTS_MAX` requests are held, and before the
+//! thread sleeps in the machine, because the thread might wait for one of them. Linux: `blk_start_plug`,
+//! `blk_finish_plug`.
 
 use super::backend::Transfer;
 use std::cell::RefCell;

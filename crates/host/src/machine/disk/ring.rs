@@ -367,7 +367,7 @@ impl Slots {
     /// known not to be submitted.
     unsafe fn push(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
         self.unsubmitted.push_back(entry.get_user_data());
-        // SAFETY: the caller ensures it, by this function's own condition.
+        // SAFETY: the caller of this function has promised that the memory to which the entry points lives long enough.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.enter(0)?;
         }
