@@ -85,7 +85,7 @@ struct ReportEstimate {
     samples: Vec<(u64, Option<f64>)>,
 }
 
-/// Reads a value that is present, even if it is null, as some value.
+/// Returns `Some` for a key that is present, even if its value is null.
 fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
     Option::deserialize(from).map(Some)
 }

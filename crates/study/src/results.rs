@@ -17,7 +17,7 @@ use figures::scale::Scale;
 use grounds::job::Outcome;
 use report::{Column, Table, TableHead, rows};
 
-/// A selection of runs: those that have one of some values for a key.
+/// A selection of runs: a run is selected if its value for `key` is one of `values`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Where {
     /// The key: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key that was changed.

@@ -117,7 +117,7 @@ impl SimSystem {
         &self.shared.engine
     }
 
-    /// Returns a share of the engine, which can be kept after the run.
+    /// Returns an `Rc` of the engine, which can be kept after the run.
     #[must_use]
     pub fn shared_engine(&self) -> Rc<Engine<Sim>> {
         self.shared.engine.clone()

@@ -26,12 +26,12 @@ pub(crate) struct OpenFile {
     /// True for a regular file, whose length can be set; the length of a block device cannot.
     pub(super) is_regular: bool,
     /// Held for writing while the length in the system is set, and for reading by writes that make the file longer.
-    /// Without the lock, data of such a write could be cut off before the memory knows the file's new length.
+    /// Without the lock, data of such a write could be truncated before the memory knows the file's new length.
     pub(super) length: RwLock<()>,
-    /// True if the system has refused to cut the file to the length that it has in the memory. The bytes behind that
-    /// length must be removed before the file becomes longer again. Set with `length` held for writing.
+    /// True if the system has refused to truncate the file to the length that the memory has for it. The bytes behind
+    /// that length must be removed before the file becomes longer again. Set with `length` held for writing.
     is_uncut: AtomicBool,
-    /// Held while a failed cut is tried again.
+    /// Held while a failed truncation is tried again.
     cutting: Mutex<()>,
     /// The rounds of syncs of the file.
     pub(super) rounds: Rounds,
@@ -123,7 +123,8 @@ impl OpenFile {
         Some(Error::Write { path: self.path.clone(), offset, source: failure.source })
     }
 
-    /// Cuts the file in the system to the length that it has in the memory. The caller holds `length` for writing.
+    /// Truncates the file in the system to the length that the memory has for it. The caller holds `length` for
+    /// writing.
     ///
     /// # Errors
     /// Errors of the system.
@@ -133,8 +134,8 @@ impl OpenFile {
         cut
     }
 
-    /// Tries a cut again that the system refused before, so that the file can become longer. The caller holds `length`.
-    /// A shared hold is enough, because no write makes the file longer before the cut has succeeded.
+    /// Tries a truncation again that the system refused before, so that the file can become longer. The caller holds
+    /// `length`. A shared hold is enough, because no write makes the file longer before the truncation has succeeded.
     ///
     /// # Errors
     /// Errors of the system.
@@ -150,7 +151,7 @@ impl OpenFile {
         Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source }
     }
 
-    /// Releases a share of an open file; the last one closes the file.
+    /// Releases one `Arc` of an open file. Releasing the last one closes the file.
     pub fn release(self: Arc<Self>, shared: &Shared) {
         shared.files.release(self, |last| last.close(shared));
     }

@@ -42,7 +42,7 @@ impl File {
     /// ```
     #[inline(always)]
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
-        // A page that is open to readers lies within the file, unless it was cut off just now.
+        // A page that is open to readers lies within the file, unless the file was truncated just now.
         if let Some(guard) = self.pin_open(page) {
             return Ok(guard);
         }
@@ -61,7 +61,7 @@ impl File {
         };
         is_within()?;
         let frame = self.pin(page as u32, 1)?;
-        // The page may have been cut off meanwhile; it is then released.
+        // The file may have been truncated meanwhile; the page is then released.
         is_within().inspect_err(|_| drop(PageRead::of_file(&self.engine, frame)))?;
         Ok(frame)
     }
@@ -86,7 +86,7 @@ impl File {
             .with_task(|engine, task| engine.access().pin_for_write(task, cached, page as u32))
             .map_err(|error| {
                 match error {
-                    // The page was cut off just now.
+                    // The file was truncated just now.
                     engine::Error::BeyondEnd { .. } => Error::OutOfRange { page, pages: self.pages() },
                     other => self.error(other),
                 }

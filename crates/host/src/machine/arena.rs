@@ -402,7 +402,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the mapping is the arena's own and ends with it; runs borrow the arena, and transfers own a share of it.
+        // SAFETY: the mapping is the arena's own and ends with it; runs borrow the arena, and transfers keep it
+        // alive.
         let returned = unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
         debug_assert_eq!(returned, 0, "munmap: {}", io::Error::last_os_error());
     }

@@ -84,8 +84,9 @@ impl Setup {
     }
 }
 
-/// Returns an error with the changes that were made to the file, since an embedded file has no such place. An error
-/// about a value itself is returned unchanged.
+/// Returns `error` with the changes in `set` whose keys begin with `prefix` in front of its message. The result has no
+/// place: if the error names a line of the file, the line becomes a part of the message. Without such changes, returns
+/// `error` unchanged.
 fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     let given: Vec<String> = set
         .iter()

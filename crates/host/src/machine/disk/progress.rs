@@ -17,11 +17,11 @@ const IDLE_MAX: u32 = 100;
 pub enum Cause {
     /// The system call failed with this error number.
     Os(i32),
-    /// The file ends earlier than its owner expects: another process has truncated it.
+    /// The file ends earlier than the code that added the device expects: another process has truncated it.
     Truncated {
         /// The end of the file, bytes.
         end: u64,
-        /// The least end that the owner expects, in bytes.
+        /// The least end, bytes, that the code that added the device expects.
         expected_end: u64,
     },
     /// The system moved no bytes, and did not say why.
