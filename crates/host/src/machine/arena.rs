@@ -27,7 +27,7 @@ const HUGE_BYTES: usize = 2 << 20;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Largest number of bytes that are prefetched: as many as a present processor can have outstanding at a time. The
+/// Largest number of bytes that are prefetched: about what a present processor can have outstanding at a time. The
 /// copying loop requests the rest. The value was chosen among 8, 16, 24, 32 and 64 lines by trials on an AMD EPYC of
 /// family 26.
 const PREFETCH_MAX: usize = 24 * LINE;

@@ -282,7 +282,7 @@ impl Machine for Host {
     }
 
     fn counter_rows(&self) -> usize {
-        // Twice as many as shards, for kswapd, the flusher, and threads that take turns on one CPU.
+        // Twice the number of shards: kswapd, the flusher, and threads that take turns on one CPU need rows, too.
         2 * self.shared.shards
     }
 

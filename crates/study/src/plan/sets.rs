@@ -101,7 +101,7 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     Error { place: None, message: format!("{}: {why}", given.join(" ")) }
 }
 
-/// Returns every pair of a kernel from `words` and one of the values, as kernels with this change.
+/// Returns a kernel for each pair of a kernel in `words` and a value in `values`: the kernel with this change of `key`.
 pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
     words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
 }
