@@ -194,7 +194,7 @@ impl Shared {
         }
         let files = self.files.all();
         let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self)).collect();
-        // All handles of a file may have been dropped meanwhile; this share is then the last one.
+        // All handles of a file may have been dropped meanwhile; this `Arc` is then the file's last one.
         files.into_iter().for_each(|file| file.release(self));
         self.end_tasks(&mut self.kernel_tasks.lock());
         self.engine.access().release_waiters();

@@ -23,8 +23,8 @@ pub struct Column {
     pub ground: String,
     /// Values changed in addition to the kernel file, by key.
     pub set: BTreeMap<String, String>,
-    /// Whether published figures may be compared with this column: it is the embedded kernel with this name, and not a
-    /// user's file.
+    /// `true` if published figures may be compared with this column, because its kernel is the embedded one of this
+    /// name and not a user's file.
     #[serde(skip)]
     pub comparable: bool,
     /// The file of a saved report; none for a column that was run now.

@@ -444,8 +444,8 @@ impl std::iter::Sum for Agreement {
 }
 
 /// Returns the result as text. First it says how many counters agree, and how many differences between kernels have the
-/// right sign. Then it lists for each load the first counter that does not agree, and all counters, or without
-/// `shows_all` only those that do not agree.
+/// right sign. Then, for each load, it names the first counter that does not agree, and lists the counters: all if
+/// `shows_all` is set, otherwise only those that do not agree.
 #[must_use]
 pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String {
     let Agreement { agree, by_medians, of } = all.iter().map(Held::agree).sum();

@@ -110,7 +110,7 @@ pub struct Measured<'a> {
     pub fills_memory: bool,
     /// Interval of the checks. The checks are more frequent if memory fills within a fraction of a second.
     pub look_every: Nanos,
-    /// `true` if the tasks keep step. Then no task is more than 128 operations ahead of the slowest ([`STEP`]).
+    /// `true` if the tasks keep step. Then no task is more than 128 operations, twice [`STEP`], ahead of the slowest.
     pub keeps_step: bool,
 }
 

@@ -97,8 +97,8 @@ impl OpenFile {
         })
     }
 
-    /// Locks the file against other processes, unless it is locked already. The file is unlocked if it was first opened
-    /// with options that ask for no lock.
+    /// Locks the file against other processes, unless it is locked already. It is not locked yet if all handles so far
+    /// were opened with options that ask for no lock.
     ///
     /// # Errors
     /// When another process has locked the file.

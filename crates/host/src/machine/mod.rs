@@ -114,8 +114,8 @@ impl Host {
     }
 
     /// Sets the receivers of finished requests; called once, before any request is submitted. Each finished request
-    /// goes to one receiver, mostly to that of the request's CPU. Several receivers of the same engine keep CPUs from
-    /// contending for the engine's reference count.
+    /// goes to one receiver, usually the receiver of the request's CPU. Several receivers of the same engine keep CPUs
+    /// from contending for the engine's reference count.
     ///
     /// # Panics
     /// When `receivers` is empty, or receivers are already set.

@@ -398,7 +398,7 @@ impl Device {
     ///
     /// The length comes from a seek to the end; nothing else uses the position of the open file. `fstat` would also ask
     /// when the file was last changed. Linux (from 6.13) then gives the next write a new time of change, which makes
-    /// the inode dirty again, and a commit of one page takes half as long again.
+    /// the inode dirty again, and a commit of one page takes 50 % longer.
     fn end_in_system(&self) -> io::Result<u64> {
         (&self.file).seek(SeekFrom::End(0))
     }

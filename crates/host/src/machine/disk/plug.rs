@@ -29,7 +29,8 @@ fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
 
-/// Begins to hold back requests of `owner`. Returns `false` if the thread has a plug of another machine.
+/// Begins to hold back requests to the machine's disks whose address is `owner`. Returns `false` if the thread has a
+/// plug of another machine.
 pub(super) fn begin(owner: usize) -> bool {
     with_plugged(|plugged| {
         let is_free = plugged.depth == 0 || plugged.owner == owner;
@@ -51,7 +52,7 @@ pub(super) fn end() -> Vec<Transfer> {
     .unwrap_or_default()
 }
 
-/// Returns whether `owner` holds back requests of this thread.
+/// Returns whether this thread has a plug of the machine whose disks have the address `owner`.
 #[inline]
 pub(super) fn is_plugged(owner: usize) -> bool {
     with_plugged(|plugged| plugged.depth > 0 && plugged.owner == owner).unwrap_or(false)
@@ -65,7 +66,8 @@ pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     })
 }
 
-/// Removes and returns the transfers that `owner` holds back on this thread, because the thread is about to sleep.
+/// Removes and returns the transfers that this thread's plug holds back for the disks at the address `owner`, because
+/// the thread is about to sleep.
 #[inline]
 pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
     with_plugged(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() }).unwrap_or_default()
