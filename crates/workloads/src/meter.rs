@@ -42,8 +42,8 @@ pub enum Length {
     Steady(Nanos),
     /// The measurement ends when the flag is set.
     Until(Arc<AtomicBool>),
-    /// The measurement ends `full` after memory is full. If filling takes longer than `filling`, or memory cannot fill,
-    /// `full` counts from that moment.
+    /// The measurement ends when the time `full` has passed since memory became full. If memory is not full at the time
+    /// `filling` after the start, `full` counts from then on.
     Time {
         /// Measured time after memory is full.
         full: Nanos,

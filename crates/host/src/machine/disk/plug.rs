@@ -29,7 +29,7 @@ fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
 
-/// Begins to hold back requests to the machine's disks whose address is `owner`. Returns `false` if the thread has a
+/// Begins to hold back this thread's requests to the disks at the address `owner`. Returns `false` if the thread has a
 /// plug of another machine.
 pub(super) fn begin(owner: usize) -> bool {
     with_plugged(|plugged| {
@@ -52,7 +52,7 @@ pub(super) fn end() -> Vec<Transfer> {
     .unwrap_or_default()
 }
 
-/// Returns whether this thread has a plug of the machine whose disks have the address `owner`.
+/// Returns whether this thread has a plug that holds back requests to the disks at the address `owner`.
 #[inline]
 pub(super) fn is_plugged(owner: usize) -> bool {
     with_plugged(|plugged| plugged.depth > 0 && plugged.owner == owner).unwrap_or(false)
