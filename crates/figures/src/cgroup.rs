@@ -151,7 +151,7 @@ pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
         times: of("oom"),
         kills: of("oom_kill"),
         group_kills: of("oom_group_kill"),
-        // With the OOM killer enabled, a process waits only for a moment until the killer has killed.
+        // With the OOM killer enabled, a process waits only for the moment that the killer needs.
         is_waiting: of("under_oom") == 1 && of("oom_kill_disable") == 1,
     })
 }

@@ -121,8 +121,9 @@ impl Most {
 /// The memory over one run.
 pub type RunMemory = OfRun<Moment>;
 
-/// Writes runs as CSV. For each moment, zone and migrate type there is a line for each order with its free blocks, and
-/// a line without an order with the pageblocks. The last field is the workload's name for the moment, if any.
+/// Writes runs as CSV. For each moment, zone and migrate type there are lines of two kinds: one for each order, with
+/// the number of free blocks of this order, and one with an empty order, with the number of pageblocks. The last field
+/// is the workload's name for the moment, if any.
 ///
 /// # Errors
 /// When `out` cannot be written to.

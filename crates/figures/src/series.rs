@@ -78,8 +78,8 @@ impl Recorder {
     /// Records a moment. Drops earlier moments if there are too many.
     pub fn push(&mut self, now: Nanos, values: &Vmstat) {
         self.series.push(now, values);
-        // A doubled interval drops only moments closer than the interval. It is doubled until the number of moments is
-        // small enough.
+        // Doubling the interval drops only moments that are closer together than the new interval. The interval is
+        // doubled until few enough moments are left.
         while self.series.points.len() > self.most {
             self.every = Nanos(self.every.0 * 2);
             let mut kept: Option<u64> = None;

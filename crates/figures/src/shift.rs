@@ -92,7 +92,7 @@ pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
 }
 
 /// Returns the median of `all` numbers in a range, with the interval that excludes some of the numbers at each end.
-/// `count` returns how many of the numbers are at most as large as a value.
+/// `count` returns how many of the numbers are less than or equal to a value.
 fn with_interval(
     all: u64,
     (least, most): (f64, f64),
@@ -112,7 +112,7 @@ fn with_interval(
 }
 
 /// Returns the number with the given rank, counted from 1. The number is found by bisection over its bits, without a
-/// list of the numbers. `count` returns how many of the numbers are at most as large as a value.
+/// list of the numbers. `count` returns how many of the numbers are less than or equal to a value.
 fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     // The keys have the order of the numbers.
     let number = |key: u64| f64::from_bits(if key >> 63 == 1 { key ^ (1 << 63) } else { !key });

@@ -26,8 +26,8 @@ use crate::waits;
 /// Largest number of slices in a file, over all its runs: about 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
-/// Shortest time in which a task disables interrupts that is shown. Shorter times are common: every acquisition of a
-/// lock makes one.
+/// Shortest time without interrupts that is shown if a task disabled them. Shorter times are common: every acquisition
+/// of a lock causes one.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 
 /// Shortest time without interrupts that is shown in pictures of interrupt delays.

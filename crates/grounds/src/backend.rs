@@ -10,23 +10,23 @@ use workloads::workload::{Resources, Workload};
 
 /// A ground, as the code that runs jobs uses it.
 pub trait Backend {
-    /// Returns the name of the running kernel, on grounds where a column's kernel is the running one and not that of a
-    /// file.
+    /// Returns the name of the running kernel, on a ground whose figures are those of the running kernel and not of a
+    /// kernel file; otherwise `None`.
     #[must_use]
     fn running_kernel() -> Option<String> {
         None
     }
 
-    /// Returns the names of the kernel files nearest to the ground's own kernel, on a ground that has a kernel of its
-    /// own other than the running one; otherwise none.
+    /// Returns the names of the kernel files that come nearest to the kernel image that the ground boots. The list is
+    /// empty on a ground that boots no image.
     #[must_use]
     fn fitting_kernels(place: &GroundOptions) -> Vec<&'static str> {
         let _ = place;
         Vec::new()
     }
 
-    /// Returns the number of pages for which the device under the files has room; `None` if that is unknown, or if the
-    /// machine file decides it.
+    /// Returns the number of pages that fit on the device that holds the workload's files; `None` if that is unknown,
+    /// or if the machine file decides it.
     #[must_use]
     fn device_pages(place: &GroundOptions) -> Option<u64> {
         let _ = place;

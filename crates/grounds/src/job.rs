@@ -53,7 +53,7 @@ pub struct Job {
     pub ground: Ground,
     /// Whether `linux` makes a swap file of the machine's swap size, in addition to the computer's own swap.
     pub makes_swap: bool,
-    /// Number of pages for which the device under the files of a ground of real time has room, if known.
+    /// On a ground of real time, the number of pages that fit on the device that holds the workload's files, if known.
     pub device_pages: Option<u64>,
     /// The kernel image that `guest` boots.
     pub kernel_image: Option<PathBuf>,

@@ -52,22 +52,22 @@ macro_rules! on {
     };
 }
 
-/// Returns the name of the running kernel, on grounds where a column's kernel is the running one and not that of a
-/// file.
+/// Returns the name of the running kernel, on a ground whose figures are those of the running kernel and not of a
+/// kernel file; otherwise `None`.
 #[must_use]
 pub fn running_kernel(ground: Ground) -> Option<String> {
     on!(ground, B => B::running_kernel())
 }
 
-/// Returns the names of the kernel files nearest to the ground's own kernel, on a ground that has a kernel of its own
-/// other than the running one; otherwise none.
+/// Returns the names of the kernel files that come nearest to the kernel image that the ground boots. The list is empty
+/// on a ground that boots no image.
 #[must_use]
 pub fn fitting_kernels(ground: Ground, place: &GroundOptions) -> Vec<&'static str> {
     on!(ground, B => B::fitting_kernels(place))
 }
 
-/// Returns the number of pages for which the device under the files of a ground has room; `None` if that is unknown, or
-/// if the machine file decides it.
+/// Returns the number of pages that fit on the device that holds a ground's files; `None` if that is unknown, or if the
+/// machine file decides it.
 #[must_use]
 pub fn device_pages(ground: Ground, place: &GroundOptions) -> Option<u64> {
     on!(ground, B => B::device_pages(place))

@@ -45,7 +45,7 @@ pub const PORT: &str = "highwater";
 /// The beginning of each line on the console that says why the guest cannot continue.
 pub const CANNOT: &str = "highwater: ";
 
-/// The device of the disk with the file system; then, of the disk with swap.
+/// The devices of two disks: `DISK` has the file system, `SWAP` is the swap area.
 const DISK: &str = "/dev/vda";
 const SWAP: &str = "/dev/vdb";
 

@@ -5,7 +5,8 @@ use crate::image::Image;
 use crate::zoneinfo::Zone;
 use machine::PAGE_BYTES;
 
-/// The largest tolerated difference between the wanted pages and those that a kernel manages is one part in this many.
+/// The number of pages that a kernel manages may differ from the wanted number by at most 1/`EXACTNESS` of all wanted
+/// pages.
 const EXACTNESS: u64 = 500;
 
 /// Size of a pageblock, KiB. If memory has several parts, their sizes are multiples of this, so that no pageblock lies
@@ -62,8 +63,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns the memory for the first start, of which a kernel manages nearly the pages of `aim`. The kernel does not
-    /// manage its text and data, and a descriptor of 64 bytes for each page; this memory is larger by both.
+    /// Returns the memory for the first start. A kernel with this memory manages nearly the pages of `aim`. It does not
+    /// manage its text and data, nor the descriptors (64 bytes for each page), so the memory is larger than `aim` by
+    /// these two.
     ///
     /// An image asks for room to unpack itself, and the running kernel keeps less than that. Debian's 6.1.176 keeps
     /// 49.6 of the 63.6 MiB that it asks for, and 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.

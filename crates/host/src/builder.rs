@@ -28,8 +28,8 @@ enum WantedKernel {
 /// The place of the swap file.
 #[derive(Clone, Debug)]
 enum SwapPlace {
-    /// A file without a name, in this folder. By default the file lies in the folder for temporary files that outlive a
-    /// restart.
+    /// A file without a name in this folder; `None` stands for the folder of temporary files that outlive a restart
+    /// (`TMPDIR`, or else `/var/tmp`).
     Folder(Option<PathBuf>),
     File(PathBuf),
 }
@@ -140,8 +140,8 @@ impl Builder {
         self
     }
 
-    /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. Default, and at least: the size
-    /// at the start. Each possible page takes 32 bytes of address space from the start, and 32 bytes of memory once the
+    /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. Default and minimum: the size at
+    /// the start. Each possible page takes 32 bytes of address space from the start, and 32 bytes of memory once the
     /// page has existed. The system refuses this address space (about a hundredth of the largest size) if it exceeds
     /// the computer's memory.
     ///
@@ -351,8 +351,8 @@ impl Builder {
     }
 
     /// Sets the number of dirty bytes in files above which writers are throttled to the speed of the disk. The flusher
-    /// starts at half of this limit. Default: the limit is a fifth of the memory that is free or could be freed, and
-    /// the flusher starts at a tenth.
+    /// starts at half of this limit. By default, the limit is a fifth of the memory that is free or could be freed, and
+    /// the flusher starts at a tenth of that memory.
     ///
     /// A program that changes the same pages repeatedly is not throttled as long as the limit exceeds those pages. A
     /// higher limit has a price: a crash loses more unsynced data, a sync has more to write, and reclaim finds fewer

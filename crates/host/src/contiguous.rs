@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// The flags of a request for a block that does not move. Reclaim continues until it has freed as many pages as the
-/// block has (`GFP_KERNEL | __GFP_REPEAT`).
+/// The flags of a request for a block that does not move. Reclaim continues until it has freed at least the block's
+/// number of pages (`GFP_KERNEL | __GFP_REPEAT`).
 const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 
 /// A block of `4096 << order` bytes, zeroed at first, exclusive to its holder until it is dropped. The block is a part

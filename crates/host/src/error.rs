@@ -45,9 +45,10 @@ pub enum Error {
         /// The cause.
         source: IoError,
     },
-    /// Pages of a file could not be written since this handle last got an error; when a write returns this, recently.
-    /// With `writeback.write_failure = "keep-dirty"`, as in `highwater`, the pages stay in memory, dirty, and are
-    /// written again later. With other kernels they are dropped.
+    /// Pages of a file could not be written. A sync returns this error if a write failed since the handle last got an
+    /// error; a write to the file returns it if pages of the file still cannot be written and memory holds many such
+    /// pages. With `writeback.write_failure = "keep-dirty"`, as in `highwater`, the pages stay in memory, dirty, and
+    /// are written again later. With other kernels they are dropped.
     Write {
         /// The file.
         path: Arc<Path>,

@@ -37,7 +37,8 @@ pub(crate) struct Shared {
     backings: Mutex<BTreeMap<u64, DeviceId>>,
     /// Pages that were returned to the system when the memory shrank.
     pub balloon: Mutex<Vec<FrameNumber>>,
-    /// Keeps other memories of this process from using the swap file for data.
+    /// The claim on the swap file. While it is held, no other `Memory` of this process can open the swap file as a data
+    /// file.
     _swap: Option<InUse>,
     pub wrap: Wrap,
     is_shut_down: AtomicBool,
@@ -45,9 +46,9 @@ pub(crate) struct Shared {
     pub late_errors: Mutex<Vec<Error>>,
 }
 
-/// The engine's state of a thread for each of the eight memories that the thread used last, with the memory's number:
-/// how much the thread has dirtied there since its last pause. The memory used last comes first. A thread that uses
-/// more than eight memories may miss a pause that was due.
+/// For each of the eight memories that a thread used last, the memory's number and the engine's state of the thread in
+/// it. This state says how much the thread has dirtied in that memory since its last pause. The memory used last comes
+/// first. A thread that uses more than eight memories may miss a pause that was due.
 // The type needs no drop, because a thread may use a memory until its last thread-local value is dropped.
 struct Tasks([(u64, Task); 8]);
 
@@ -193,7 +194,7 @@ impl Shared {
         }
         let files = self.files.all();
         let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self)).collect();
-        // All handles of a file may have been dropped meanwhile; this share is then the last one.
+        // All handles of a file may have been dropped meanwhile; this `Arc` is then the file's last one.
         files.into_iter().for_each(|file| file.release(self));
         self.end_tasks(&mut self.kernel_tasks.lock());
         self.engine.access().release_waiters();

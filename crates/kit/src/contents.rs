@@ -23,7 +23,8 @@ const WORD: u64 = 8;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// The part of the contents of pages that a run keeps. Bytes that are not kept may read as any value.
+/// How much of each page's contents a run keeps, so that workloads can verify it. Bytes that are not kept may read as
+/// any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Keeps nothing: contents cost no time, and nothing is verified.

@@ -251,7 +251,8 @@ impl<'t> Answer<'t> {
             figures = self.figures(rows, show);
         }
         if used + lines(&figures) > SCREEN && !bars.is_empty() {
-            // With many columns the bars already show what the main rows begin with.
+            // With many columns the table of the main rows is left out, because the bars already show the first of
+            // these rows.
             (rows, figures) = (1, String::new());
         }
         let rest = if all > rows { format!("\n{all} rows in all: --all shows them.\n") } else { String::new() };

@@ -85,7 +85,7 @@ struct ReportEstimate {
     samples: Vec<(u64, Option<f64>)>,
 }
 
-/// Reads a value that is present, even if it is null, as some value.
+/// Returns `Some` for a key that is present, even if its value is null.
 fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
@@ -348,9 +348,9 @@ impl ReportEstimate {
     }
 }
 
-/// Appends the columns of a saved report to a table. Rows with equal group, name and unit are joined. Otherwise a row
-/// is joined with the row of another group that has its name and unit, if there is only one such row. A row that one of
-/// the two reports lacks has no value in that report's columns.
+/// Appends the columns of a saved report to a table. A row of the report is joined with the table's row of equal group,
+/// name and unit. If there is none, it is joined with the row of equal name and unit in another group, provided that
+/// there is only one such row. A row that one of the two reports lacks has no value in that report's columns.
 pub fn join(table: &mut Table, saved: Table, file: &str) {
     let before = table.columns.len();
     let added = saved.columns.len();

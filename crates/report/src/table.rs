@@ -23,8 +23,8 @@ pub struct Column {
     pub ground: String,
     /// Values changed in addition to the kernel file, by key.
     pub set: BTreeMap<String, String>,
-    /// Whether published figures may be compared with this column: it is the embedded kernel with this name, and not a
-    /// user's file.
+    /// `true` if published figures may be compared with this column, because its kernel is the embedded one of this
+    /// name and not a user's file.
     #[serde(skip)]
     pub comparable: bool,
     /// The file of a saved report; none for a column that was run now.
@@ -141,8 +141,8 @@ impl TableRow {
     }
 
     /// Returns the indices of the best columns: the column with the best median, and those not told apart from it.
-    /// Returns no columns if none is told apart from the best, if the row has no better direction, or if its figure is
-    /// a moment.
+    /// Returns no columns if no column is told apart from the best one, if the row has no better direction, or if the
+    /// row's figure is a moment.
     #[must_use]
     pub fn best(&self) -> Vec<usize> {
         let before = |a: f64, b: f64| match self.better {

@@ -116,7 +116,7 @@ struct Run {
     /// The run's job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
     seed: u64,
-    /// The order to the process that runs the job on a ground of real time.
+    /// The description of the job for the process that runs it on a ground of real time.
     order: NamedJob,
     /// The command that repeats the run.
     replay: String,
@@ -494,7 +494,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Returns the order to the process that runs a job of this subject.
+    /// Returns the description of a job of this subject for the process that runs it.
     fn order(&self, job: &Job) -> NamedJob {
         NamedJob {
             experiment: self.setup.experiment_word.clone(),

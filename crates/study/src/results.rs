@@ -17,7 +17,7 @@ use figures::scale::Scale;
 use grounds::job::Outcome;
 use report::{Column, Table, TableHead, rows};
 
-/// A selection of runs: those that have one of some values for a key.
+/// A selection of runs: a run is selected if its value for `key` is one of `values`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Where {
     /// The key: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key that was changed.
@@ -55,7 +55,8 @@ fn value_of(identity: &Identity, key: &str) -> Option<String> {
 /// Returns the runs that match every selection in `wanted`, in order.
 ///
 /// # Errors
-/// When no run has a key, or none has one of its values. The message lists the existing keys or values.
+/// When no run has the key of a selection, or no run has one of the selection's values for this key. The message lists
+/// the existing keys or values.
 pub fn matching(runs: Vec<StoredRun>, wanted: &[Where]) -> Result<Vec<StoredRun>, String> {
     for Where { key, values } in wanted {
         let there: BTreeSet<String> = runs.iter().filter_map(|run| value_of(&run.identity, key)).collect();

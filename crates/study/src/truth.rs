@@ -31,7 +31,8 @@ pub struct Suite {
 pub struct Rule {
     /// Names of the counters.
     pub names: Vec<String>,
-    /// The counters whose sum is each of these counters; empty if these counters are the kernel's own.
+    /// The kernel's counters whose sum is each counter in `names`; empty if the counters in `names` are the kernel's
+    /// own.
     #[serde(default)]
     pub sum_of: Vec<String>,
     /// The largest accepted distance of the simulated value from the guest's, percent. Without this value, the counters
@@ -65,7 +66,7 @@ pub struct Counted {
     pub load: String,
     /// Name of the guest's column.
     pub guest: String,
-    /// Each counter's values by its name: first over the guest's boots, then simulated over seeds.
+    /// For each counter, by name: its values over the guest's boots, then its simulated values over seeds.
     pub counters: BTreeMap<String, (Spread, Spread)>,
 }
 
@@ -91,9 +92,10 @@ pub struct Compared {
     pub sim: Spread,
     /// The simulated median divided by the guest's; none if the guest's is 0.
     pub ratio: Option<f64>,
-    /// Whether the ranges on both grounds are as near each other as the rule demands; none if the rule does not judge.
+    /// Whether the guest's range, widened by what the rule allows, meets the simulated range; none if the rule does not
+    /// judge.
     pub agrees: Option<bool>,
-    /// Whether the medians alone are as near each other as the rule demands; none if the rule does not judge.
+    /// Whether the medians alone differ by no more than the rule allows; none if the rule does not judge.
     pub medians_agree: Option<bool>,
 }
 
@@ -113,7 +115,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Returns whether the counter is larger with the same kernel in the simulation as on the guests.
+    /// Returns whether the kernel with the larger count is the same one in the simulation and in the guests.
     #[must_use]
     pub fn is_right(&self) -> bool {
         (self.counted[0] - self.counted[1]) * (self.sim[0] - self.sim[1]) > 0.0
@@ -371,8 +373,8 @@ pub fn held(suite: &Suite, counted: &Counted) -> Held {
     Held { load: counted.load.clone(), guest: counted.guest.clone(), counters }
 }
 
-/// Returns the counters that differ between two kernels with the same load, as the guests counted and by the counter's
-/// rule. A counter does not differ if the ranges over the two guests' boots overlap.
+/// Returns the counters that differ between two kernels under the same load, as counted by the guests and judged by
+/// each counter's rule. A counter does not differ if the ranges over the two guests' boots overlap.
 #[must_use]
 pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -425,7 +427,7 @@ impl Held {
 pub struct Agreement {
     /// Number of counters whose guest range, widened by what the rule allows, meets the simulated range.
     pub agree: usize,
-    /// Number of counters whose medians are as near each other as the rule allows.
+    /// Number of counters whose medians differ by no more than the rule allows.
     pub by_medians: usize,
     /// Number of counters that are judged.
     pub of: usize,
@@ -442,8 +444,8 @@ impl std::iter::Sum for Agreement {
 }
 
 /// Returns the result as text. First it says how many counters agree, and how many differences between kernels have the
-/// right sign. Then it lists for each load the first counter that does not agree, and all counters, or without
-/// `shows_all` only those that do not agree.
+/// right sign. Then, for each load, it names the first counter that does not agree, and lists the counters: all if
+/// `shows_all` is set, otherwise only those that do not agree.
 #[must_use]
 pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String {
     let Agreement { agree, by_medians, of } = all.iter().map(Held::agree).sum();

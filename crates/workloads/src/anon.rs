@@ -141,7 +141,7 @@ fn rows(course: &Course) -> Vec<Row> {
     [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
 }
 
-/// Returns the name of a task's region, which its contents and its file have.
+/// Returns the name of a task's region. The pattern of its contents and its file, if it has one, use the same name.
 fn name_of(task: u64) -> String {
     format!("anon {task}")
 }

@@ -45,8 +45,8 @@ pub struct Params {
     pub link_mib: Sourced<[u64; 2]>,
     /// Time that the linker computes, ms.
     pub link_ms: Sourced<u64>,
-    /// Share of its touched memory that a compiler touches again in each of its parts, percent: one contiguous stretch
-    /// at a random place. Default 0: each page is touched once, and never needed again.
+    /// Share of the memory touched so far that a compiler touches again in each of its parts, percent: one contiguous
+    /// stretch at a random place. Default 0: each page is touched once, and never needed again.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Whether memory of compilers and linkers may have huge pages. Default: no, since these programs allocate memory

@@ -92,7 +92,8 @@ pub struct Params {
     pub think_ms: u64,
     /// Mean time between two wake-ups of another program, ms. Default 200.
     pub wake_ms: u64,
-    /// Functions that another program calls at each wake-up and the hog after each step, at full scale. Default 256.
+    /// Functions that each other program calls at a wake-up, and that the hog calls after each step, at full scale.
+    /// Default 256.
     pub wake_calls: u64,
     /// Anonymous memory of each process, thousandths of memory. Default 2.
     pub heap_permille: u64,
@@ -104,7 +105,8 @@ pub struct Params {
     /// Growth of the hog while it does not wait, percent of memory a second. The hog grows every 10 ms and then runs
     /// code. Like the other programs, it has an executable of its own. Default 10.
     pub hog_percent_per_s: u64,
-    /// Share of its memory that the hog uses again, percent a second. Default 0: the hog never uses its memory again.
+    /// Share of the hog's memory that the hog uses again each second, percent. Default 0: the hog never uses its memory
+    /// again.
     pub hog_uses_percent_per_s: u64,
     /// Size of a file that a task reads from beginning to end, again and again, percent of memory. Default 0: no such
     /// task.

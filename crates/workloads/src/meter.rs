@@ -42,8 +42,8 @@ pub enum Length {
     Steady(Nanos),
     /// The measurement ends when the flag is set.
     Until(Arc<AtomicBool>),
-    /// The measurement ends `full` after memory is full. If filling takes longer than `filling`, or memory cannot fill,
-    /// `full` counts from that moment.
+    /// The measurement ends when the time `full` has passed since memory became full. If memory is not full at the time
+    /// `filling` after the start, `full` counts from then on.
     Time {
         /// Measured time after memory is full.
         full: Nanos,
@@ -110,7 +110,7 @@ pub struct Measured<'a> {
     pub fills_memory: bool,
     /// Interval of the checks. The checks are more frequent if memory fills within a fraction of a second.
     pub look_every: Nanos,
-    /// `true` if the tasks keep step. Then no task is more than 128 operations ahead of the slowest ([`STEP`]).
+    /// `true` if the tasks keep step. Then no task is more than 128 operations, twice [`STEP`], ahead of the slowest.
     pub keeps_step: bool,
 }
 
@@ -243,7 +243,7 @@ impl Spent {
 #[derive(Debug)]
 pub struct Course {
     started: Nanos,
-    /// The number of operations done by each time, in order from the start on.
+    /// For each check, its time and the number of operations done until then, in order of time.
     looks: Vec<(Nanos, u64)>,
     full: Option<Full>,
     /// Number of operations done by each task.
@@ -373,8 +373,8 @@ fn watch<S: System>(
 
 /// Returns the signs of memory now. `before` is the number of pages that reclaim had freed when the run began.
 fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
-    // Counters are read only if they were available before: to read them, a kernel sums the counters of a cgroup, and
-    // it also uses the sums itself.
+    // Counters are read only if they were available at the start, because reading them affects the run: a kernel then
+    // sums the counters of a cgroup, and it also uses these sums itself.
     let now = before.and_then(|_| pages_reclaimed(&system.vmstat()));
     let reclaimed = now.zip(before).map(|(now, before)| now.saturating_sub(before));
     Signs { free: system.free_pages(), high_mark: system.high_mark_pages(), reclaimed }

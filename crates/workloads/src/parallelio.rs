@@ -67,9 +67,9 @@ pub struct Params {
     pub operation_ns: Sourced<u64>,
     /// Time that storing one item takes while the server is filled, ns at full scale.
     pub populate_ns: Sourced<u64>,
-    /// Number of background writes in addition to the empty one. The first write is a tenth of memory. Each further
-    /// write is larger by an equal part of the difference to four fifths of memory, which no write reaches. 0 leaves
-    /// only the empty write. Default 3.
+    /// Number of background writes in addition to the empty one. The first of them is a tenth of memory. The range from
+    /// a tenth to four fifths of memory is divided into this number of equal parts, and each further write is larger by
+    /// one part. 0 leaves only the empty write. Default 3.
     #[serde(default = "steps")]
     pub steps: u64,
     /// Seconds between the moment when most of memory is in use and the start of the write. Default 5.

@@ -24,7 +24,8 @@ const BUFFER_BLOCKS: u64 = BUFFER_BYTES / 512;
 /// Number of blocks into which the background program divides its memory.
 const HOG_BLOCKS: u64 = 8;
 
-/// Number of passes over the used part of a block in which the background program's use of the block is simulated.
+/// Number of passes in which the background program's use of a block is simulated. Each pass touches the used part of
+/// the block once.
 const HOG_ROUNDS: u64 = 64;
 
 /// The `[params]` of an experiment, at full scale. All but file sizes follow the scale. Values of the MMTests script

@@ -25,7 +25,7 @@ pub enum Access {
     /// In place: in a page pinned by the engine, or on `linux` and `guest` in a shared mapping of the file.
     InPlace,
     /// Through a mapping of the file, with faults and with the accessed bits of page tables, on every ground that can
-    /// map files. On `host`, which cannot, as `in-place`.
+    /// map files. On `host`, which cannot map files, as `in-place`.
     Mapped,
 }
 
@@ -36,13 +36,13 @@ pub enum Verify {
     /// Everything of the page that the system keeps.
     #[default]
     All,
-    /// The page's first eight bytes, which identify it. For measuring rates: verifying 4096 bytes costs as much as a
-    /// hit.
+    /// The page's first eight bytes, which identify it. This choice is for measuring rates, because verifying 4096
+    /// bytes takes about the time of a hit.
     Stamps,
 }
 
 impl Verify {
-    /// Returns the part of the page to verify, where the system keeps `kept`.
+    /// Returns how much of each page to verify, if the system keeps `kept` of it.
     fn of(self, kept: Kept) -> Kept {
         match (self, kept) {
             (Self::Stamps, Kept::Bytes | Kept::First(_)) => Kept::Stamps,

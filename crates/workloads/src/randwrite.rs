@@ -155,8 +155,8 @@ fn rows(course: &Course, syncs: &Histogram<u64>, verified: u64) -> Vec<Row> {
     [writes, latency_rows("Sync", syncs), course.cost_rows(), vec![verified]].concat()
 }
 
-/// Writes random pages among `task`, `task` + `tasks`, … of the file. Returns the last version of each of these `own`
-/// pages, and the durations of syncs.
+/// Writes random pages of the file, chosen among the pages with the numbers `task`, `task + tasks`, `task + 2 * tasks`,
+/// …. Returns the last version of each of these `own` pages, and the durations of syncs.
 fn write_at_random<S: System>(
     system: &S,
     task: u64,

@@ -84,7 +84,7 @@ pub(super) fn run<R: RealGround>(
         return Err(interrupted());
     }
     let failed = |what: &'static str| move |error: io::Error| Failure(format!("{what}: {error}"));
-    // These are dropped in the reverse order: the process, then its swap, its files, and its limit.
+    // The values below are dropped in the reverse order: the process, then its swap, its files, and its limit.
     let limit = R::limit(place, job)?;
     let cgroup = limit.as_ref().map(|limit| limit.cgroup.clone());
     let folder = Folder::new(&place.folder).map_err(failed("cannot make a folder for files"))?;
@@ -134,12 +134,14 @@ fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String
 /// The way in which the working process ended.
 struct Ended {
     status: ExitStatus,
-    /// Whether the waiting process killed it because it waited for memory too long.
+    /// `true` if the waiting process killed the working process because nothing could be reclaimed for it for longer
+    /// than [`STARVED`].
     has_starved: bool,
 }
 
-/// Waits for the end of the working process, and passes an interrupt on to it. If that process waits for memory, this
-/// reclaims some for it. If none can be reclaimed for [`STARVED`], kills the process.
+/// Waits for the end of the working process, and passes an interrupt on to it. While the working process waits for
+/// memory, reclaims some in its cgroup. If nothing can be reclaimed for longer than [`STARVED`], kills the working
+/// process.
 fn wait(child: &mut Child, stdin: impl Write, cgroup: Option<&Cgroup>) -> io::Result<Ended> {
     let mut stdin = Some(stdin);
     let mut told_at = None;

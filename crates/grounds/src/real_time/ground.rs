@@ -17,8 +17,8 @@ pub trait RealGround {
     /// The system that a workload sees.
     type System: System;
 
-    /// Returns the name of the running kernel, on a ground where a column's kernel is the running one and not that of a
-    /// file.
+    /// Returns the name of the running kernel, on a ground whose figures are those of the running kernel and not of a
+    /// kernel file; otherwise `None`.
     #[must_use]
     fn running_kernel() -> Option<String> {
         None

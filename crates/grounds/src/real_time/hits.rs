@@ -72,7 +72,7 @@ impl Hits {
         self.notes.clone()
     }
 
-    /// Reads `hits` pages in place and a quarter as many by copy, on each ground. Returns the rates as rows.
+    /// On each ground, reads `hits` pages in place and `hits / 4` pages by copy. Returns the rates as rows.
     ///
     /// # Errors
     /// When a page cannot be read, or different bytes were read on the two grounds.

@@ -41,7 +41,7 @@ impl<R: RealGround> Backend for R {
     }
 
     fn ready(place: &GroundOptions, memory_bytes: u64) -> Result<(), String> {
-        // Held so that an interrupt does not end the process before the trial files and cgroups are removed.
+        // The guard keeps an interrupt from ending the process before the trial files and cgroups are removed.
         let _guard = interrupt::guard();
         let folder = place.folder.display();
         let opened = Folder::new(&place.folder).and_then(|made| sys::is_in_memory(&File::open(&made.0)?));
@@ -112,13 +112,13 @@ fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::Syst
     Ok(outcome)
 }
 
-/// Returns the number of pages for which the device under a folder has room, if known.
+/// Returns the number of pages that fit on the device that holds a folder, if known.
 fn room(folder: &Path) -> Option<u64> {
     let room = rustix::fs::statvfs(folder).ok()?;
     Some(room.f_bavail.saturating_mul(room.f_frsize) / page_bytes(1))
 }
 
-/// Checks that the files of a workload fit on the device, and its memory into the memory.
+/// Checks that a workload's files fit on the device, and that its memory fits into memory and swap.
 ///
 /// # Errors
 /// The size that does not fit.

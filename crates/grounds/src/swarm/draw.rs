@@ -237,8 +237,8 @@ pub(super) struct MoreNodes {
 const NODE_PAGES_MIN: u64 = 512;
 
 impl MoreNodes {
-    /// Draws several nodes for one world in four. The draw has its own random stream, so that it does not change the
-    /// other properties of worlds.
+    /// Draws further nodes for one world in four; the other worlds have one node. The draw has its own random stream,
+    /// so that it does not change the other properties of worlds.
     fn draw(seed: u64, cpus: usize, pages: u64) -> Self {
         let rng = &mut Rng::new(seed, u64::MAX - 10);
         if rng.below(4) > 0 {
@@ -341,7 +341,7 @@ fn draw_disk(rng: &mut Rng) -> DiskConfig {
 
 fn draw_tasks(rng: &mut Rng, pages: u64) -> Vec<TaskPlan> {
     let count = 1 + rng.below(8);
-    // The tasks use from half of memory to four times as much, and touch each page up to four times.
+    // All tasks together use between half of memory and four times memory, and touch each page up to four times.
     let total = pages * (1 + rng.below(8)) / 2;
     let budget = (total * (1 + rng.below(4))).min(1 << 16);
     (0..count)

@@ -18,7 +18,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Number of bytes of a stamp.
 const STAMP: usize = 8;
 
-/// The owner of a store's pages.
+/// The file or region that holds a store's pages.
 pub(super) enum What {
     File(Arc<File<Sim>>),
     Region(Arc<Region<Sim>>),

@@ -19,8 +19,8 @@ const FILES: usize = 3;
 pub(super) struct Worker {
     shared: Rc<Shared>,
     plan: TaskPlan,
-    /// The number of this task among the writers of a shared store. It may write the pages whose number has this
-    /// remainder.
+    /// The number of this task. If a store has `writers` writers, the task may write the pages whose number modulo
+    /// `writers` equals this number modulo `writers`.
     number: u32,
     task: Task,
     rng: Rng,

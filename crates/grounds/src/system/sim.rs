@@ -117,7 +117,7 @@ impl SimSystem {
         &self.shared.engine
     }
 
-    /// Returns a share of the engine, which can be kept after the run.
+    /// Returns an `Rc` of the engine, which can be kept after the run.
     #[must_use]
     pub fn shared_engine(&self) -> Rc<Engine<Sim>> {
         self.shared.engine.clone()
@@ -333,7 +333,7 @@ impl System for SimSystem {
     }
 
     fn high_mark_pages(&self) -> Option<u64> {
-        // A cgroup has no watermarks: its memory is full when reclaim frees the first page.
+        // A cgroup has no watermarks. Its memory counts as full once reclaim has freed a first page.
         let has_marks = self.engine().memory().limit_pages().is_none();
         has_marks.then(|| self.engine().memory().zones.iter().map(|zone| zone.high()).sum())
     }

@@ -102,7 +102,8 @@ pub struct Common {
     pub folder: PathBuf,
     /// Number of pages that workloads may use.
     pub memory_pages: u64,
-    /// The part of the contents of pages that workloads write and verify.
+    /// How much of each page's contents is kept, so that workloads can verify it: nothing, a stamp, the first bytes, or
+    /// all.
     pub kept: Kept,
 }
 

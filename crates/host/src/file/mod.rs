@@ -36,8 +36,8 @@ pub enum Advice {
     Sequential,
     /// Random access: nothing is read ahead. Holds for the whole handle.
     Random,
-    /// The range will be used soon: reading it starts. From a long range only the beginning is read, at most half as
-    /// many pages as are free or on the inactive list of files.
+    /// The range will be used soon: reading it starts. From a long range only the beginning is read: at most half of
+    /// the number of pages that are free or on an inactive file list.
     WillNeed,
     /// The range is not needed any more: the clean pages in it are dropped.
     DontNeed,

@@ -21,23 +21,24 @@ pub(crate) struct OpenFile {
     pub(super) device: Arc<Device>,
     pub(super) key: Identity,
     pub(super) is_writable: bool,
-    /// Number of failed writes that a handle has reported to a caller.
+    /// Number of failed writes of the file that a caller has been told of, through any handle.
     pub(super) told: AtomicU32,
     /// True for a regular file, whose length can be set; the length of a block device cannot.
     pub(super) is_regular: bool,
     /// Held for writing while the length in the system is set, and for reading by writes that make the file longer.
-    /// Without the lock, data of such a write could be cut off before the memory knows the file's new length.
+    /// Without the lock, data of such a write could be truncated before the memory knows the file's new length.
     pub(super) length: RwLock<()>,
-    /// True if the system has refused to cut the file to the length that it has in the memory. The bytes behind that
-    /// length must be removed before the file becomes longer again. Set with `length` held for writing.
+    /// True if the system has refused to truncate the file to the length that the memory has for it. The bytes behind
+    /// that length must be removed before the file becomes longer again. Set with `length` held for writing.
     is_uncut: AtomicBool,
-    /// Held while a failed cut is tried again.
+    /// Held while a failed truncation is tried again.
     cutting: Mutex<()>,
     /// The rounds of syncs of the file.
     pub(super) rounds: Rounds,
     /// True if the file is locked against other processes. The mutex is held while the file is being locked.
     is_locked: Mutex<bool>,
-    /// Keeps other memories of this process from using the file as swap, or writing to it.
+    /// The claim on the file. While it is held, this process cannot use the file as swap. Another `Memory` of this
+    /// process can open the file only if neither memory writes it.
     _in_use: InUse,
 }
 
@@ -54,7 +55,8 @@ impl OpenFile {
         is_writable: bool,
         is_locked: bool,
     ) -> io::Result<Self> {
-        // Read only now: until now another thread may have been closing the file, and writing its last contents.
+        // The metadata are read here and not earlier, because another thread may have been closing the file until now,
+        // and writing its last contents.
         let metadata = file.metadata()?;
         let bytes = length(&file, &metadata)?;
         if bytes > PAGES_MAX * PAGE_BYTES as u64 {
@@ -95,8 +97,8 @@ impl OpenFile {
         })
     }
 
-    /// Locks the file against other processes, unless it is locked already. It may be unlocked because a handle without
-    /// a lock has opened it.
+    /// Locks the file against other processes, unless it is locked already. It is not locked yet if all handles so far
+    /// were opened with options that ask for no lock.
     ///
     /// # Errors
     /// When another process has locked the file.
@@ -121,7 +123,8 @@ impl OpenFile {
         Some(Error::Write { path: self.path.clone(), offset, source: failure.source })
     }
 
-    /// Cuts the file in the system to the length that it has in the memory. The caller holds `length` for writing.
+    /// Truncates the file in the system to the length that the memory has for it. The caller holds `length` for
+    /// writing.
     ///
     /// # Errors
     /// Errors of the system.
@@ -131,8 +134,8 @@ impl OpenFile {
         cut
     }
 
-    /// Tries a cut again that the system refused before, so that the file can become longer. The caller holds `length`.
-    /// A shared hold is enough, because no write makes the file longer before the cut has succeeded.
+    /// Tries a truncation again that the system refused before, so that the file can become longer. The caller holds
+    /// `length`. A shared hold is enough, because no write makes the file longer before the truncation has succeeded.
     ///
     /// # Errors
     /// Errors of the system.
@@ -148,7 +151,7 @@ impl OpenFile {
         Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source }
     }
 
-    /// Releases a share of an open file; the last one closes the file.
+    /// Releases one `Arc` of an open file. Releasing the last one closes the file.
     pub fn release(self: Arc<Self>, shared: &Shared) {
         shared.files.release(self, |last| last.close(shared));
     }

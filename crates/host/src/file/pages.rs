@@ -11,12 +11,13 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 thread_local! {
-    /// The file and the number of the page that this thread used last, apart from pages that are known to be used
-    /// often.
+    /// The number of the file and of the page that this thread used last. Uses of pages that are known to be used often
+    /// are not noted here.
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
-/// Returns whether this page differs from the page that the thread used last, and notes it as that page.
+/// Returns whether `page` of `file` differs from the page that the thread used last, and notes `page` as the last used
+/// one.
 #[inline]
 fn is_new_use(file: u32, page: u32) -> bool {
     LAST_USED.replace((file, page)) != (file, page)
@@ -41,7 +42,7 @@ impl File {
     /// ```
     #[inline(always)]
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
-        // A page that is open to readers lies within the file, unless it was cut off just now.
+        // A page that is open to readers lies within the file, unless the file was truncated just now.
         if let Some(guard) = self.pin_open(page) {
             return Ok(guard);
         }
@@ -60,7 +61,7 @@ impl File {
         };
         is_within()?;
         let frame = self.pin(page as u32, 1)?;
-        // The page may have been cut off meanwhile; it is then released.
+        // The file may have been truncated meanwhile; the page is then released.
         is_within().inspect_err(|_| drop(PageRead::of_file(&self.engine, frame)))?;
         Ok(frame)
     }
@@ -85,7 +86,7 @@ impl File {
             .with_task(|engine, task| engine.access().pin_for_write(task, cached, page as u32))
             .map_err(|error| {
                 match error {
-                    // The page was cut off just now.
+                    // The file was truncated just now.
                     engine::Error::BeyondEnd { .. } => Error::OutOfRange { page, pages: self.pages() },
                     other => self.error(other),
                 }
@@ -106,8 +107,8 @@ impl File {
     pub(super) fn pin_open(&self, page: u64) -> Option<PageRead<'_>> {
         let (engine, index) = (&self.engine, &self.cached.index);
         let page = usize::try_from(page).ok()?;
-        // The call is written twice, so that the two branches need not bring their results together: each instruction
-        // that writes a register is 3 % of a hit.
+        // `pin_open` is called in each branch, so that the branches need not bring their results into the same
+        // registers: each instruction that writes a register takes 3 % of the time of a hit.
         let pinned = match index.slot_in_head(page) {
             Some(slot) => engine.access().pin_open(slot),
             None => index.slot_behind(page).and_then(|slot| engine.access().pin_open(slot)),
@@ -150,7 +151,7 @@ impl File {
         let mut state = self.state.lock().clone();
         let pinned = pin(&mut state);
         let mut kept = self.state.lock();
-        // A pattern that was advised meanwhile stays.
+        // If a caller of `advise` has set another pattern meanwhile, that pattern stays.
         state.pattern = kept.pattern;
         *kept = state;
         pinned

@@ -66,7 +66,7 @@ impl File {
                     Err(error) => return Err(*error),
                 },
             };
-            // The length is read again while the page is held, so that bytes which were cut off meanwhile are not read
+            // The length is read again while the page is held, so that bytes that were truncated meanwhile are not read
             // as zeroes.
             end = end.min(self.len());
             if end <= at {

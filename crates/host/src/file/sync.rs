@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-// Not from `parking_lot`, where waiting threads wake one after the other, each woken by the one before.
+// These are not taken from `parking_lot`, whose waiting threads wake one after the other, each woken by the one before.
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -116,7 +116,7 @@ impl Drop for Round<'_> {
         state.expected = state.waiting + self.members;
         let is_alone = state.expected == 1;
         drop(state);
-        // Left out for a thread that is alone, because notifying is a system call even if no thread waits.
+        // A thread that is alone does not notify, because notifying is a system call even if no thread waits.
         if !is_alone {
             self.rounds.ended.notify_all();
         }

@@ -26,7 +26,7 @@ enum Place {
 }
 
 impl Table {
-    /// Returns a share of the open file with the given key. If the file is not open yet, `open` opens it. Waits while
+    /// Returns an `Arc` of the open file with the key `key`. If the file is not open yet, `open` opens it. Waits while
     /// another thread opens or closes the file.
     ///
     /// # Errors
@@ -58,10 +58,10 @@ impl Table {
         Ok(open)
     }
 
-    /// Releases a share of an open file. For the last share, calls `close` and removes the file from the table.
+    /// Releases one `Arc` of an open file. If it is the last one, calls `close` and removes the file from the table.
     pub(super) fn release(&self, share: Arc<OpenFile>, close: impl FnOnce(OpenFile)) {
         let last = {
-            // Under the lock, so that no thread takes another share meanwhile.
+            // Done under the lock, so that no thread takes another `Arc` of the file meanwhile.
             let mut places = self.places.lock();
             let Some(last) = Arc::into_inner(share) else { return };
             places.insert(last.key, Place::Busy);
@@ -71,7 +71,7 @@ impl Table {
         close(last);
     }
 
-    /// Returns a share of each open file, after all opening and closing in progress has ended.
+    /// Waits until no file is being opened or closed, then returns an `Arc` of each open file.
     pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
         let mut places = self.places.lock();
         while places.values().any(|place| matches!(place, Place::Busy)) {

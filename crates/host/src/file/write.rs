@@ -24,7 +24,7 @@ impl File {
     ///
     /// # Errors
     /// When the handle is read-only, the memory was shut down, the file would be larger than 16 TiB less 4 MiB, the
-    /// file is a block device that ends before the last byte, or the system still refuses an earlier cut
+    /// file is a block device that ends before the last byte, or the system still refuses an earlier truncation
     /// ([`File::set_len`]). Nothing is written then.
     ///
     /// Also when memory is exhausted, when a page that is to be partially written cannot be read, or when pages of the
@@ -62,8 +62,8 @@ impl File {
                 let path = self.opened().path.to_path_buf();
                 return Err(Error::File { path, doing: "write after the end of the file", source });
             }
-            // The recursive read lock passes a waiting `set_len`. The thread for which that `set_len` waits may itself
-            // wait for a page of this thread.
+            // The recursive read lock does not queue behind a `set_len` that waits for the lock. The holder for which
+            // `set_len` waits may itself wait for a page that this thread has pinned, so queueing could deadlock.
             let open = self.opened();
             let _longer = open.length.read_recursive();
             open.finish_cut().map_err(|source| open.cannot_set_length(source))?;
@@ -88,8 +88,8 @@ impl File {
     /// # Errors
     /// When the page at the new end cannot be read, the handle is read-only, or the system refuses. Nothing has changed
     /// then, with one exception: if the system refuses to shorten the file, the handle has the new length, but the file
-    /// in the system keeps the bytes after it. The cut is tried again before the file becomes longer, so those bytes
-    /// never come back.
+    /// in the system keeps the bytes after it. The truncation is tried again before the file becomes longer, so those
+    /// bytes never come back.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

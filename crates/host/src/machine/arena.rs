@@ -24,12 +24,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes of a huge page, and the alignment of frame 0.
 const HUGE_BYTES: usize = 2 << 20;
 
-/// Bytes of a line of memory.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Largest number of bytes that are prefetched: as many as a present processor can have outstanding at a time. The
-/// copying loop requests the rest. Of 8, 16, 24, 32 and 64 lines, tried on an AMD EPYC of family 26, this is the
-/// choice.
+/// Largest number of bytes that are prefetched: about what a present processor can have outstanding at a time. The
+/// copying loop requests the rest. The value was chosen among 8, 16, 24, 32 and 64 lines by trials on an AMD EPYC of
+/// family 26.
 const PREFETCH_MAX: usize = 24 * LINE;
 
 /// Asks the system for huge pages when `addresses` are first touched, because with small pages each random access to a
@@ -151,7 +151,8 @@ impl Arena {
         self.frames_max
     }
 
-    /// Returns whether huge pages were wanted, and the system backs the arena with them where it has some.
+    /// Returns `true` if huge pages were wanted and the system accepted this advice. The system then backs the arena
+    /// with huge pages where it has some.
     #[must_use]
     pub const fn has_huge_pages(&self) -> bool {
         self.has_huge_pages
@@ -401,7 +402,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the mapping is the arena's own and ends with it; runs borrow the arena, and transfers own a share of it.
+        // SAFETY: the mapping is the arena's own and ends with it; runs borrow the arena, and transfers keep it
+        // alive.
         let returned = unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
         debug_assert_eq!(returned, 0, "munmap: {}", io::Error::last_os_error());
     }

@@ -15,7 +15,7 @@ pub struct Config {
     pub huge_pages: bool,
     /// Number of slots of each per-CPU value. Default: the number of CPUs that the process may use, but at least 2.
     pub shards: usize,
-    /// The path to the disk for requests whose submitter does not wait in place. Default: [`Io::Auto`].
+    /// The path to the disk for requests that the submitting thread does not carry out itself. Default: [`Io::Auto`].
     pub io: Io,
     /// Largest number of requests of one direction (read or write) that a device has in flight; further requests wait
     /// in `submit`. Default: 256.

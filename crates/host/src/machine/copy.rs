@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code)]
 
-/// Bytes that one iteration of the loop copies: a line of memory.
+/// Bytes that one iteration of the loop copies: a cache line.
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 64;
 

@@ -195,8 +195,8 @@ impl machine::Hazards for Hazards {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Interrupts all CPUs that run this process. Instead, if other threads ask for the same, waits for an interruption
-    /// that began after this call.
+    /// Ensures that all CPUs that run this process were interrupted after this call began. Either this thread
+    /// interrupts them, or it waits for an interruption by another thread that began after this call.
     fn barrier(&self) {
         if !self.are_on() {
             return;

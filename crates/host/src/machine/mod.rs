@@ -114,8 +114,8 @@ impl Host {
     }
 
     /// Sets the receivers of finished requests; called once, before any request is submitted. Each finished request
-    /// goes to one receiver, mostly to that of the request's CPU. Several receivers of the same engine keep CPUs from
-    /// contending for the engine's reference count.
+    /// goes to one receiver, usually the receiver of the request's CPU. Several receivers of the same engine keep CPUs
+    /// from contending for the engine's reference count.
     ///
     /// # Panics
     /// When `receivers` is empty, or receivers are already set.
@@ -282,7 +282,7 @@ impl Machine for Host {
     }
 
     fn counter_rows(&self) -> usize {
-        // Twice as many as shards, for kswapd, the flusher, and threads that take turns on one CPU.
+        // Twice the number of shards: kswapd, the flusher, and threads that take turns on one CPU need rows, too.
         2 * self.shared.shards
     }
 

@@ -92,7 +92,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns those counters of runs that are not always 0. A level is shown as it is, events are shown as rates.
+    /// Returns those counters of runs that are not always 0. A gauge is shown as it is, a counter as a rate.
     #[must_use]
     pub fn of(runs: &[&RunSeries], across: &str) -> Self {
         let mut names: Vec<&String> = runs.iter().flat_map(|run| &run.series.names).collect();

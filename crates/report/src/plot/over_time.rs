@@ -84,14 +84,15 @@ fn usual() -> Vec<PlotPanel> {
     ]
 }
 
-/// Returns one counter over time: the value of a level, the rate of events.
+/// Returns the counter or gauge `name` over time: the rate of a counter, the value of a gauge.
 #[must_use]
 pub fn course_of(series: &Series, name: &str) -> Vec<(f64, f64)> {
     let panel = PlotPanel { caption: String::new(), sum: vec![name.to_owned()], unit: PanelUnit::Count };
     points(series, &panel)
 }
 
-/// Returns the points of a panel's line: values of a level, or rates of events. Each point is a mean over some moments.
+/// Returns the points of a panel's line: values of a gauge, or rates of counters. Each point is a mean over some
+/// moments.
 fn points(series: &Series, panel: &PlotPanel) -> Vec<(f64, f64)> {
     let fits = |name: &str, word: &str| match word.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),

@@ -16,7 +16,8 @@ const WAIT: Ink = Ink::of(3);
 const DONE: Ink = Ink::of(5);
 const ENDED: Ink = Ink::of(4);
 
-/// Time before and after the longest time without interrupts that is also shown, as a share of it.
+/// Length of the part that is shown before the longest time without interrupts, and of the part shown after it, as a
+/// share of this time.
 const AROUND: f64 = 0.15;
 
 /// Returns a picture of the runs with the first seed.

@@ -46,7 +46,7 @@ impl Axis {
         begin + (f64::from(end - begin) * self.part(value)).round() as i32
     }
 
-    /// Returns the figures at which the axis has ticks. On a linear axis there are at least `count`.
+    /// Returns the figures at which the axis has ticks. A linear axis has at least `count` ticks.
     #[must_use]
     pub fn ticks(self, count: usize) -> Vec<f64> {
         if self.is_log {

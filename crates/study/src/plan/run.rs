@@ -73,7 +73,7 @@ impl Run {
         Job { seed: self.seed, ..(*self.job).clone() }
     }
 
-    /// Returns whether the run requests no data other than those that a store keeps.
+    /// Returns whether the run requests only data that a store keeps.
     fn wants_figures_alone(&self) -> bool {
         let Job { profile, series_every, memory_every, generations_every, trace, .. } = &*self.job;
         !profile && series_every.is_none() && memory_every.or(*generations_every).is_none() && trace.is_none()

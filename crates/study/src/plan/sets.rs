@@ -84,8 +84,9 @@ impl Setup {
     }
 }
 
-/// Returns an error with the changes that were made to the file, since an embedded file has no such place. An error
-/// about a value itself is returned unchanged.
+/// Returns `error` with the changes in `set` whose keys begin with `prefix` in front of its message. The result has no
+/// place: if the error names a line of the file, the line becomes a part of the message. Without such changes, returns
+/// `error` unchanged.
 fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     let given: Vec<String> = set
         .iter()
@@ -100,7 +101,7 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     Error { place: None, message: format!("{}: {why}", given.join(" ")) }
 }
 
-/// Returns every pair of a kernel from `words` and one of the values, as kernels with this change.
+/// Returns a kernel for each pair of a kernel in `words` and a value in `values`: the kernel with this change of `key`.
 pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
     words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
 }

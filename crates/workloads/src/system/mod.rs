@@ -268,7 +268,7 @@ pub trait System: Sized + 'static {
     /// Unmaps a region.
     fn unmap(&self, region: Self::Region);
 
-    /// Returns the part of the contents of files and regions that this run keeps.
+    /// Returns how much of the contents of files and regions this run keeps.
     fn kept(&self) -> Kept;
 
     /// Returns the faults of this task so far.

@@ -4,7 +4,7 @@ use crate::job::Job;
 use engine::memory::ZoneLayout;
 use guest::zoneinfo::Zone;
 
-/// A zone that differs from the machine file by less than one part in this many of all pages is not reported.
+/// A difference between a guest's zone and the machine file's is not reported if it is less than 1/`PART` of all pages.
 const PART: u64 = 100;
 
 /// Returns a line about the parts of a job's machine file that a guest with these zones does not have; `None` if it has

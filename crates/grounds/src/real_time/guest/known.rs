@@ -25,7 +25,7 @@ const DISK_FIELDS: [(usize, &str); 9] = [
     (10, "weighted_ms"),
 ];
 
-/// Microseconds of a tick in `/proc/PID/stat`, where Linux shows 100 ticks a second.
+/// Length of a tick in `/proc/PID/stat`, us: Linux shows 100 ticks a second there.
 const TICK_US: u64 = 10_000;
 
 /// Adds to `values` the free pages of each zone, stalls, the CPU time of kswapd, swap, the room for files, counters of

@@ -118,8 +118,8 @@ impl Uses {
         pages
     }
 
-    /// Returns the number of pages from a frame on that have one common use, and that use; `None` as the use of an
-    /// absent frame.
+    /// Returns the length of the run of pages with one use that begins at `frame`, and this use. The use of an absent
+    /// frame is `None`.
     fn at(&mut self, frame: u64, flags: &[u64]) -> (usize, Option<Use>) {
         let first = flags[0];
         if first & flag::NOPAGE != 0 {

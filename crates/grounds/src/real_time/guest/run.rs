@@ -34,15 +34,15 @@ const FIRST_LINE_LIMIT: Duration = Duration::from_secs(60);
 /// Interval at which the console of a silent guest is checked.
 const CONSOLE_EVERY: Duration = Duration::from_secs(1);
 
-/// A device with less room than this, in pages, is taken to be full: ext4 takes more at a time.
+/// A device with room for fewer pages than this counts as full, because ext4 takes more pages at a time.
 const FULL_PAGES: u64 = 256;
 
 /// The longest time for which a worker may be silent. It reports progress five times a second if it gets memory and a
 /// CPU.
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
 
-/// The share of a CPU, percent, below which a guest may be late because other processes use the computer; then, the
-/// share below which a guest does nothing.
+/// Shares of a CPU that a guest uses, percent. A guest between `IDLE_PERCENT` and `STARVED_PERCENT` works but gets too
+/// little CPU time, because other processes use the computer. A guest below `IDLE_PERCENT` does nothing.
 const STARVED_PERCENT: u128 = 25;
 const IDLE_PERCENT: u128 = 2;
 
@@ -145,8 +145,8 @@ pub(super) fn run(
     unreachable!("the last start is taken as it is")
 }
 
-/// Returns the failure of a guest, with the cause if the device under the guest's files is full. The files must still
-/// exist.
+/// Returns a guest's failure, with a note in front if the device that holds the guest's files is full. The caller must
+/// not have removed these files yet.
 fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),

@@ -56,7 +56,7 @@ pub struct OpenFile {
 
 impl LinuxSystem {
     /// Makes the system of the running kernel with `memory_pages` pages of memory, files in `folder`, and counters from
-    /// `counters`. Workloads write and verify the part `kept` of pages.
+    /// `counters`. `kept` says how much of each page's contents workloads write and verify.
     ///
     /// # Errors
     /// When the folder lies in memory, because files would then take the limited memory.

@@ -50,7 +50,8 @@ impl Region {
         Ok(Self { memory: sys::Mapping::huge(pages)?, file: None })
     }
 
-    /// Maps pages of a file, which is given with its name and the token that shows that it is mapped.
+    /// Maps `pages` of a file. The file comes with its name and with a token that, as long as it lives, shows that the
+    /// file is mapped.
     ///
     /// # Errors
     /// When the system refuses.

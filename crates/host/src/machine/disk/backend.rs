@@ -13,8 +13,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-/// Size in bytes of the largest write that goes through the page cache of the kernel as a whole if it ends within a
-/// block. One system call then costs less than two.
+/// Largest size, in bytes, at which a write that ends within a block goes through the page cache of the kernel as a
+/// whole. For such a small write, one system call costs less than two.
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
 /// The memory of a request, as runs. Up to four runs need no allocation.
@@ -87,12 +87,12 @@ pub struct Transfer {
     within: usize,
     /// The generation of the write; `None` for a read.
     generation: Option<Generation>,
-    /// For a started write: the number of cuts of the file by other processes before the write.
+    /// For a started write: the number of truncations of the file by other processes before the write.
     cuts_before: Option<u32>,
     progress: Progress,
     /// True while the transfer holds a place in the device's queue.
     has_place: bool,
-    /// Largest number of bytes that the next attempt moves.
+    /// Largest number of bytes that the next attempt moves; `None` for no limit.
     cut: Option<usize>,
     /// The encrypted blocks of a started write to an encrypted device; otherwise empty.
     sealed: Vec<Sealed>,
@@ -146,8 +146,8 @@ impl Transfer {
     /// are forgotten.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
         if self.request.operation == Operation::Read && self.within < self.bytes {
-            // The system's file is longer if the system refused to cut it, or another process has made it longer. The
-            // end that counts is that at the beginning of the read: a task that moves the end into a page that is being
+            // The system's file is longer if the system refused to truncate it, or another process has made it longer.
+            // The end at the beginning of the read counts, because a task that moves the end into a page that is being
             // read waits for that page.
             self.zero_from(self.within);
         }
@@ -245,8 +245,8 @@ impl Transfer {
         sys::transfer(self.file(), self.request.operation, self.offset(), &self.runs())
     }
 
-    /// Prepares an attempt. For a write, first notes whether another process has cut the file, because the write may
-    /// cover the cut. Before the first attempt, encrypts data for an encrypted device.
+    /// Prepares an attempt. For a write, first notes whether another process has truncated the file, because the write
+    /// may hide the truncation. Before the first attempt, encrypts data for an encrypted device.
     ///
     /// # Errors
     /// When the system grants no memory for the encrypted blocks.

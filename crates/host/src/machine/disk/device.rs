@@ -32,8 +32,9 @@ pub type Receiver = Weak<dyn Completions + Send + Sync>;
 pub(super) struct Context {
     pub arena: Arc<Arena>,
     pub receivers: OnceLock<Box<[Receiver]>>,
-    /// The number of devices with congested queues, by operation. A counter, because reclaim asks once for each page.
-    /// The number may be below 0 for a moment, when the end of a congestion is counted before its beginning.
+    /// The number of devices with congested queues, by operation. It is kept as a counter, because reclaim asks for
+    /// each page whether a queue is congested. The number may be below 0 for a moment, when the end of a congestion is
+    /// counted before its beginning.
     pub congested: [AtomicI32; 2],
     /// Woken whenever a device's queue stops being congested.
     pub uncongested: WaitQueue,
@@ -79,7 +80,8 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// A function that returns the length of a file in bytes, as the file's owner sees it.
+/// A function that returns the length of a file, bytes, as the file's owner sees it. The owner is the code that added
+/// the device.
 type Length = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// The part of a file that is to be durable.
@@ -105,7 +107,8 @@ pub struct Device {
     /// `true` for a block device, whose length never changes.
     is_block: bool,
     end: End,
-    /// Returns the length of the file as its owner sees it. Set only if that length may lie within a block.
+    /// Returns the length of the file as its owner (the code that added the device) sees it. Set only if that length
+    /// may lie within a block.
     length: OnceLock<Length>,
     writes: Generations,
     /// Number of requests that have not been finished.
@@ -227,8 +230,8 @@ impl Device {
 
     // ---- where it ends ----
 
-    /// Sets the function that returns the file's length as its owner sees it. A write puts no byte after this length
-    /// into the file. Without such a function, the file ends with its last block.
+    /// Sets the function that returns the file's length as its owner, the caller, sees it. A write puts no byte after
+    /// this length into the file. Without such a function, the file ends with its last block.
     pub fn follow_length(&self, length: impl Fn() -> u64 + Send + Sync + 'static) {
         assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
     }
@@ -239,14 +242,14 @@ impl Device {
         bytes.min(usize::try_from(within).unwrap_or(usize::MAX))
     }
 
-    /// Notes that the file is at least `bytes` bytes long from now on, as far as the file's owner knows. This is the
-    /// expected length; it is 0 until it is set.
+    /// Notes that the file is at least `bytes` bytes long from now on, as far as the file's owner, the caller, knows.
+    /// This is the expected length; it is 0 until it is set.
     ///
     /// A read that ends before the expected length fails, because another process has truncated the file. Beyond the
     /// expected length, missing bytes read as zeroes. The owner sets the expected length after lengthening the file.
     /// Before shortening the file, the owner sets it when nothing after the new end is being written any more. A write
-    /// sets the expected length, too. Without a function from [`Device::follow_length`], a write sets it so that it
-    /// leaves out the write's last block.
+    /// sets the expected length, too. If no function was set by [`Device::follow_length`], a write sets the expected
+    /// length one block short of the write's end.
     pub fn expect_len(&self, bytes: u64) {
         self.end.expect(bytes);
         self.forget_checksums_after(bytes);
@@ -284,7 +287,7 @@ impl Device {
         // Waits for writes that began when the file was longer.
         self.writes.wait();
         self.note_if_cut();
-        // Set before the file becomes shorter, so that no thread takes this for a cut by another process.
+        // Set before the file becomes shorter, so that no thread takes this for a truncation by another process.
         self.end.expect_at_most(bytes);
         self.forget_checksums_after(bytes);
         if self.end_in_system()? != bytes {
@@ -302,24 +305,25 @@ impl Device {
         self.writes.end(generation);
     }
 
-    /// Returns how many cuts of the file by other processes were noticed.
+    /// Returns how many truncations of the file by other processes were noticed.
     pub(super) fn cuts(&self) -> u32 {
         self.end.cuts()
     }
 
-    /// Notes the end of a write of `bytes` bytes; `cuts_before` is the number of cuts of the file before it began.
+    /// Notes the end of a write of `bytes` bytes; `cuts_before` is the number of truncations by other processes that
+    /// were noticed before the write began.
     pub(super) fn note_written(&self, request: &Request, bytes: usize, cuts_before: u32) {
         if bytes == 0 {
             return;
         }
         let block = machine::BLOCK_BYTES;
-        // If the device does not know the owner's length, the owner may cut off a part of the last block.
+        // If the device does not know the owner's length, the owner may truncate a part of the last block.
         let sure = if self.length.get().is_some() { bytes } else { bytes.saturating_sub(block) };
         let blocks = request.block..request.block + bytes.div_ceil(block) as u64;
         self.end.note_written(blocks, request.block * block as u64 + sure as u64, cuts_before);
     }
 
-    /// Checks whether another process has cut the file, and if it has, remembers the lost bytes.
+    /// Checks whether another process has truncated the file, and if it has, remembers the lost bytes.
     pub(super) fn note_if_cut(&self) {
         if !self.is_regular || self.end.expected() == 0 {
             return;
@@ -332,8 +336,8 @@ impl Device {
         }
     }
 
-    /// Returns the range of bytes that another process has cut off, around the first block of the request to which this
-    /// happened; `None` if there is no such block.
+    /// Finds the first block of the request that was lost because another process truncated the file. Returns the range
+    /// of lost bytes around this block; `None` if no block was lost.
     #[inline]
     pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
         self.end.lost_in(request)
@@ -376,13 +380,13 @@ impl Device {
         }
     }
 
-    /// Returns the reason for wrong contents of a block: either another process has cut the file there, so that the
-    /// block is now a hole, or the block was changed.
+    /// Returns the reason for wrong contents of a block: either another process has truncated the file there, so that
+    /// the block is now a hole, or the block was changed.
     #[cold]
     pub(super) fn why_wrong(&self, block: u64) -> Cause {
         match self.ends() {
-            // If the file is cut after a write has looked at its end and before that write reaches the disk, the cut is
-            // noticed only here.
+            // If the file is truncated after a write has looked at its end and before that write reaches the disk, the
+            // truncation is noticed only here.
             Ok(Ends { now, expected, .. }) if now < expected || self.cuts() > 0 => {
                 Cause::Truncated { end: now, expected_end: expected }
             }
@@ -394,7 +398,7 @@ impl Device {
     ///
     /// The length comes from a seek to the end; nothing else uses the position of the open file. `fstat` would also ask
     /// when the file was last changed. Linux (from 6.13) then gives the next write a new time of change, which makes
-    /// the inode dirty again, and a commit of one page takes half as long again.
+    /// the inode dirty again, and a commit of one page takes 50 % longer.
     fn end_in_system(&self) -> io::Result<u64> {
         (&self.file).seek(SeekFrom::End(0))
     }

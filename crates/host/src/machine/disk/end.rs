@@ -1,9 +1,10 @@
-//! The end of a file as its owner expects it, and the bytes that other processes have cut off.
+//! The end of a file as its owner (the code above the device) expects it, and the bytes that other processes have
+//! truncated.
 //!
 //! The owner sets the expected length ([`End::expect`]), and so does each completed write. If the system reports a
 //! smaller length, another process has truncated the file. The lost bytes are remembered by block until the owner
-//! writes them again or cuts them off itself. They must be remembered because a later write behind them makes a hole,
-//! which the system reads as zeroes.
+//! writes them again or truncates the file itself. They must be remembered because a later write behind them makes a
+//! hole, which the system reads as zeroes.
 
 use machine::{BLOCK_BYTES, Request};
 use parking_lot::Mutex;
@@ -18,16 +19,16 @@ pub(super) struct End {
     expected: AtomicU64,
     /// Number of changes of `expected` that were not made by writes.
     changes: AtomicU32,
-    /// Blocks that other processes have cut off.
+    /// Blocks that were lost because another process truncated the file.
     lost: Mutex<RangeSet<u64>>,
     has_lost: AtomicBool,
-    /// Number of cuts of the file by other processes, as far as they were noticed.
+    /// Number of truncations of the file by other processes, as far as they were noticed.
     cuts: AtomicU32,
 }
 
 impl End {
-    /// Returns the number of noticed cuts of the file by other processes. A write reads this number before it begins,
-    /// for [`End::note_written`].
+    /// Returns the number of noticed truncations of the file by other processes. A write reads this number before it
+    /// begins, for [`End::note_written`].
     pub(super) fn cuts(&self) -> u32 {
         self.cuts.load(Ordering::SeqCst)
     }
@@ -57,12 +58,13 @@ impl End {
 
     fn end_change(&self, bytes: u64) {
         self.changes.fetch_add(1, Ordering::SeqCst);
-        // Bytes that the owner cuts off do not count as lost.
+        // Bytes that the owner truncates do not count as lost.
         self.forget_lost(bytes.div_ceil(BLOCK_BYTES as u64)..u64::MAX);
     }
 
     /// Notes that `blocks` were written and that the file has at least `bytes` bytes. Lost blocks among them are no
-    /// longer lost, unless the file was cut after the write began: the order of the cut and the write is then unknown.
+    /// longer lost, unless the file was truncated after the write began: the order of the truncation and the write is
+    /// then unknown.
     pub(super) fn note_written(&self, blocks: Range<u64>, bytes: u64, cuts_before: u32) {
         if self.expected.load(Ordering::Relaxed) < bytes {
             self.expected.fetch_max(bytes, Ordering::SeqCst);
@@ -81,8 +83,8 @@ impl End {
         }
     }
 
-    /// Notes that another process has cut the file: the file ends at byte `now` instead of `expected`, and the bytes
-    /// between are lost. Returns `false`, without noting anything, if the expected end has changed meanwhile; the
+    /// Notes that another process has truncated the file: the file ends at byte `now` instead of `expected`, and the
+    /// bytes between are lost. Returns `false`, without noting anything, if the expected end has changed meanwhile; the
     /// caller then compares the ends again.
     pub(super) fn note_cut(&self, now: u64, expected: u64) -> bool {
         let mut lost = self.lost.lock();
@@ -96,8 +98,8 @@ impl End {
         true
     }
 
-    /// Returns the range of bytes that another process has cut off, around the first block of the request to which this
-    /// happened; `None` if there is no such block.
+    /// Finds the first block of the request that was lost because another process truncated the file. Returns the range
+    /// of lost bytes around this block; `None` if no block was lost.
     #[inline]
     pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
         if self.has_lost.load(Ordering::SeqCst) { self.find_lost(request) } else { None }
@@ -129,7 +131,7 @@ mod tests {
         assert!(!end.note_cut(2 * PAGE, 9 * PAGE) && lost(0..20).is_none());
         let cuts_before = end.cuts();
         assert!(end.note_cut(2 * PAGE + 100, 10 * PAGE));
-        // A write that began before the cut may have reached the disk before it, so the block stays lost.
+        // A write that began before the truncation may have reached the disk before it, so the block stays lost.
         end.note_written(5..6, 2 * PAGE, cuts_before);
         assert_eq!((lost(0..2), lost(1..3), lost(9..10)), (None, Some(2 * PAGE..10 * PAGE), Some(2 * PAGE..10 * PAGE)));
         assert_eq!(end.expected(), 2 * PAGE + 100);

@@ -16,7 +16,8 @@
 //!
 //! Requests bypass the page cache of the kernel (O_DIRECT) if the file system supports it. A partial last block is
 //! nevertheless written through the page cache, exactly to its last byte, so that a file is never longer than its owner
-//! has made it. A device may be encrypted (`cipher`). `end` tracks the ends of files, and cuts by other processes.
+//! has made it. A device may be encrypted (`cipher`). `end` tracks the ends of files, and truncations by other
+//! processes.
 //!
 //! *Locks*: `free_numbers` is held for a moment, only while a device is added or removed. In the modules below, each
 //! lock is taken alone.

@@ -1,7 +1,8 @@
 //! Plugs. A plug holds back requests of the calling thread, so that they go to the disk together.
 //!
-//! The held requests go to the disk when the plug is dropped, when there are `REQUESTS_MAX`, and before the thread
-//! sleeps in the machine, because the thread might wait for one of them. Linux: `blk_start_plug`, `blk_finish_plug`.
+//! The held requests go to the disk when the plug is dropped, when `REQUESTS_MAX` requests are held, and before the
+//! thread sleeps in the machine, because the thread might wait for one of them. Linux: `blk_start_plug`,
+//! `blk_finish_plug`.
 
 use super::backend::Transfer;
 use std::cell::RefCell;
@@ -28,7 +29,8 @@ fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
 
-/// Begins to hold back requests of `owner`. Returns `false` if the thread has a plug of another machine.
+/// Begins to hold back this thread's requests to the disks at the address `owner`. Returns `false` if the thread has a
+/// plug of another machine.
 pub(super) fn begin(owner: usize) -> bool {
     with_plugged(|plugged| {
         let is_free = plugged.depth == 0 || plugged.owner == owner;
@@ -50,7 +52,7 @@ pub(super) fn end() -> Vec<Transfer> {
     .unwrap_or_default()
 }
 
-/// Returns whether `owner` holds back requests of this thread.
+/// Returns whether this thread has a plug that holds back requests to the disks at the address `owner`.
 #[inline]
 pub(super) fn is_plugged(owner: usize) -> bool {
     with_plugged(|plugged| plugged.depth > 0 && plugged.owner == owner).unwrap_or(false)
@@ -64,7 +66,8 @@ pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     })
 }
 
-/// Removes and returns the transfers that `owner` holds back on this thread, because the thread is about to sleep.
+/// Removes and returns the transfers that this thread's plug holds back for the disks at the address `owner`, because
+/// the thread is about to sleep.
 #[inline]
 pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
     with_plugged(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() }).unwrap_or_default()

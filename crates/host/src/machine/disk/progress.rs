@@ -7,8 +7,8 @@ use std::fmt;
 
 /// Largest number of consecutive attempts that may move no bytes before a request fails.
 ///
-/// The system says "again" when it is short of memory for a moment, or when the thread ends that made the request. A
-/// hundred times in a row has another cause.
+/// The system returns `EAGAIN` when it is short of memory for a moment, or when the thread that made the request ends.
+/// A hundred such results in a row have another cause.
 const IDLE_MAX: u32 = 100;
 
 /// The reason why a request failed.
@@ -17,11 +17,11 @@ const IDLE_MAX: u32 = 100;
 pub enum Cause {
     /// The system call failed with this error number.
     Os(i32),
-    /// The file ends earlier than its owner expects: another process has truncated it.
+    /// The file ends earlier than the code that added the device expects: another process has truncated it.
     Truncated {
         /// The end of the file, bytes.
         end: u64,
-        /// The least end that the owner expects, in bytes.
+        /// The least end, bytes, that the code that added the device expects.
         expected_end: u64,
     },
     /// The system moved no bytes, and did not say why.
@@ -138,8 +138,8 @@ impl Progress {
                         self.done = reached;
                         return Next::ZeroRest;
                     }
-                    // The device is no whole number of blocks, and this is its last block: the bytes after the end are
-                    // dropped.
+                    // The device's size is not a multiple of a block, and this is its last block: the bytes after the
+                    // end are dropped.
                     if ends.is_fixed && extent_end - ends.now < BLOCK_BYTES as u64 {
                         self.done = extent.bytes;
                         return Next::Done;

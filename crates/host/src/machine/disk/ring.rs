@@ -1,5 +1,5 @@
-//! io_uring: a background ring with its own thread, for requests whose submitter does not wait in place, and borrowed
-//! rings, for requests for which the borrowing thread waits.
+//! io_uring. A background ring with its own thread serves requests whose submitter does not wait in the call that
+//! submits them. Borrowed rings serve requests for which the borrowing thread waits.
 //!
 //! *Background*: submitters put transfers into an inbox and ring a bell (an eventfd that the ring reads) if the thread
 //! sleeps. Only the thread submits and reaps. Therefore the ring needs no lock, no request belongs to a thread of the
@@ -192,9 +192,9 @@ impl Background {
         loop {
             waiting.extend(std::mem::take(&mut *self.inbox.lock()));
             let is_bell_read = slots.others > 0;
-            // Each transfer owns a share of the rings, so none is left when the rings are dropped. The drop rings the
-            // bell. The read of the bell must have ended before this returns, because the read writes into the caller's
-            // box.
+            // Each transfer keeps the rings alive, so no transfer is left when the rings are dropped. The drop
+            // rings the bell. The read of the bell must have ended before this returns, because the read writes into
+            // the caller's box.
             if self.is_over.load(Ordering::SeqCst) && !is_bell_read {
                 debug_assert!(waiting.is_empty() && slots.in_flight == 0, "the rings ended before their transfers");
                 return Ok(());
@@ -344,7 +344,7 @@ impl Slots {
             transfer.fail(errno);
             return Ok(());
         }
-        // SAFETY: the transfer goes into the slot together with the runs, and owns a share of the arena and the
+        // SAFETY: the transfer goes into the slot together with the runs, keeps the arena alive, and owns the
         // encrypted bytes.
         let runs = transfer.runs().into_iter().map(|run| unsafe { run.detached() }).collect();
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -367,7 +367,7 @@ impl Slots {
     /// known not to be submitted.
     unsafe fn push(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
         self.unsubmitted.push_back(entry.get_user_data());
-        // SAFETY: the caller ensures it, by this function's own condition.
+        // SAFETY: the caller of this function has promised that the memory to which the entry points lives long enough.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.enter(0)?;
         }
