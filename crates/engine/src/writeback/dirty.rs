@@ -1,8 +1,8 @@
 //! The states of a page from dirty to clean, and their counters.
 //!
 //! A page is dirty (newer than the device), then under writeback (being written), then clean. Every change of state is
-//! made by the holder of the page lock, or by the completion of the page's write. Description: mechanisms/reclaim,
-//! 13.5.
+//! made by the holder of the page lock, or by the completion of the page's write. Description:
+//! mechanisms/reclaim, 13.5.
 
 use super::Writeback;
 use super::choices::SwapWriteback;
