@@ -79,7 +79,7 @@ pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row>
     rows
 }
 
-/// One figure of a sample.
+/// Reads one figure from a sample.
 type Part = fn(&DiskSample) -> f64;
 
 /// Returns the rows of the group `iostat` for one device: means over the samples, then maxima. There are no rows if
