@@ -12,7 +12,7 @@
 #![cfg(loom)]
 
 use engine::memory::{Flags, FrameTable, Owner};
-use engine::page_cache::file_index::{FileIndex, Found, Miss, Tag};
+use engine::page_cache::file_index::{FileIndex, FoundPage, Miss, Tag};
 use engine::reclaim::kswapd::Requests;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
@@ -295,7 +295,7 @@ impl Hazard {
     }
 }
 
-fn find_open(world: &World) -> Option<Found<'_>> {
+fn find_open(world: &World) -> Option<FoundPage<'_>> {
     world.index.slot(0)?.find_open()
 }
 
