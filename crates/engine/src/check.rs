@@ -6,7 +6,7 @@
 use crate::access::Access;
 use crate::anonymous::region::ENTRIES;
 use crate::lru::ListName;
-use crate::memory::{Flags, MAX_ORDERS, MigrateType, Owner, PAGEBLOCK_ORDER};
+use crate::memory::{Flags, GroupId, MAX_ORDERS, MigrateType, Owner, PAGEBLOCK_ORDER};
 use crate::page_cache::Tag;
 use crate::slab::index_nodes::NODE_PAGES;
 use crate::stat::Gauge;
@@ -54,7 +54,29 @@ impl<M: Machine> Access<M> {
         self.check_devices()?;
         let mapped = self.check_regions()?;
         self.check_swap()?;
+        self.check_groups(end.unwrap_or(0))?;
         self.check_frames(&places, &mapped)
+    }
+
+    /// Checks that the usage of each group is the number of its pages and those of its descendants, with their stocks.
+    fn check_groups(&self, end: usize) -> Result<(), Broken> {
+        let Some(groups) = &self.groups else { return Ok(()) };
+        let mut pages = vec![0; groups.room()];
+        for frame in (0..end as u32).map(FrameNumber) {
+            let group = self.frames.group(frame);
+            if !group.is_root() {
+                pages[usize::from(group.0)] += self.frames.pages(frame);
+            }
+        }
+        for group in groups.subtree(GroupId::ROOT).into_iter().skip(1) {
+            let below = groups.subtree(group);
+            let found: u64 = below.iter().map(|id| pages[usize::from(id.0)] + groups.stocked_pages(*id)).sum();
+            let usage = groups.usage(group);
+            ensure(found == usage, || {
+                format!("group {}: {found} pages in its subtree and in stocks, charged {usage}", group.0)
+            })?;
+        }
+        Ok(())
     }
 
     fn place(&self, places: &mut [Place], frame: FrameNumber, place: Place) -> Result<(), Broken> {

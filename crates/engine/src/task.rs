@@ -1,5 +1,6 @@
 //! The state of a task. Each operation of the engine that works for a task takes the caller's state as `&mut Task`.
 
+use crate::memory::GroupId;
 use crate::page_cache::ReadPattern;
 use machine::{DeviceId, Nanos};
 
@@ -17,6 +18,11 @@ pub struct Task {
     /// The device of the file that the task is writing. The task may write to this device's queue even if the queue is
     /// congested (`current->backing_dev_info`).
     pub writes_to: Option<DeviceId>,
+    /// The memory control group to which the task's pages are charged.
+    pub group: GroupId,
+    /// Number of pages that the task has charged while its group, or an ancestor, was above its `high` line, and has not
+    /// yet been throttled for.
+    pub over_high_pages: u64,
     /// The fault that the task is handling, if it is on a page of a mapped file.
     pub file_fault: Option<FileFault>,
     /// Pages that the task has dirtied since its last pause in `balance_dirty_pages`.
@@ -54,6 +60,12 @@ impl Task {
     #[must_use]
     pub fn user() -> Self {
         Self::default()
+    }
+
+    /// Creates the task of a program whose pages are charged to a group.
+    #[must_use]
+    pub fn in_group(group: GroupId) -> Self {
+        Self { group, ..Self::default() }
     }
 
     /// Creates a node's kswapd.

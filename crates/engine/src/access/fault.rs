@@ -165,6 +165,9 @@ impl<M: Machine> Access<M> {
         } else {
             self.stat.count(Event::Pgmajfault, 1);
         }
+        if throttle == Throttle::Yes {
+            self.settle(task);
+        }
         result.map(|dirtied| dirtied.is_some())
     }
 

@@ -21,6 +21,20 @@ impl<M: Machine> Access<M> {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<usize, Error> {
+        let read = self.read_pages(task, file, state, offset, bytes);
+        self.settle(task);
+        read
+    }
+
+    #[inline]
+    fn read_pages(
+        &self,
+        task: &mut Task,
+        file: &File<M>,
+        state: &mut ReadState,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<usize, Error> {
         let _span = self.machine.span(Func::FileRead);
         self.machine.spend(Step::SyscallEntry, 1);
         let mut end = file.length().min(offset + bytes.len() as u64);

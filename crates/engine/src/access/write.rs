@@ -18,7 +18,9 @@ impl<M: Machine> Access<M> {
     /// file cannot be written and memory has too many such pages already. A killed task gets [`Error::Killed`]. The
     /// bytes before the failed page were written.
     pub fn write(&self, task: &mut Task, file: &Arc<File<M>>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true)).map(|_| ())
+        let written = task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true));
+        self.settle(task);
+        written.map(|_| ())
     }
 
     /// Writes to a file only up to its present length, and does not extend it. Returns the number of bytes written,
@@ -33,7 +35,9 @@ impl<M: Machine> Access<M> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<usize, Error> {
-        task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, false))
+        let written = task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, false));
+        self.settle(task);
+        written
     }
 
     fn write_pages(

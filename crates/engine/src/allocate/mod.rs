@@ -2,16 +2,19 @@
 //!
 //! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]). If that fails, it wakes kswapd, tries
 //! at the min mark, compacts, reclaims, tries again, and in the end reports that memory is exhausted ([`slow`]). In a
-//! cgroup with a limit, room is first made under the limit (`limit`). *Called by* `access`. *Locks*: none of its own.
+//! cgroup with a limit, room is first made under the limit (`limit`). The pages of a task in a control group are charged
+//! to it (`charge`, `throttle_high`). *Called by* `access`. *Locks*: none of its own.
 //! *Description*: mechanisms/reclaim, 15, 16.
 //!
 //! Next: [`crate::access`].
 
 pub mod balloon;
+mod charge;
 pub mod choices;
 pub mod fast;
 mod limit;
 pub mod slow;
+mod throttle_high;
 mod zonelist_cache;
 
 pub use choices::Choices;
@@ -95,7 +98,8 @@ impl<M: Machine> Allocate<M> {
         if let Some(limit_pages) = self.limit_pages() {
             self.make_room_under(limit_pages, task, gfp, order)?;
         }
-        match self.allocate_fast(task, gfp, order) {
+        let group = self.charge(task, gfp, order)?;
+        let found = match self.allocate_fast(task, gfp, order) {
             Some(frame) => Ok(frame),
             None => {
                 if order > Order::ZERO {
@@ -105,7 +109,9 @@ impl<M: Machine> Allocate<M> {
                 let gfp = Gfp { node: Some(gfp.node.unwrap_or_else(|| self.local_node())), ..gfp };
                 self.allocate_slow(task, gfp, order)
             }
-        }
+        };
+        self.commit_charge(group, order, found.as_ref().ok().copied());
+        found
     }
 
     /// Allocates a page for the kernel's own use, counted in `gauge`.

@@ -4,8 +4,7 @@ use super::Compact;
 use super::cached::{BLOCK_PAGES, NOTHING_TO_MOVE};
 use super::choices::{Contention, Start};
 use super::run::Run;
-use crate::lru::policy::ruling::LockedLists;
-use crate::lru::{CLUSTER, Family, ListKind};
+use crate::lru::{CLUSTER, Family, HeldLists, ListKind};
 use crate::memory::{Flags, Folio, MigrateType, PAGEBLOCK_ORDER, Zone};
 use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
@@ -120,9 +119,9 @@ impl<M: Machine> Compact<M> {
                 }
             }
             if look.lists.is_none() && takes_first {
-                look.lists = Some(self.lock_lists(zone));
+                look.lists = Some(self.hold_lists(self.lruvec_of(zone)));
             }
-            let frames = self.isolate_at(zone, run, &mut look, FrameNumber(zone.start.0 + offset));
+            let frames = self.isolate_at(run, &mut look, FrameNumber(zone.start.0 + offset));
             offset = (offset + frames).min(end);
         }
         self.account(zone, &mut look, offset);
@@ -131,7 +130,7 @@ impl<M: Machine> Compact<M> {
 
     /// Isolates the folio at a frame, if it is on a list and the run may take it. Returns the number of frames to
     /// advance.
-    fn isolate_at<'a>(&'a self, zone: &'a Zone<M>, run: &mut Run, look: &mut Look<'a, M>, frame: FrameNumber) -> u32 {
+    fn isolate_at<'a>(&'a self, run: &mut Run, look: &mut Look<'a, M>, frame: FrameNumber) -> u32 {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         if flags.has(Flags::BUDDY) {
@@ -142,13 +141,8 @@ impl<M: Machine> Compact<M> {
         let folio = self.frames.folio(frame);
         // A run that does not wait takes only pages that are easy to take.
         let is_refused = !flags.has(Flags::LRU) || !run.request.waits && flags.has(Flags::WRITEBACK);
-        if !is_refused && self.may_move(run, folio) {
-            let lists = look.lists.get_or_insert_with(|| self.lock_lists(zone));
-            // Before the lock was taken, others may have made another folio of the frame. From now on the folio stays
-            // the same while it is on a list.
-            if self.frames.folio(frame) == folio && self.isolate_given(zone, lists, frame, &mut run.pages) {
-                self.machine.spend(Step::IsolatePage, 1);
-            }
+        if !is_refused && self.may_move(run, folio) && self.isolate_given(&mut look.lists, folio, &mut run.pages) {
+            self.machine.spend(Step::IsolatePage, 1);
         }
         folio.frames_from(frame)
     }
@@ -185,7 +179,7 @@ impl<M: Machine> Compact<M> {
     }
 
     fn about_others(&self, zone: &Zone<M>, run: &Run, is_due: bool) -> Others {
-        let somebody_waits = || self.machine.is_resched_due() || self.are_lists_contended(zone);
+        let somebody_waits = || self.machine.is_resched_due() || self.are_lists_contended(self.lruvec_of(zone));
         match self.choices.contention {
             Contention::Held => Others::GoOn,
             Contention::Released if is_due || somebody_waits() => Others::LetIn,
@@ -201,17 +195,17 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns whether the lruvec of the zone has more than half as many isolated pages as listed ones.
+    /// Returns whether the lruvecs of the zone have more than half as many isolated pages as listed ones.
     fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
-        let isolated: u64 = Family::ALL.into_iter().map(|family| self.lruvec_of(zone).isolated_pages(family)).sum();
-        let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages(self.reach(zone), kind)).sum();
+        let isolated: u64 = Family::ALL.into_iter().map(|family| self.isolated_pages_beside(zone, family)).sum();
+        let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages_of_all(self.reach(zone), kind)).sum();
         isolated > listed / 2
     }
 }
 
 /// The scan of one pageblock.
 struct Look<'a, M: Machine> {
-    lists: Option<LockedLists<'a, M>>,
+    lists: Option<HeldLists<'a, M>>,
     /// The first frame that was not charged yet.
     since: u32,
 }

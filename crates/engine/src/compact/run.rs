@@ -4,7 +4,7 @@ use super::cached::BLOCK_PAGES;
 use super::choices::{Capture, Contention, NoTargets, Scanners, Start};
 use super::migrate_scanner::BlockScan;
 use super::{Compact, Suitability};
-use crate::lru::BlockVictims;
+use crate::lru::Given;
 use crate::memory::{MarkRights, MigrateType, Zone, last_block};
 use crate::migrate::Targets;
 use crate::stat::Event;
@@ -53,7 +53,7 @@ pub(super) struct Run {
     /// `true` if the scanner for free pages has started again at the zone's end.
     pub(super) is_wrapped: bool,
     /// Isolated pages to be moved.
-    pub(super) pages: BlockVictims,
+    pub(super) pages: Given,
     /// Free blocks that were taken off the free lists.
     pub(super) free: Targets,
     /// `true` if the run gives up because other tasks waited for its lock or its CPU.
@@ -163,7 +163,7 @@ impl<M: Machine> Compact<M> {
             free_at,
             free_start: free_at,
             is_wrapped: false,
-            pages: BlockVictims::default(),
+            pages: Given::default(),
             free: Targets::default(),
             is_contended: false,
             found_pages: false,
@@ -244,7 +244,7 @@ impl<M: Machine> Compact<M> {
         };
         let migrated = self.migrate_pages(&pages.pages, target);
         self.stat.count(Event::CompactBlocksMoved, 1);
-        self.put_back_given(zone, &pages, &migrated.stay);
+        self.put_back_given(&pages, &migrated.stay);
         migrated.lacks_targets
     }
 

@@ -1,7 +1,7 @@
 //! Batches in front of the LRU lock ("pagevecs").
 //!
 //! Insertions, activations and rotations are parked in small per-CPU arrays, and applied under one hold of the lock for
-//! each run of pages in one zone. A parked page has one more reference, so that it cannot be freed or reclaimed until
+//! each run of pages of one lruvec in one zone. A parked page has one more reference, so that it cannot be freed or reclaimed until
 //! its CPU flushes. With `Rotation::BatchedWithoutReference` a parked page can be freed, and the flush passes over a
 //! frame that no longer holds it. Description: mechanisms/reclaim, 8 and 9.
 
@@ -239,12 +239,18 @@ impl<M: Machine> Lru<M> {
         let mut rest = pages;
         while let Some(first) = rest.first() {
             let zone = self.zone_of(*first);
-            let run = rest.iter().take_while(|frame| zone.holds(**frame)).count();
+            let reach = self.reach_of_page(zone, *first);
+            let is_of_run = |frame: &FrameNumber| zone.holds(*frame) && self.frames.group(*frame) == reach.lruvec.group;
+            let run = rest.iter().take_while(|frame| is_of_run(frame)).count().max(1);
             let places = places.get(pages.len() - rest.len()..).unwrap_or_default();
             let (pages, others) = rest.split_at(run);
             rest = others;
-            let is_same = |n: usize| places.get(n).is_none_or(|place| *place == place_of(&self.frames[pages[n]]));
-            self.flush_run(self.reach(zone), pages, apply, is_same);
+            // A page that was freed may have come back for another group, on another lruvec.
+            let is_same = |n: usize| {
+                let (place, group) = (places.get(n), self.frames.group(pages[n]));
+                place.is_none_or(|place| *place == place_of(&self.frames[pages[n]]) && group == reach.lruvec.group)
+            };
+            self.flush_run(reach, pages, apply, is_same);
         }
         match (apply, self.choices.rotation) {
             (Apply::Rotate, Rotation::OneByOne | Rotation::BatchedWithoutReference) => {}

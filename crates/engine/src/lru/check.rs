@@ -18,25 +18,43 @@ impl<M: Machine> Lru<M> {
         zone: &Zone<M>,
         mut visit: impl FnMut(ListName, FrameNumber),
     ) -> Result<(), String> {
-        let lruvec = self.lruvec_of(zone);
-        if zone.id == self.highest_zone(lruvec).id {
-            self.check_policy(lruvec)?;
+        let mut all = [0u64; ListKind::ALL.len()];
+        for lruvec in self.lruvecs_of_zone(zone) {
+            if zone.id == self.highest_zone(lruvec).id {
+                self.check_policy(lruvec)?;
+            }
+            let mut pages = [0u64; ListKind::ALL.len()];
+            let mut stranger = None;
+            self.for_each_listed_in(lruvec, zone, |kind, frame| {
+                pages[kind as usize] += self.frames.pages(frame);
+                if self.frames.group(frame) != lruvec.group {
+                    stranger = Some(frame);
+                }
+                visit(ListName(kind), frame);
+            });
+            let group = lruvec.group.0;
+            if let Some(frame) = stranger {
+                let owner = self.frames.group(frame).0;
+                return Err(format!("{zone}: {frame} is charged to group {owner}, but on a list of group {group}"));
+            }
+            for kind in ListKind::ALL {
+                let (found, listed) = (pages[kind as usize], lruvec.listed_in(zone.kind, kind));
+                all[kind as usize] += found;
+                if found != listed {
+                    return Err(format!(
+                        "{zone}: {found} pages on {kind:?} of group {group}, the lruvec says {listed}"
+                    ));
+                }
+            }
         }
-        let mut pages = [0u64; ListKind::ALL.len()];
-        self.for_each_listed(zone, |kind, frame| {
-            pages[kind as usize] += self.frames.pages(frame);
-            visit(ListName(kind), frame);
-        });
         for kind in ListKind::ALL {
-            let (found, counted) = (pages[kind as usize], zone.gauges.get(kind.gauge()));
-            let listed = lruvec.listed_in(zone.kind, kind);
-            if found != counted || found != listed {
-                let gauge = kind.gauge().name();
-                return Err(format!("{zone}: {found} pages on {kind:?}, {gauge} {counted}, of the lruvec {listed}"));
+            let (found, counted) = (all[kind as usize], zone.gauges.get(kind.gauge()));
+            if found != counted {
+                return Err(format!("{zone}: {found} pages on {kind:?}, {} {counted}", kind.gauge().name()));
             }
         }
         for family in Family::ALL {
-            let isolated = zone.gauges.get(family.isolated()).max(lruvec.isolated_pages(family));
+            let isolated = zone.gauges.get(family.isolated()).max(self.isolated_pages_beside(zone, family));
             if isolated > 0 {
                 return Err(format!("{zone}: {isolated} {family:?} pages isolated"));
             }

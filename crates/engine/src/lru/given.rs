@@ -2,25 +2,71 @@
 //! (mechanisms/reclaim, 23.5).
 
 use super::policy::ruling::LockedLists;
-use super::{BlockVictims, Family, Insert, Lru};
-use crate::memory::{Flags, Zone};
+use super::{Family, Insert, Lru, Lruvec};
+use crate::memory::{Flags, Folio, LruvecId};
 use machine::{FrameNumber, Machine};
 
+/// Pages that were taken off their lists to be moved, from any lruvec.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// The pages; a large folio is one entry, its head.
+    pub(crate) pages: Vec<FrameNumber>,
+    /// Number of pages by family, for each lruvec that the pages come from. Counts all pages of a folio.
+    by_lruvec: Vec<(LruvecId, [u64; Family::ALL.len()])>,
+}
+
+impl Given {
+    /// Returns the number of pages, counting all pages of a folio.
+    pub(crate) fn count(&self) -> u64 {
+        self.by_lruvec.iter().flat_map(|(_, pages)| pages).sum()
+    }
+
+    /// Returns the number of pages by family that come from an lruvec, for the caller to add to.
+    fn of_lruvec(&mut self, id: LruvecId) -> &mut [u64; Family::ALL.len()] {
+        let known = self.by_lruvec.iter().position(|(known, _)| *known == id);
+        let at = known.unwrap_or_else(|| {
+            self.by_lruvec.push((id, Default::default()));
+            self.by_lruvec.len() - 1
+        });
+        &mut self.by_lruvec[at].1
+    }
+}
+
+/// The lists of one lruvec, locked by a scanner that takes pages off them.
+pub(crate) struct HeldLists<'a, M: Machine> {
+    lruvec: &'a Lruvec<M>,
+    lists: LockedLists<'a, M>,
+}
+
 impl<M: Machine> Lru<M> {
-    /// Takes a given page off its list, with one more reference. Returns `false` if the page is on no list, or if its
-    /// last reference is being dropped.
+    /// Locks the lists of an lruvec.
+    pub(crate) fn hold_lists<'a>(&self, lruvec: &'a Lruvec<M>) -> HeldLists<'a, M> {
+        HeldLists { lruvec, lists: self.lock_lists(lruvec) }
+    }
+
+    /// Takes a folio that was seen on a list off its list, with one more reference. `held` has the locked lists of some
+    /// lruvec. If the folio is on another lruvec, they are released, and the lists of that lruvec are locked instead.
+    /// Returns `false` if the folio is on no list by now, is another one, or if its last reference is being dropped.
     #[doc(alias = "isolate_lru_page")]
-    pub(crate) fn isolate_given(
-        &self,
-        zone: &Zone<M>,
-        lists: &mut LockedLists<'_, M>,
-        frame: FrameNumber,
-        taken: &mut BlockVictims,
+    pub(crate) fn isolate_given<'a>(
+        &'a self,
+        held: &mut Option<HeldLists<'a, M>>,
+        folio: Folio,
+        taken: &mut Given,
     ) -> bool {
-        let is_taken = self.frames[frame].is(Flags::LRU)
-            && self.take_given(self.lruvec_of(zone), lists, frame, taken.by_family_mut());
+        let lruvec = self.lruvec_of_page(folio.head);
+        if held.as_ref().is_some_and(|held| held.lruvec.id != lruvec.id) {
+            *held = None;
+        }
+        let held = held.get_or_insert_with(|| self.hold_lists(lruvec));
+        // Before the lock was taken, others may have made another folio of the frame, for another group. From now on
+        // the folio stays the same while it is on a list.
+        let is_same = self.frames.folio(folio.head) == folio && self.frames.group(folio.head) == lruvec.group;
+        let is_taken = is_same
+            && self.frames[folio.head].is(Flags::LRU)
+            && self.take_given(lruvec, &mut held.lists, folio.head, taken.of_lruvec(lruvec.id));
         if is_taken {
-            taken.pages.push(frame);
+            taken.pages.push(folio.head);
         }
         is_taken
     }
@@ -28,16 +74,23 @@ impl<M: Machine> Lru<M> {
     /// Ends the isolation of pages that [`Lru::isolate_given`] isolated. Pages that stay in their frames go back to
     /// their lists, and the references of isolation are dropped.
     #[doc(alias = "putback_lru_pages")]
-    pub(crate) fn put_back_given(&self, zone: &Zone<M>, taken: &BlockVictims, stay: &[FrameNumber]) {
-        let lruvec = self.lruvec_of(zone);
-        // Divides the pages by family before any page is put back: once a page is back, other tasks may free it and
-        // change its flags.
-        let stay = Family::ALL.map(|family| self.of_family(stay, family).collect::<Vec<_>>());
-        for family in Family::ALL {
-            self.put_back_unjudged(lruvec, family, &stay[family as usize]);
-            let taken = taken.by_family()[family as usize];
-            if taken > 0 {
-                self.end_isolation(lruvec, family, taken);
+    pub(crate) fn put_back_given(&self, taken: &Given, stay: &[FrameNumber]) {
+        // Divides the pages by lruvec and family before any page is put back: once a page is back, other tasks may free
+        // it and change its flags.
+        let stay_of = |id: LruvecId| {
+            let of_lruvec =
+                stay.iter().copied().filter(|frame| self.lruvec_of_page(*frame).id == id).collect::<Vec<_>>();
+            Family::ALL.map(|family| self.of_family(&of_lruvec, family).collect::<Vec<_>>())
+        };
+        let parts: Vec<_> = taken.by_lruvec.iter().map(|(id, pages)| (*id, pages, stay_of(*id))).collect();
+        for (id, pages, stay) in parts {
+            let lruvec = &self.lruvecs[usize::from(id.0)];
+            for family in Family::ALL {
+                self.put_back_unjudged(lruvec, family, &stay[family as usize]);
+                let taken = pages[family as usize];
+                if taken > 0 {
+                    self.end_isolation(lruvec, family, taken);
+                }
             }
         }
     }

@@ -100,7 +100,7 @@ impl<M: Machine> Lru<M> {
             added += i64::from(!list(tail));
         }
         if added > 0 {
-            self.count_listed(self.lruvec_of(zone), zone, self.kind_of(inherited), added);
+            self.count_listed(self.lruvec_of_page(head), zone, self.kind_of(inherited), added);
         }
         if !is_huge {
             descriptor.set_references(MAPPED_AND_ISOLATED);

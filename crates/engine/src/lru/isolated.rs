@@ -7,7 +7,7 @@ use crate::stat::Event;
 use machine::{FrameNumber, Machine};
 
 /// Isolated pages of aligned blocks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct BlockVictims {
     /// The pages.
     pub pages: Vec<FrameNumber>,
@@ -24,11 +24,6 @@ impl BlockVictims {
     /// Returns the number of pages of each family.
     pub(in crate::lru) const fn by_family(&self) -> &[u64; Family::ALL.len()] {
         &self.by_family
-    }
-
-    /// Returns the number of pages of each family, for the caller to add to.
-    pub(in crate::lru) const fn by_family_mut(&mut self) -> &mut [u64; Family::ALL.len()] {
-        &mut self.by_family
     }
 
     /// Returns the number of pages in all.

@@ -2,21 +2,40 @@
 //!
 //! An [`Lruvec`] has the state that reclaim and the policy keep for pages that are reclaimed together: their lists with
 //! the lock, targets that are saved up, the last priority of reclaim. It belongs to a zone or to a node
-//! ([`crate::memory::choices::LruvecOf`]). Marks, free pages and gauges belong to the zone in both cases. A node's
+//! ([`crate::memory::choices::LruvecOf`]), and there each memory control group has one of its own. Marks, free pages and gauges belong to the zone in both cases. A node's
 //! lruvec has pages of several zones, and a request can use the zones up to a certain one: a [`Reach`] is an lruvec
 //! with these zones. Reclaim works on a reach.
 
 use super::policy::ruling::State;
 use super::{DEF_PRIORITY, Family, ListKind, Lru};
-use crate::memory::{LruvecId, NodeId, Zone, ZoneKind};
-use machine::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::memory::{GroupId, LruvecId, NodeId, Zone, ZoneKind};
+use crate::stat::ZoneEvent;
+use machine::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Machine};
 use std::ops::Range;
+
+/// The events that lruvecs count, for the rows of `memory.stat` of its group. The refaults that became
+/// active also decide whether active pages are aged.
+pub const COUNTED: [ZoneEvent; 11] = [
+    ZoneEvent::PgscanKswapd,
+    ZoneEvent::PgscanDirect,
+    ZoneEvent::PgstealKswapd,
+    ZoneEvent::PgstealDirect,
+    ZoneEvent::Pgrefill,
+    ZoneEvent::WorkingsetRefaultAnon,
+    ZoneEvent::WorkingsetRefaultFile,
+    ZoneEvent::WorkingsetActivateAnon,
+    ZoneEvent::WorkingsetActivateFile,
+    ZoneEvent::WorkingsetRestoreAnon,
+    ZoneEvent::WorkingsetRestoreFile,
+];
 
 /// Pages that are reclaimed together.
 pub struct Lruvec<M: Machine> {
     /// Number of the lruvec.
     pub id: LruvecId,
+    /// The group whose pages are on the lruvec.
+    pub group: GroupId,
     /// The node of the lruvec's pages.
     pub node: NodeId,
     /// The numbers of the zones whose pages are on the lruvec.
@@ -31,27 +50,39 @@ pub struct Lruvec<M: Machine> {
     /// Number of isolated pages of each family. A zone's gauges of isolated pages count these pages, too, together with
     /// those of the other lruvecs that have pages of the zone.
     isolated: [AtomicU64; Family::ALL.len()],
+    /// The events of [`COUNTED`] on the lruvec and on those of its group's descendants.
+    events: [AtomicU64; COUNTED.len()],
+    /// The group at which the last walk of the subtree of the lruvec's group ended early.
+    last_walked: AtomicU16,
     /// The lowest priority of the reclaim under way; if none is under way, the last priority of the previous reclaim.
     priority: AtomicU32,
 }
 
 impl<M: Machine> Lruvec<M> {
-    /// Returns the lruvecs of the given zones, each with a fresh state of the policy.
-    pub(super) fn all_of(zones: &[Zone<M>], state: impl Fn() -> State<M>) -> Vec<Self> {
-        let of_run = |run: &[Zone<M>]| {
+    /// Returns the lruvecs of the given zones in `groups` groups, each with a fresh state of the policy: first those of
+    /// the root group.
+    pub(super) fn all_of(zones: &[Zone<M>], groups: usize, state: impl Fn() -> State<M>) -> Vec<Self> {
+        let runs: Vec<_> = zones.chunk_by(|zone, next| zone.lruvec == next.lruvec).collect();
+        let of_run = |group: usize, run: &[Zone<M>]| {
             let first = usize::from(run[0].id.0);
             Self {
-                id: run[0].lruvec,
+                id: LruvecId((group * runs.len()) as u16 + run[0].lruvec.0),
+                group: GroupId(group as u16),
                 node: run[0].node,
                 zones: first..first + run.len(),
                 state: state(),
                 saved_targets: Default::default(),
                 listed: Default::default(),
                 isolated: Default::default(),
+                events: Default::default(),
+                last_walked: AtomicU16::new(u16::MAX),
                 priority: AtomicU32::new(DEF_PRIORITY),
             }
         };
-        zones.chunk_by(|zone, next| zone.lruvec == next.lruvec).map(of_run).collect()
+        (0..groups)
+            .flat_map(|group| runs.iter().map(move |run| (group, *run)))
+            .map(|(group, run)| of_run(group, run))
+            .collect()
     }
 
     /// Returns the priority at which the last reclaim ended, or a lower one that a scan under way has reached
@@ -74,10 +105,28 @@ impl<M: Machine> Lruvec<M> {
         ZoneKind::ALL.into_iter().map(|zone| self.listed_in(zone, list)).sum()
     }
 
+    /// Returns how often an event of [`COUNTED`] has happened on the lruvec and on those of its group's descendants in
+    /// the same zones; 0 for other events.
+    #[must_use]
+    pub fn events(&self, event: ZoneEvent) -> u64 {
+        COUNTED.iter().position(|counted| *counted == event).map_or(0, |n| self.events[n].load(Relaxed))
+    }
+
     /// Returns the number of isolated pages of a family.
     #[must_use]
     pub fn isolated_pages(&self, family: Family) -> u64 {
         self.isolated[family as usize].load(Relaxed)
+    }
+
+    /// Returns the group at which the last walk of the subtree of the lruvec's group ended early; a number that no
+    /// group has if none has.
+    pub(crate) fn last_walked(&self) -> GroupId {
+        GroupId(self.last_walked.load(Relaxed))
+    }
+
+    /// Notes the group at which a walk of the subtree of the lruvec's group ended early.
+    pub(crate) fn end_walk_at(&self, group: GroupId) {
+        self.last_walked.store(group.0, Relaxed);
     }
 
     /// Notes the priority of a scan that begins.
@@ -110,16 +159,75 @@ impl<M: Machine> Clone for Reach<'_, M> {
 impl<M: Machine> Copy for Reach<'_, M> {}
 
 impl<M: Machine> Lru<M> {
-    /// Returns the lruvec of a zone's pages.
+    /// Returns the lruvec of the root group's pages in a zone. Without groups, these are all pages of the zone.
     #[inline]
     pub fn lruvec_of(&self, zone: &Zone<M>) -> &Lruvec<M> {
         &self.lruvecs[usize::from(zone.lruvec.0)]
     }
 
-    /// Returns the lruvec of a page.
+    /// Returns the lruvec of a group's pages in a zone.
     #[inline]
-    pub(super) fn lruvec_of_page(&self, frame: FrameNumber) -> &Lruvec<M> {
-        self.lruvec_of(self.zone_of(frame))
+    pub fn lruvec_in(&self, zone: &Zone<M>, group: GroupId) -> &Lruvec<M> {
+        &self.lruvecs[usize::from(group.0) * self.lruvecs_of_group + usize::from(zone.lruvec.0)]
+    }
+
+    /// Returns the lruvecs of a group, those of the lowest zones first.
+    pub fn lruvecs_of_group(&self, group: GroupId) -> &[Lruvec<M>] {
+        let first = usize::from(group.0) * self.lruvecs_of_group;
+        &self.lruvecs[first..first + self.lruvecs_of_group]
+    }
+
+    /// Returns the lruvecs of a zone's pages: one for each group that memory has room for.
+    pub(super) fn lruvecs_of_zone<'a>(&'a self, zone: &'a Zone<M>) -> impl Iterator<Item = &'a Lruvec<M>> {
+        self.lruvecs.iter().skip(usize::from(zone.lruvec.0)).step_by(self.lruvecs_of_group)
+    }
+
+    /// Returns the lruvec of a page, by the page's head.
+    #[inline]
+    pub(super) fn lruvec_of_page(&self, head: FrameNumber) -> &Lruvec<M> {
+        self.lruvec_in(self.zone_of(head), self.frames.group(head))
+    }
+
+    /// Returns the lruvec of another group in the same zones.
+    #[inline]
+    pub(crate) fn beside<'a>(&'a self, lruvec: &'a Lruvec<M>, group: GroupId) -> &'a Lruvec<M> {
+        if lruvec.group == group {
+            return lruvec;
+        }
+        let at = usize::from(lruvec.id.0) % self.lruvecs_of_group;
+        &self.lruvecs[usize::from(group.0) * self.lruvecs_of_group + at]
+    }
+
+    /// Visits an lruvec, then the lruvecs of its group's ancestors in the same zones, up to that of the root group.
+    #[inline]
+    pub(super) fn for_each_above(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(&Lruvec<M>)) {
+        visit(lruvec);
+        let Some(groups) = &self.groups else { return };
+        let mut above = groups.parent(lruvec.group);
+        while let Some(group) = above {
+            visit(self.beside(lruvec, group));
+            above = groups.parent(group);
+        }
+    }
+
+    /// Returns the number of pages on a list of an lruvec and on those of its group's descendants in the same zones.
+    pub(super) fn listed_below(&self, lruvec: &Lruvec<M>, list: ListKind) -> u64 {
+        match &self.groups {
+            None => lruvec.listed(list),
+            Some(_) if lruvec.group.is_root() => {
+                self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(list.gauge())).sum()
+            }
+            Some(groups) => {
+                groups.subtree(lruvec.group).into_iter().map(|group| self.beside(lruvec, group).listed(list)).sum()
+            }
+        }
+    }
+
+    /// Returns whether a page, which may be a part of a folio, belongs on an lruvec.
+    #[inline]
+    pub(super) fn is_page_of(&self, lruvec: &Lruvec<M>, frame: FrameNumber) -> bool {
+        let has_zone = usize::from(self.zone_of(frame).lruvec.0) == usize::from(lruvec.id.0) % self.lruvecs_of_group;
+        has_zone && (self.groups.is_none() || self.frames.group(self.frames.head(frame)) == lruvec.group)
     }
 
     /// Returns the reach of a request whose highest zone is `zone`: the lruvec of the zone's pages, with the lruvec's
@@ -127,6 +235,29 @@ impl<M: Machine> Lru<M> {
     #[inline]
     pub fn reach<'a>(&'a self, zone: &'a Zone<M>) -> Reach<'a, M> {
         Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
+    }
+
+    /// Returns a reach with the lruvec of another group, and the same zones.
+    #[inline]
+    pub fn reach_in<'a>(&'a self, reach: Reach<'a, M>, group: GroupId) -> Reach<'a, M> {
+        Reach { lruvec: self.lruvec_in(reach.zone, group), ..reach }
+    }
+
+    /// Returns the reach of the lruvec that a page in a zone is on, by the page's head.
+    #[inline]
+    pub(super) fn reach_of_page<'a>(&'a self, zone: &'a Zone<M>, head: FrameNumber) -> Reach<'a, M> {
+        self.reach_in(self.reach(zone), self.frames.group(head))
+    }
+
+    /// Counts an event for the zone where it happened, on an lruvec and on those of its group's ancestors.
+    #[inline]
+    pub(crate) fn count_in(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, event: ZoneEvent, count: u64) {
+        zone.stat.count(event, count);
+        if let Some(n) = COUNTED.iter().position(|counted| *counted == event) {
+            self.for_each_above(lruvec, |lruvec| {
+                lruvec.events[n].fetch_add(count, Relaxed);
+            });
+        }
     }
 
     /// Returns whether a page on the lruvec lies in a zone that cannot serve the request of this reach.

@@ -29,6 +29,7 @@ pub mod workingset;
 pub use check::ListName;
 pub use choices::Choices;
 use choices::{Admission, Lists};
+pub(crate) use given::{Given, HeldLists};
 pub use isolated::BlockVictims;
 pub use kinds::{Family, ListKind};
 pub use lruvec::{Lruvec, Reach};
@@ -40,7 +41,7 @@ pub use policy::{Blocks, CLUSTER, CommandError, Demand, Insert, Taken, Verdict, 
 pub use workingset::{Left, Workingset};
 
 use crate::anonymous::Anonymous;
-use crate::memory::{Flags, Memory, Warmth};
+use crate::memory::{Flags, Groups, Memory, Warmth, Zone};
 use crate::page_cache::PageCache;
 use crate::slab::Slab;
 use crate::swap::{Swap, SwapLayout};
@@ -60,8 +61,10 @@ pub struct Lru<M: Machine> {
     pub choices: Choices,
     /// The policy in use, with its rules.
     ruling: Ruling,
-    /// The lruvecs, with the policy's state for each.
+    /// The lruvecs, with the policy's state for each. Those of the root group come first, then those of group 1.
     lruvecs: Vec<Lruvec<M>>,
+    /// The number of lruvecs of each group.
+    lruvecs_of_group: usize,
     batches: M::PerCpu<Batches>,
     /// Pages that were read and wait until they go on a list or are freed ([`admission`]); `None` with
     /// `Admission::Always`.
@@ -96,8 +99,9 @@ impl<M: Machine> Lru<M> {
     /// Creates the floor with empty lists.
     pub fn new(writeback: Writeback<M>, mut choices: Choices, generations: multigen::Choices) -> Self {
         let machine = &writeback.machine;
-        let ruling = Ruling::new(&choices, generations, writeback.lruvecs(), writeback.frames.len());
-        let lruvecs = Lruvec::all_of(&writeback.zones, || ruling.state(machine));
+        let (lruvecs_of_group, groups) = (writeback.lruvecs(), writeback.groups.as_ref().map_or(1, Groups::room));
+        let ruling = Ruling::new(&choices, generations, lruvecs_of_group * groups, writeback.frames.len());
+        let lruvecs = Lruvec::all_of(&writeback.zones, groups, || ruling.state(machine));
         choices.lists = ruling.counted_lists(choices.lists);
         let batches = machine.per_cpu(|_| Batches::default());
         let has_waiting = match choices.admission {
@@ -107,7 +111,7 @@ impl<M: Machine> Lru<M> {
         let waiting = has_waiting.then(|| machine.per_cpu(|_| admission::Waiting::new()));
         let workingset = Workingset::default();
         let put_back = machine.wait_queue();
-        Self { writeback, choices, ruling, lruvecs, batches, waiting, workingset, put_back }
+        Self { writeback, choices, ruling, lruvecs, lruvecs_of_group, batches, waiting, workingset, put_back }
     }
 
     /// Creates empty lists over memory alone. The floors between memory and lists have no files, regions, devices or
@@ -133,6 +137,19 @@ impl<M: Machine> Lru<M> {
         reach.zones.iter().map(|zone| reach.lruvec.listed_in(zone.kind, kind)).sum()
     }
 
+    /// Returns the number of pages on one list of all groups that lie in the zones of a reach.
+    pub fn list_pages_of_all(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
+        match self.groups {
+            None => self.list_pages(reach, kind),
+            Some(_) => reach.zones.iter().map(|zone| zone.gauges.get(kind.gauge())).sum(),
+        }
+    }
+
+    /// Returns the number of isolated pages of a family that come from the lruvecs of a zone.
+    pub(crate) fn isolated_pages_beside(&self, zone: &Zone<M>, family: Family) -> u64 {
+        self.lruvecs_of_zone(zone).map(|lruvec| lruvec.isolated_pages(family)).sum()
+    }
+
     /// Marks an isolated page as active, so that it goes back to an active list.
     pub(crate) fn activate_isolated(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::ACTIVE);
@@ -145,19 +162,20 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Drops one reference to each of `pages`. Takes the LRU lock once for each run of pages in one zone.
+    /// Drops one reference to each of `pages`. Takes the LRU lock once for each run of pages of one lruvec in one zone.
     #[doc(alias = "release_pages")]
     pub fn put_pages(&self, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::ReleasePages);
         let mut unreferenced = pages.iter().copied().filter(|frame| self.frames[*frame].put()).peekable();
         let mut free: Vec<FrameNumber> = Vec::new();
         while let Some(first) = unreferenced.next() {
-            let zone = self.zone_of(first);
+            let (zone, group) = (self.zone_of(first), self.frames.group(first));
             free.push(first);
-            while let Some(frame) = unreferenced.next_if(|frame| zone.holds(*frame)) {
+            let is_beside = |frame: &FrameNumber| zone.holds(*frame) && self.frames.group(*frame) == group;
+            while let Some(frame) = unreferenced.next_if(is_beside) {
                 free.push(frame);
             }
-            self.unlink(zone, &free);
+            self.unlink(self.reach_of_page(zone, first), &free);
             for frame in free.drain(..) {
                 self.free(frame, Order::ZERO, Warmth::Cold);
             }
@@ -202,7 +220,7 @@ impl<M: Machine> Lru<M> {
     /// Takes a page without references off its list and frees it.
     pub(crate) fn free_unreferenced(&self, frame: FrameNumber) {
         let zone = self.zone_of(frame);
-        self.unlink(zone, &[frame]);
+        self.unlink(self.reach_of_page(zone, frame), &[frame]);
         self.free(frame, Order::ZERO, Warmth::Hot);
     }
 }

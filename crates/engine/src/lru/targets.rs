@@ -3,13 +3,14 @@
 use super::choices::{HopelessScan, SmallTargets};
 use super::{CLUSTER, Demand, ListKind, Lru, Lruvec, Reach};
 use crate::memory::ZoneFlag;
+use crate::memory::group::Protection;
 use machine::Machine;
 use machine::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Lru<M> {
     /// Returns the share of a list of `pages` pages at the demand's priority, in pages.
     pub(super) fn share(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
-        let share = pages >> demand.priority;
+        let share = self.unprotected(reach, pages, demand) >> demand.priority;
         if share > 0 {
             return share;
         }
@@ -19,7 +20,27 @@ impl<M: Machine> Lru<M> {
         };
         // The share of a last page rounds to 0 even at priority 1. Where reclaim does not go down to priority 0, such a
         // page would never be examined, and its zone would be neither balanced nor hopeless.
-        if force || demand.priority <= 1 { pages.min(CLUSTER) } else { 0 }
+        if force || demand.priority <= 1 || self.is_of_removed_group(reach) { pages.min(CLUSTER) } else { 0 }
+    }
+
+    /// Returns whether the group of a reach was removed. Such a group gets no new pages, so a scan does not round its
+    /// share of them down to none: the last pages would never be reclaimed.
+    pub(super) fn is_of_removed_group(&self, reach: Reach<'_, M>) -> bool {
+        self.groups.as_ref().is_some_and(|groups| !groups.is_live(reach.lruvec.group))
+    }
+
+    /// Returns the part of a list of `pages` pages that the protection of its group leaves to a scan, pages. The policy
+    /// with generations knows no such part (mechanisms/groups, 5).
+    fn unprotected(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
+        let Some(groups) = &self.groups else { return pages };
+        let Protection { min, low } = groups.protection(reach.lruvec.group);
+        let protected = if demand.breaks_low { min } else { min.max(low) };
+        if protected == 0 || reach.lruvec.group == demand.group {
+            return pages;
+        }
+        let usage = groups.usage(reach.lruvec.group).max(protected);
+        let kept = (u128::from(pages) * u128::from(protected) / (u128::from(usage) + 1)) as u64;
+        (pages - kept).max(CLUSTER)
     }
 
     /// Returns the target of a scan whose share of a list is `share`; small targets are saved up, as `small_targets`
@@ -53,8 +74,8 @@ impl<M: Machine> Lru<M> {
     /// Returns the number of pages in reach that scans can hand out: the inactive file pages and, while swap has room,
     /// the inactive anonymous pages.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
-        let file = self.list_pages(reach, ListKind::InactiveFile);
+        let file = self.list_pages_of_all(reach, ListKind::InactiveFile);
         let may_swap_out = self.swap.free_slots() > 0;
-        file + if may_swap_out { self.list_pages(reach, ListKind::InactiveAnon) } else { 0 }
+        file + if may_swap_out { self.list_pages_of_all(reach, ListKind::InactiveAnon) } else { 0 }
     }
 }

@@ -7,9 +7,10 @@
 //! Every field is an atomic, so that the table is shared without a lock; the comment on a field says which task may
 //! change it. Description: mechanisms/reclaim, 1.
 
+use super::group::GroupId;
 use super::list::Links;
 use super::zeroes::zeroes;
-use machine::atomic::{AtomicU32, Ordering};
+use machine::atomic::{AtomicU16, AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, prefetch};
 use std::fmt;
 
@@ -680,7 +681,12 @@ impl Frame {
 
 /// The descriptors of all frames.
 #[derive(Debug)]
-pub struct FrameTable(Box<[Frame]>);
+pub struct FrameTable {
+    frames: Box<[Frame]>,
+    /// The group that each folio is charged to, at its head; `None` if memory has no groups. It is a table of its own
+    /// so that it takes no memory where there are no groups.
+    groups: Option<Box<[AtomicU16]>>,
+}
 
 impl FrameTable {
     /// Creates a table of `frames` descriptors without owners; returns `None` if the system has no memory for it.
@@ -688,25 +694,53 @@ impl FrameTable {
     /// The system provides the memory of each part of the table when that part is first used.
     #[must_use]
     pub fn new(frames: u32) -> Option<Self> {
-        Some(Self(zeroes(frames as usize)?))
+        Some(Self { frames: zeroes(frames as usize)?, groups: None })
+    }
+
+    /// Gives each frame room for the group that its page is charged to; returns `None` if the system has no memory for
+    /// that.
+    pub(crate) fn with_groups(self) -> Option<Self> {
+        let groups = zeroes(self.frames.len())?;
+        Some(Self { groups: Some(groups), ..self })
     }
 
     /// Returns the number of frames.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.0.len() as u32
+        self.frames.len() as u32
     }
 
     /// Returns the addresses of the descriptors of `frames`, for a ground that can put them into huge pages.
     #[must_use]
     pub fn addresses(&self, frames: std::ops::Range<u32>) -> std::ops::Range<*const Frame> {
-        self.0[frames.start as usize..frames.end as usize].as_ptr_range()
+        self.frames[frames.start as usize..frames.end as usize].as_ptr_range()
     }
 
     /// Returns whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.frames.is_empty()
+    }
+
+    /// Returns the group that a folio is charged to, by the folio's head; the root group for a page that is not
+    /// charged. The group of a page in use changes only when the page moves to another frame.
+    #[inline]
+    #[must_use]
+    #[doc(alias = "folio_memcg")]
+    pub fn group(&self, head: FrameNumber) -> GroupId {
+        match &self.groups {
+            None => GroupId::ROOT,
+            Some(groups) => GroupId(groups[head.index()].load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Notes the group that a folio is charged to, by the folio's head. The caller has changed the counters of the
+    /// group, or changes them.
+    #[inline]
+    pub(crate) fn set_group(&self, head: FrameNumber, group: GroupId) {
+        if let Some(groups) = &self.groups {
+            groups[head.index()].store(group.0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -741,7 +775,7 @@ impl std::ops::Index<FrameNumber> for FrameTable {
     type Output = Frame;
     #[inline]
     fn index(&self, frame: FrameNumber) -> &Frame {
-        &self.0[frame.index()]
+        &self.frames[frame.index()]
     }
 }
 

@@ -14,6 +14,7 @@ pub mod frame;
 pub mod free_area;
 pub mod gfp;
 mod given;
+pub mod group;
 pub mod hotplug;
 pub mod lent;
 pub mod list;
@@ -30,6 +31,7 @@ pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner
 pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
+pub use group::{GroupEvent, GroupId, Groups, Limit};
 pub use lent::Block;
 pub use list::{Links, List, NO_FRAME};
 pub use map::{BlockMap, Use, ZoneMap};
@@ -48,6 +50,9 @@ use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 use per_cpu::PerCpuPages;
 use std::sync::Arc;
 use zone::ReclaimState;
+
+/// Largest number of lruvecs, because a shadow has 16 bits for the number of one.
+const LRUVECS_MAX: usize = 1 << 16;
 
 /// The gauges that are charged to a memory cgroup.
 const CHARGED: [Gauge; 9] = [
@@ -87,6 +92,8 @@ pub struct Memory<M: Machine> {
     lent_pages: AtomicU64,
     /// The limit of the memory cgroup that all tasks are in, pages; `None` if they are in no cgroup.
     limit_pages: Option<u64>,
+    /// Memory control groups; `None` if the layout has none.
+    pub groups: Option<Groups<M>>,
     per_cpu: M::PerCpu<Vec<PerCpuPages>>,
 }
 
@@ -121,6 +128,13 @@ pub enum LayoutError {
     },
     /// The distances between nodes are not valid.
     Distances,
+    /// The lruvecs of all groups are more than can be numbered.
+    TooManyGroups {
+        /// Groups of the layout.
+        groups: u16,
+        /// Lruvecs of each group.
+        lruvecs: usize,
+    },
 }
 
 impl std::fmt::Display for LayoutError {
@@ -145,6 +159,11 @@ impl std::fmt::Display for LayoutError {
             Self::Distances => write!(
                 f,
                 "`distances` has a row for each node with a number for each, 10 for itself and more for others"
+            ),
+            Self::TooManyGroups { groups, lruvecs } => write!(
+                f,
+                "{groups} groups with {lruvecs} lists of pages each are too many: at most {} can be",
+                LRUVECS_MAX / lruvecs - 1
             ),
             Self::ZoneOrder => write!(f, "zones must stand in the order dma, dma32, normal, each at most once"),
         }
@@ -173,7 +192,9 @@ impl<M: Machine> Memory<M> {
     pub fn new(machine: M, choices: Choices, layout: &Layout) -> Result<Self, LayoutError> {
         check_layout(layout)?;
         let no_table = LayoutError::NoTable { frames: layout.frames() };
-        let frames = FrameTable::new(layout.frames() as u32).ok_or(no_table)?;
+        let frames = FrameTable::new(layout.frames() as u32);
+        let frames = if layout.groups > 0 { frames.and_then(FrameTable::with_groups) } else { frames };
+        let frames = frames.ok_or(no_table)?;
         let mut zones: Vec<Zone<M>> = Vec::new();
         let mut nodes = Vec::new();
         let mut start = 0u32;
@@ -197,6 +218,7 @@ impl<M: Machine> Memory<M> {
         let zone_count = zones.len();
         let per_cpu = machine.per_cpu(|_| (0..zone_count).map(|_| PerCpuPages::default()).collect());
         let stat = Stat::new(machine.counter_rows());
+        let groups = (layout.groups > 0).then(|| Groups::new(&machine, layout.groups));
         let memory = Self {
             machine,
             stat,
@@ -209,8 +231,12 @@ impl<M: Machine> Memory<M> {
             min_free_kbytes: AtomicU64::new(0),
             lent_pages: AtomicU64::new(0),
             limit_pages: layout.limit_pages,
+            groups,
             per_cpu,
         };
+        if memory.lruvecs() * (usize::from(layout.groups) + 1) > LRUVECS_MAX {
+            return Err(LayoutError::TooManyGroups { groups: layout.groups, lruvecs: memory.lruvecs() });
+        }
         memory.set_marks();
         for zone in &memory.zones {
             memory.set_reserve_blocks(zone);
@@ -271,7 +297,11 @@ impl<M: Machine> Memory<M> {
                     == 0,
             "{head} freed while in use: {frame:?}"
         );
-        let order = if flags.has(Flags::COMPOUND) { self.frames.unmake_folio(head).order } else { order };
+        let order = if flags.has(Flags::COMPOUND) { self.frames.folio(head).order } else { order };
+        self.uncharge(head, order);
+        if flags.has(Flags::COMPOUND) {
+            self.frames.unmake_folio(head);
+        }
         frame.reset_free();
         frame.set_owner(Owner::None, 0);
         self.stat.count(Event::Pgfree, order.pages());
@@ -313,7 +343,9 @@ impl<M: Machine> Memory<M> {
         // frame before. The lookup frees that page when it sees its mistake. The rest of the block is freed now, half
         // by half.
         for half in (0..order.0).rev().map(Order) {
-            self.free(FrameNumber(head.0 + half.pages() as u32), half, Warmth::Hot);
+            let rest = FrameNumber(head.0 + half.pages() as u32);
+            self.frames.set_group(rest, self.frames.group(head));
+            self.free(rest, half, Warmth::Hot);
         }
     }
 
@@ -367,7 +399,18 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Returns the number of lruvecs.
+    /// Takes the pages of a block that is about to be free off the counters of its group.
+    #[inline]
+    fn uncharge(&self, head: FrameNumber, order: Order) {
+        let Some(groups) = &self.groups else { return };
+        let group = self.frames.group(head);
+        if !group.is_root() {
+            self.frames.set_group(head, GroupId::ROOT);
+            groups.uncharge(group, order.pages());
+        }
+    }
+
+    /// Returns the number of lruvecs of each group.
     pub fn lruvecs(&self) -> usize {
         self.zones.last().map_or(0, |zone| usize::from(zone.lruvec.0) + 1)
     }

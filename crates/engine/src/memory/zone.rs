@@ -68,6 +68,14 @@ pub struct Layout {
     #[doc(alias = "memory.limit_in_bytes")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_pages: Option<u64>,
+    /// Number of memory control groups that can exist at a time, without the root group; 0 if there are none.
+    #[serde(default, skip_serializing_if = "has_no_groups")]
+    pub groups: u16,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn has_no_groups(groups: &u16) -> bool {
+    *groups == 0
 }
 
 /// The zones of one node.
@@ -155,7 +163,7 @@ impl Layout {
     /// Returns a layout of these nodes, all at equal distance from each other.
     #[must_use]
     pub const fn of_nodes(nodes: Vec<NodeLayout>) -> Self {
-        Self { nodes, distances: Vec::new(), limit_pages: None }
+        Self { nodes, distances: Vec::new(), limit_pages: None, groups: 0 }
     }
 
     /// Returns the distance from the CPUs of one node to the memory of another.

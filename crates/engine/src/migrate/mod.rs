@@ -25,7 +25,7 @@ pub use targets::Targets;
 
 use crate::anonymous::Owners;
 use crate::lru::Lru;
-use crate::memory::{FOLIO_ORDER_MAX, Flags, Folio, Owner, Warmth};
+use crate::memory::{FOLIO_ORDER_MAX, Flags, Folio, GroupId, Owner, Warmth};
 use crate::page_cache::hazard::Held;
 use crate::stat::Event;
 use machine::{FrameNumber, Func, Machine, Order, Step};
@@ -216,6 +216,9 @@ impl<M: Machine> Migrate<M> {
     fn copy_folio_state(&self, from: Folio, to: Folio, references: u32) {
         let (old, new) = (&self.frames[from.head], &self.frames[to.head]);
         self.prepare_given_folio(to);
+        // The charge moves with the contents; no counter changes.
+        self.frames.set_group(to.head, self.frames.group(from.head));
+        self.frames.set_group(from.head, GroupId::ROOT);
         new.set_free(Flags(old.flags().0 & CARRIED.0));
         new.set_owner(old.owner(), old.index());
         if old.is(Flags::SWAPCACHE) {

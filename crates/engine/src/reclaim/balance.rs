@@ -152,7 +152,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns the lruvecs of a node for requests of a class zone, that of the highest zone first.
-    fn lruvecs_of_node(&self, node: NodeId, classzone: usize) -> impl Iterator<Item = Reach<'_, M>> {
+    pub(super) fn lruvecs_of_node(&self, node: NodeId, classzone: usize) -> impl Iterator<Item = Reach<'_, M>> {
         self.lruvecs(self.zones_up_to(node, classzone).rev().map(|(_, zone)| zone))
     }
 
@@ -169,7 +169,7 @@ impl<M: Machine> Reclaim<M> {
             if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
                 continue;
             }
-            self.age_before_pass(self.reach(zone), &self.demand(control));
+            self.age_groups_before_pass(self.reach(zone), control);
             // With class zone 0, no reserve is looked at.
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);

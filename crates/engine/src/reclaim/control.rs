@@ -2,7 +2,7 @@
 
 use super::DEF_PRIORITY;
 use crate::lru::{Blocks, Demand};
-use crate::memory::Gfp;
+use crate::memory::{Gfp, GroupId};
 use machine::Order;
 use machine::note::{Met, Work};
 
@@ -39,6 +39,15 @@ pub struct ScanControl {
     /// `true` for a memory cgroup at its limit; free memory does not matter.
     #[doc(alias = "cgroup_reclaim")]
     pub is_cgroup: bool,
+    /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
+    #[doc(alias = "target_mem_cgroup")]
+    pub group: GroupId,
+    /// Value in place of `lru.swappiness`, if the caller wants another; see [`Demand::swappiness`].
+    pub swappiness: Option<u64>,
+    /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
+    pub breaks_low: bool,
+    /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
+    pub has_left_low: bool,
     /// `true` if pages are taken for the sake of their blocks, used or not. With `LumpyReclaim::AlignedBlocks` this
     /// ends when a page of the list must be kept.
     pub takes_blocks: bool,
@@ -76,6 +85,10 @@ impl ScanControl {
             met: Met::default(),
             is_kswapd: true,
             is_cgroup: false,
+            group: GroupId::ROOT,
+            swappiness: None,
+            breaks_low: false,
+            has_left_low: false,
             takes_blocks: false,
             blocks_last: true,
             waits_for_writeback: false,
@@ -114,8 +127,10 @@ impl ScanControl {
             to_reclaim_pages: self.to_reclaim_pages,
             is_kswapd: self.is_kswapd,
             is_cgroup: self.is_cgroup,
+            group: self.group,
+            breaks_low: self.breaks_low,
             may_swap: self.may_swap,
-            swappiness: None,
+            swappiness: self.swappiness,
             may_do_all: self.gfp.io && self.gfp.fs,
             aged_order,
             blocks,

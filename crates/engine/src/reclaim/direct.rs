@@ -122,6 +122,11 @@ impl<M: Machine> Reclaim<M> {
                 priority = DEF_PRIORITY as i64;
                 continue;
             }
+            if control.has_left_low && !control.breaks_low {
+                control.breaks_low = true;
+                priority = DEF_PRIORITY as i64;
+                continue;
+            }
             match self.choices.hopeless {
                 Hopeless::ByScan => {}
                 Hopeless::ByFailures if aborted => return Progress::Hope,
@@ -151,7 +156,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Waits after a pass over the zones, as `direct_nap` says. `first` is the first zone of the pass.
-    fn direct_nap(&self, first: &Zone<M>, control: &ScanControl) {
+    pub(super) fn direct_nap(&self, first: &Zone<M>, control: &ScanControl) {
         let is_due = control.scanned > 0 && control.priority < DEF_PRIORITY - 2;
         match self.choices.direct_nap {
             DirectNap::CongestionWait if is_due => self.congestion_wait(STALL, WaitReason::ReclaimPass),

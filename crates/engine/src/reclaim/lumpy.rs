@@ -72,7 +72,7 @@ impl<M: Machine> Reclaim<M> {
         control.takes_blocks = false;
         let freed = counts.freed;
         let (_, steal_event) = reclaim_events(control);
-        reach.zone.stat.count(steal_event, freed);
+        self.count_in(reach.lruvec, reach.zone, steal_event, freed);
         self.put_back_blocks(reach, batch, &survivors);
         self.stall_after_list(reach, control, &counts, taken.len() as u64);
         freed

@@ -15,6 +15,7 @@ pub mod commands;
 pub mod control;
 pub mod direct;
 pub mod fate;
+pub mod group;
 pub mod kswapd;
 mod lruvecs;
 pub mod lumpy;

@@ -32,10 +32,11 @@ impl Round {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from one lruvec, and again while compaction needs more pages (`shrink_zone`). If the priority is still
+    /// Reclaims from the lruvecs of the groups in a reach, and again while compaction needs more pages (`shrink_zone`). If the priority is still
     /// the default, lowers it to the policy's first priority.
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
+        let reach = self.reach_in(reach, control.group);
         if control.priority == DEF_PRIORITY {
             control.priority = self.first_priority(reach, &self.demand(control));
         }
@@ -43,7 +44,7 @@ impl<M: Machine> Reclaim<M> {
         let mut round = Round::default();
         loop {
             let (scanned, reclaimed) = (control.scanned, control.reclaimed);
-            self.shrink_lruvec(task, reach, control);
+            self.shrink_groups(task, reach, control);
             self.stall_after_pass(reach, control);
             round = round.followed_by(control.scanned - scanned, control.reclaimed - reclaimed);
             if round.reclaimed > 0 {
@@ -55,7 +56,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    fn shrink_lruvec(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
+    pub(super) fn shrink_lruvec(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkLruvec);
         let mut scan = self.begin_counted_scan(reach, control);
         let mut freed = 0;
@@ -106,7 +107,7 @@ impl<M: Machine> Reclaim<M> {
             return CLUSTER;
         }
         let (scan_event, steal_event) = reclaim_events(control);
-        reach.zone.stat.count(scan_event, batch.counted);
+        self.count_in(reach.lruvec, reach.zone, scan_event, batch.counted);
         if batch.entries.is_empty() {
             // All pages that could be taken wait to be written, and perhaps no task is about to write them.
             if batch.to_write > 0 {
@@ -130,7 +131,7 @@ impl<M: Machine> Reclaim<M> {
             self.wake_flushers(taken);
         }
         let freed = counts.freed;
-        reach.zone.stat.count(steal_event, freed);
+        self.count_in(reach.lruvec, reach.zone, steal_event, freed);
         self.put_back_batch(reach, batch, &stay, counts.written);
         self.wake_direct_waiters(freed);
         self.stall_after_list(reach, control, &counts, taken);

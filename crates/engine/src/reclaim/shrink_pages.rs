@@ -127,7 +127,7 @@ impl<M: Machine> Reclaim<M> {
             };
             match outcome {
                 Outcome::Free => {
-                    self.note_taken(frame);
+                    self.note_taken(frame, control.group);
                     descriptor.clear(Flags::LOCKED);
                     list.free.push(frame);
                     continue;
@@ -165,15 +165,16 @@ impl<M: Machine> Reclaim<M> {
         mut look_ahead: impl FnMut(usize),
     ) -> u64 {
         let PageList { owners, removals, survivors, free, may_be_held } = list;
+        let target = control.group;
         self.remove_waiting(removals);
-        removals.removed.iter().for_each(|frame| self.note_taken(*frame));
+        removals.removed.iter().for_each(|frame| self.note_taken(*frame, target));
         free.extend(removals.removed.iter().copied());
         control.met.held += removals.stayed.len() as u64;
         removals.stayed.iter().for_each(|frame| self.keep(survivors, *frame, control, false));
-        let shadow = |frame| self.eviction_shadow(frame);
+        let shadow = |frame| self.eviction_shadow(frame, target);
         self.remove_mappings(may_be_held, owners, shadow, |frame, is_removed| {
             if is_removed {
-                self.note_taken(frame);
+                self.note_taken(frame, control.group);
                 free.push(frame);
             } else {
                 control.met.held += 1;
@@ -376,10 +377,10 @@ impl<M: Machine> Reclaim<M> {
             return stay(Why::Held, Outcome::Keep, control);
         }
         if let Some(file) = file.filter(|_| self.removes_by_file() && !self.may_be_held(frame)) {
-            self.remove_with_others(&mut list.removals, file, frame, self.eviction_shadow(frame));
+            self.remove_with_others(&mut list.removals, file, frame, self.eviction_shadow(frame, control.group));
             return Outcome::FreeWithOthers;
         }
-        if self.remove_mapping(frame, file.map(AsRef::as_ref), None, self.eviction_shadow(frame)) {
+        if self.remove_mapping(frame, file.map(AsRef::as_ref), None, self.eviction_shadow(frame, control.group)) {
             return Outcome::Free;
         }
         if !self.may_be_held(frame) {

@@ -16,6 +16,7 @@ mod file_folios;
 mod folio_compaction;
 mod folios;
 mod ground;
+mod groups;
 mod high_order;
 mod huge;
 mod index_lock;

@@ -115,11 +115,12 @@ impl<M: Machine> Lru<M> {
                 ZoneEvent::WorkingsetRefaultFile
             }
         };
-        zone.stat.count(refault, how.shadow().is_some().into());
-        let mut policy = self.lruvec_of(zone).own().lock();
+        let lruvec = self.lruvec_of_page(frame);
+        self.count_in(lruvec, zone, refault, how.shadow().is_some().into());
+        let mut policy = lruvec.own().lock();
         self.machine.spend(Step::LruMove, 1);
         self.frames[frame].set(Flags::LRU);
-        self.count_listed(self.lruvec_of(zone), zone, COUNTED, self.frames.weight(frame) as i64);
+        self.count_listed(lruvec, zone, COUNTED, self.frames.weight(frame) as i64);
         policy.insert(&self.frames, frame, how);
     }
 

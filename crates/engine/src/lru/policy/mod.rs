@@ -33,6 +33,7 @@ pub use pages::Pages;
 pub use replay::Replay;
 pub(crate) use ruling::Scan;
 
+use crate::memory::GroupId;
 use crate::page_cache::Shadow;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
@@ -159,6 +160,10 @@ pub struct Demand {
     pub is_kswapd: bool,
     /// `true` for a memory cgroup at its limit. Free memory does not matter then.
     pub is_cgroup: bool,
+    /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
+    pub group: GroupId,
+    /// `true` if pages within a group's `low` protection may be taken, because nothing else was found.
+    pub breaks_low: bool,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
     /// Value in place of `lru.swappiness`, if the caller wants another: 0 to 200, and 201 for anonymous pages alone.
@@ -182,6 +187,8 @@ impl Demand {
         to_reclaim_pages: u64::MAX,
         is_kswapd: false,
         is_cgroup: false,
+        group: GroupId::ROOT,
+        breaks_low: false,
         may_swap: true,
         swappiness: None,
         may_do_all: true,

@@ -14,7 +14,7 @@ use crate::anonymous::{Owners, Region};
 use crate::lru::batch::Apply;
 use crate::lru::choices::{self, Admission, ListChoice, Lists, PolicyKind};
 use crate::lru::{Demand, Family, ListKind, ListName, Lru, Lruvec, Reach, Recent};
-use crate::memory::{Flags, Zone};
+use crate::memory::{Flags, GroupId, Zone};
 use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
@@ -254,12 +254,11 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the given pages of a zone off their lists; skips pages that are on none.
-    pub(in crate::lru) fn unlink(&self, zone: &Zone<M>, pages: &[FrameNumber]) {
+    /// Takes the given pages in the zone of a reach off the lists of its lruvec; skips pages that are on none.
+    pub(in crate::lru) fn unlink(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
             return;
         }
-        let reach = self.reach(zone);
         match &self.ruling {
             Ruling::Classic(_) => self.unlink_classic(reach, pages),
             Ruling::Multigen(_) => self.unlink_generations(reach, pages),
@@ -280,18 +279,18 @@ impl<M: Machine> Lru<M> {
 
 /// Takes given pages off their lists, and puts them back ([`crate::lru::given`]).
 impl<M: Machine> Lru<M> {
-    /// Locks the lists of a zone's pages.
-    pub(crate) fn lock_lists(&self, zone: &Zone<M>) -> LockedLists<'_, M> {
-        match &self.lruvec_of(zone).state {
+    /// Locks the lists of an lruvec.
+    pub(crate) fn lock_lists<'a>(&self, lruvec: &'a Lruvec<M>) -> LockedLists<'a, M> {
+        match &lruvec.state {
             State::Classic(state) => LockedLists::Classic(state.lists.lock()),
             State::Multigen(state) => LockedLists::Multigen(state.lists.lock()),
             State::Own(policy) => LockedLists::Own(policy.lock()),
         }
     }
 
-    /// Returns whether a task waits for the lock of a zone's lists.
-    pub(crate) fn are_lists_contended(&self, zone: &Zone<M>) -> bool {
-        match &self.lruvec_of(zone).state {
+    /// Returns whether a task waits for the lock of an lruvec's lists.
+    pub(crate) fn are_lists_contended(&self, lruvec: &Lruvec<M>) -> bool {
+        match &lruvec.state {
             State::Classic(state) => state.lists.is_contended(),
             State::Multigen(state) => state.lists.is_contended(),
             State::Own(policy) => policy.is_contended(),
@@ -448,20 +447,21 @@ impl<M: Machine> Lru<M> {
         if is_wanted { Verdict::Reclaim } else { verdict }
     }
 
-    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves none.
-    pub(crate) fn eviction_shadow(&self, frame: FrameNumber) -> Option<Shadow> {
+    /// Returns the shadow of an isolated page that a reclaim of the group `target` is about to evict; `None` if the page
+    /// leaves none.
+    pub(crate) fn eviction_shadow(&self, frame: FrameNumber, target: GroupId) -> Option<Shadow> {
         match &self.ruling {
-            Ruling::Classic(_) => self.shadow_of_classic(frame),
+            Ruling::Classic(_) => self.shadow_of_classic(frame, target),
             Ruling::Multigen(multigen) => Some(self.shadow_of_generation(multigen, frame)),
             Ruling::Own(_) => self.shadow_of_own(frame),
         }
     }
 
-    /// Notes that reclaim evicts a page whose shadow is already in its slot. Other pages of the same batch may not be
+    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. Other pages of the same batch may not be
     /// judged yet.
-    pub(crate) fn note_taken(&self, frame: FrameNumber) {
+    pub(crate) fn note_taken(&self, frame: FrameNumber, target: GroupId) {
         match &self.ruling {
-            Ruling::Classic(_) => self.age_by_eviction(frame),
+            Ruling::Classic(_) => self.age_by_eviction(frame, target),
             Ruling::Multigen(_) | Ruling::Own(_) => {}
         }
     }
@@ -520,7 +520,16 @@ impl<M: Machine> Lru<M> {
 
     /// Visits all pages of a zone that are on lists, with the list that counts them.
     pub fn for_each_listed(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
-        let lruvec = self.lruvec_of(zone);
+        self.lruvecs_of_zone(zone).for_each(|lruvec| self.for_each_listed_in(lruvec, zone, &mut visit));
+    }
+
+    /// Visits all pages of an lruvec that lie in a zone, with the list that counts them.
+    pub(in crate::lru) fn for_each_listed_in(
+        &self,
+        lruvec: &Lruvec<M>,
+        zone: &Zone<M>,
+        mut visit: impl FnMut(ListKind, FrameNumber),
+    ) {
         let visit = |kind, frame| {
             if zone.holds(frame) {
                 visit(kind, frame);

@@ -72,7 +72,7 @@ impl<M: Machine> Reclaim<M> {
     ) {
         control.scanned = 0;
         for reach in self.lruvecs_of_node(node, classzone) {
-            self.age_before_pass(reach, &self.demand(control));
+            self.age_groups_before_pass(reach, control);
             self.shrink_zone(task, reach, control);
         }
     }

@@ -12,7 +12,7 @@
 use crate::lru::choices::CgroupCounters;
 use crate::lru::workingset::Left;
 use crate::lru::{CLUSTER, Family, ListKind, Lru, Lruvec};
-use crate::memory::Flags;
+use crate::memory::{Flags, GroupId};
 use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
@@ -107,11 +107,14 @@ impl<M: Machine> Lru<M> {
         self.packing().is_some()
     }
 
-    /// Advances the clock of shadows by the pages of an lruvec that were evicted, activated, or put back as active.
+    /// Advances the clocks of shadows of an lruvec and of the lruvecs of its group's ancestors, by pages that were
+    /// evicted, activated, or put back as active.
     #[doc(alias = "workingset_age_nonresident")]
     pub(super) fn age_nonresident(&self, lruvec: &Lruvec<M>, pages: u64) {
         if pages > 0 && self.has_refaults() {
-            lruvec.classic().nonresident.age.fetch_add(pages, Relaxed);
+            self.for_each_above(lruvec, |lruvec| {
+                lruvec.classic().nonresident.age.fetch_add(pages, Relaxed);
+            });
         }
     }
 
@@ -131,18 +134,19 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves none.
-    pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber) -> Option<Shadow> {
+    pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber, target: GroupId) -> Option<Shadow> {
         match self.packing() {
-            Some(packing) => Some(self.shadow_of_evicted(packing, frame)),
+            Some(packing) => Some(self.shadow_of_evicted(packing, frame, target)),
             None if self.frames[frame].is_anon() => None,
             None => self.waiting.as_ref().map(|_| self.workingset.shadow(Left::Evicted)),
         }
     }
 
-    /// Returns the shadow of a page that reclaim is about to evict.
+    /// Returns the shadow of a page that a reclaim of the group `target` is about to evict. The shadow has the clock of
+    /// that group, because the reclaim chose among the pages of its whole subtree.
     #[doc(alias = "workingset_eviction")]
-    fn shadow_of_evicted(&self, packing: Packing, frame: FrameNumber) -> Shadow {
-        let lruvec = self.lruvec_of_page(frame);
+    fn shadow_of_evicted(&self, packing: Packing, frame: FrameNumber, target: GroupId) -> Shadow {
+        let lruvec = self.lruvec_in(self.zone_of(frame), target);
         packing.pack(Token {
             lruvec: lruvec.id.0.into(),
             age: lruvec.classic().nonresident.age.load(Relaxed),
@@ -151,9 +155,9 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Advances the clock of shadows by a page that reclaim evicts, and that has left its shadow.
-    pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber) {
+    pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
-            self.age_nonresident(self.lruvec_of_page(frame), self.frames.pages(frame));
+            self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));
         }
     }
 
@@ -164,7 +168,7 @@ impl<M: Machine> Lru<M> {
         let descriptor = &self.frames[frame];
         let family = if descriptor.is_anon() { Family::Anon } else { Family::File };
         let zone = self.zone_of(frame);
-        let lruvec = self.lruvec_of(zone);
+        let lruvec = self.lruvec_of_page(frame);
         let token = packing.unpack(shadow);
         // The page left from the lruvec of its token, and may have come back to another.
         let left = self.lruvecs.get(token.lruvec as usize).unwrap_or(lruvec);
@@ -178,15 +182,15 @@ impl<M: Machine> Lru<M> {
             }
         };
         let pages = self.frames.pages(frame);
-        zone.stat.count(refault, pages);
+        self.count_in(lruvec, zone, refault, pages);
         if distance > self.workingset_pages(left, family) {
             return false;
         }
         self.age_nonresident(lruvec, pages);
-        zone.stat.count(activate, pages);
+        self.count_in(lruvec, zone, activate, pages);
         if token.is_of_workingset {
             descriptor.set(Flags::WORKINGSET);
-            zone.stat.count(restore, pages);
+            self.count_in(lruvec, zone, restore, pages);
             self.note_io_cost(lruvec, family, pages, 0);
         }
         true
@@ -195,7 +199,7 @@ impl<M: Machine> Lru<M> {
     /// Returns the size of the workingset that a returning page of a family competes with: the active pages of its
     /// family, and all pages of the other family. Anonymous pages count only while swap has room.
     fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
-        let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| lruvec.listed(kind));
+        let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.listed_below(lruvec, kind));
         let may_swap_out = self.swap.free_slots() > 0;
         let mut sum = pages(ListKind::ActiveFile);
         if family == Family::Anon {
@@ -236,7 +240,7 @@ impl<M: Machine> Lru<M> {
     fn activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         match self.sums(lruvec) {
             Some(sums) => sums.activations[family as usize].load(Relaxed),
-            None => self.sum_activated_refaults(lruvec, family),
+            None => activated_refaults_of(lruvec, family),
         }
     }
 
@@ -260,24 +264,16 @@ impl<M: Machine> Lru<M> {
         let is_due = now.since(Nanos(last)) >= SUMMED_EVERY;
         if is_due && sums.at.compare_exchange(last, now.0, Relaxed, Relaxed).is_ok() {
             for family in Family::ALL {
-                sums.activations[family as usize].store(self.sum_activated_refaults(lruvec, family), Relaxed);
+                sums.activations[family as usize].store(activated_refaults_of(lruvec, family), Relaxed);
             }
             for kind in ListKind::ALL {
-                sums.list_pages[kind as usize].store(lruvec.listed(kind), Relaxed);
+                sums.list_pages[kind as usize].store(self.listed_below(lruvec, kind), Relaxed);
             }
         }
         Some(sums)
     }
 
-    fn sum_activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
-        let event = match family {
-            Family::Anon => ZoneEvent::WorkingsetActivateAnon,
-            Family::File => ZoneEvent::WorkingsetActivateFile,
-        };
-        self.zones_of(lruvec).iter().map(|zone| zone.stat.get(event)).sum()
-    }
-
-    /// Adds to the cost of a family. `io` is the number of reads or writes that evicting its pages caused; `in_vain` is
+    /// Adds to the cost of a family, on an lruvec and on those of its group's ancestors. `io` is the number of reads or writes that evicting its pages caused; `in_vain` is
     /// the number of pages that were scanned without success. `lru.family_balance` says how much each of them costs.
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
@@ -289,9 +285,19 @@ impl<M: Machine> Lru<M> {
             true => CLUSTER * io + in_vain,
             false => io,
         };
-        let listed = ListKind::ALL.into_iter().map(|kind| lruvec.listed(kind)).sum();
-        lruvec.classic().lists.lock().note_cost(family, cost, listed);
+        self.for_each_above(lruvec, |lruvec| {
+            let listed = ListKind::ALL.into_iter().map(|kind| self.listed_below(lruvec, kind)).sum();
+            lruvec.classic().lists.lock().note_cost(family, cost, listed);
+        });
     }
+}
+
+/// Returns the exact number of an lruvec's refaults that became active.
+fn activated_refaults_of<M: Machine>(lruvec: &Lruvec<M>, family: Family) -> u64 {
+    lruvec.events(match family {
+        Family::Anon => ZoneEvent::WorkingsetActivateAnon,
+        Family::File => ZoneEvent::WorkingsetActivateFile,
+    })
 }
 
 #[cfg(test)]

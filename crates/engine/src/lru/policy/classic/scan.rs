@@ -150,7 +150,7 @@ impl<M: Machine> Lru<M> {
                 demand.forces_aging
                     || demand.doubts_marks
                     || self.is_inactive_low(reach, family, demand)
-                    || self.has_refaulted(reach.lruvec, family)
+                    || self.has_refaulted(self.beside(reach.lruvec, demand.group), family)
             }
         }
     }

@@ -39,7 +39,12 @@ impl<M: Machine> Lru<M> {
                 Balance::Only(_) => 0,
                 Balance::Fraction { anon, file, denominator } => {
                     let part = if kind.family() == Family::Anon { anon } else { file };
-                    (u128::from(share) * u128::from(part) / u128::from(denominator)) as u64
+                    let (product, denominator) = (u128::from(share) * u128::from(part), u128::from(denominator));
+                    let pages = match product > 0 && self.is_of_removed_group(reach) {
+                        true => product.div_ceil(denominator),
+                        false => product / denominator,
+                    };
+                    pages as u64
                 }
             };
             self.target(reach.lruvec, kind, share)
@@ -47,7 +52,7 @@ impl<M: Machine> Lru<M> {
     }
 
     fn scan_balance(&self, reach: Reach<'_, M>, demand: &Demand, may_age: MayAge) -> Balance {
-        let swappiness = self.choices.swappiness;
+        let swappiness = demand.swappiness.unwrap_or(self.choices.swappiness);
         if !self.choices.lists.have_families() {
             return Balance::Equal;
         }
@@ -94,7 +99,9 @@ impl<M: Machine> Lru<M> {
         }
         match self.choices.family_balance {
             FamilyBalance::ByRotation => {}
-            FamilyBalance::ByIo | FamilyBalance::ByIoAndRotation => return self.balance_by_cost(reach.lruvec),
+            FamilyBalance::ByIo | FamilyBalance::ByIoAndRotation => {
+                return self.balance_by_cost(self.beside(reach.lruvec, demand.group), swappiness);
+            }
         }
         let mut lists = reach.lruvec.classic().lists.lock();
         for (family, pages) in [(Family::Anon, family_pages(Family::Anon)), (Family::File, file)] {
@@ -119,9 +126,9 @@ impl<M: Machine> Lru<M> {
 
     /// Returns the balance by `swappiness` and, inversely, by the recent cost of evicting pages of each family. The
     /// difference of costs is damped: even an expensive family is scanned at least half as hard as the other.
-    fn balance_by_cost(&self, lruvec: &Lruvec<M>) -> Balance {
+    fn balance_by_cost(&self, lruvec: &Lruvec<M>, swappiness: u64) -> Balance {
         let costs = lruvec.classic().lists.lock().costs();
-        let (anon, file) = parts_by_cost(self.choices.swappiness, costs);
+        let (anon, file) = parts_by_cost(swappiness, costs);
         Balance::Fraction { anon, file, denominator: anon + file }
     }
 }

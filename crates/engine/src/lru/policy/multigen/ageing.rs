@@ -269,7 +269,7 @@ impl<M: Machine> Lru<M> {
                     }
                 }
             }
-            self.count_moved(of, zone, family, (from, to), counted);
+            self.count_moved(lruvec, zone, family, (from, to), counted);
             if !lists.is_empty(list) {
                 self.machine.spend(Step::LruMove, moved as u32);
                 return false;

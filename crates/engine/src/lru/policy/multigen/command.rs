@@ -5,7 +5,7 @@ use super::evict::Evictable;
 use super::generations::GENERATIONS_MIN;
 use crate::lru::policy::{Batch, Demand};
 use crate::lru::{Lru, Lruvec, Reach};
-use crate::memory::{NodeId, ZoneId};
+use crate::memory::{GroupId, NodeId, ZoneId};
 use machine::Machine;
 use std::{fmt, vec};
 
@@ -403,7 +403,7 @@ impl<M: Machine> Lru<M> {
         if cgroup != 0 {
             return Err(Refused::NoCgroup { cgroup });
         }
-        let lruvec = self.lruvecs.iter().rfind(|lruvec| lruvec.node == node);
+        let lruvec = self.lruvecs_of_group(GroupId::ROOT).iter().rfind(|lruvec| lruvec.node == node);
         Ok((multigen, lruvec.ok_or(Refused::NoNode { node })?))
     }
 }

@@ -9,7 +9,7 @@ use super::placement::{Coming, place};
 use super::{Multigen, uses};
 use crate::anonymous::Owners;
 use crate::lru::policy::{Batch, Demand, Entries};
-use crate::lru::{Family, Lru, Reach};
+use crate::lru::{Family, Lru, Lruvec, Reach};
 use crate::memory::{Flags, Zone};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
@@ -81,7 +81,7 @@ impl<M: Machine> Lru<M> {
             batch
         };
         reach.zone.note_scanned(batch.scanned);
-        reach.zone.stat.count(ZoneEvent::Pgrefill, batch.moved);
+        self.count_in(reach.lruvec, reach.zone, ZoneEvent::Pgrefill, batch.moved);
         self.count_isolated(reach.lruvec, batch.family, batch.taken);
         let mut owners = Owners::default();
         for &frame in &batch.opened {
@@ -159,11 +159,13 @@ impl<M: Machine> Lru<M> {
                 let weight = self.frames.pages(frame);
                 batch.scanned += weight;
                 left = left.saturating_sub(weight);
-                if let Some(to_next) = self.sort(multigen, lists, zone, frame, slot, choice.tier_limit, batch) {
+                if let Some(to_next) =
+                    self.sort(multigen, lists, (reach.lruvec, zone), frame, slot, choice.tier_limit, batch)
+                {
                     batch.moved += weight;
                     moved_to_next += to_next;
                 } else if self.may_isolate(frame, demand) && self.frames[frame].get_unless_zero() {
-                    self.unlink_listed(of, lists, frame);
+                    self.unlink_listed(reach.lruvec, lists, frame);
                     self.take_first_mark(multigen, frame, batch);
                     batch.taken += weight;
                     batch.entries.push(frame);
@@ -172,7 +174,7 @@ impl<M: Machine> Lru<M> {
                     skipped.push(frame);
                 }
             }
-            self.count_moved(of, zone, choice.family, (slot, next), moved_to_next);
+            self.count_moved(reach.lruvec, zone, choice.family, (slot, next), moved_to_next);
             zone.stat.count(ZoneEvent::Pgskip, skipped.len() as u64);
             skipped.into_iter().rev().for_each(|frame| lists.push_front(&self.frames, list, frame));
         }
@@ -206,7 +208,7 @@ impl<M: Machine> Lru<M> {
         &self,
         multigen: &Multigen,
         lists: &mut Lists,
-        zone: &Zone<M>,
+        (lruvec, zone): (&Lruvec<M>, &Zone<M>),
         frame: FrameNumber,
         slot: usize,
         tier_limit: usize,
@@ -226,8 +228,8 @@ impl<M: Machine> Lru<M> {
             }
             Sorted::Protected => {
                 let pages = self.frames.pages(frame);
-                self.note_protected(self.lruvec_of(zone), family, tier, pages);
-                self.count_protected(multigen, zone, family, pages);
+                self.note_protected(lruvec, family, tier, pages);
+                self.count_protected(multigen, lruvec, zone, family, pages);
             }
             Sorted::ToWrite => batch.to_write += self.frames.pages(frame),
             Sorted::Lifted | Sorted::Locked => {}

@@ -4,7 +4,7 @@ use super::choices::FileUse;
 use super::generations::{Seqs, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
 use super::placement::{Coming, ListPlace, place};
-use super::{Generational, Multigen, uses};
+use super::{Multigen, uses};
 use crate::anonymous::Region;
 use crate::lru::batch::Apply;
 use crate::lru::huge::INHERITED;
@@ -22,25 +22,26 @@ const fn list_of(family: Family, is_active: bool) -> ListKind {
 impl<M: Machine> Lru<M> {
     /// Adds `pages`, which may be negative, to the number of a zone's pages in the generation of a slot. Called under
     /// the lock of the lists.
-    pub(super) fn count_pages(&self, of: &Generational<M>, zone: &Zone<M>, family: Family, slot: usize, pages: i64) {
+    pub(super) fn count_pages(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, family: Family, slot: usize, pages: i64) {
+        let of = lruvec.generational();
         of.generations.add(slot, family, zone.kind, pages);
         let list = list_of(family, of.generations.seqs().is_active(slot));
-        self.count_listed(self.lruvec_of(zone), zone, list, pages);
+        self.count_listed(lruvec, zone, list, pages);
     }
 
     /// Counts pages of a zone that moved from the generation in slot `from` to the generation in slot `to`. Called once
     /// for all pages that were moved under one hold of the lists' lock.
     pub(super) fn count_moved(
         &self,
-        of: &Generational<M>,
+        lruvec: &Lruvec<M>,
         zone: &Zone<M>,
         family: Family,
         (from, to): (usize, usize),
         pages: u64,
     ) {
         if pages > 0 {
-            self.count_pages(of, zone, family, from, -pages.cast_signed());
-            self.count_pages(of, zone, family, to, pages.cast_signed());
+            self.count_pages(lruvec, zone, family, from, -pages.cast_signed());
+            self.count_pages(lruvec, zone, family, to, pages.cast_signed());
         }
     }
 
@@ -62,15 +63,15 @@ impl<M: Machine> Lru<M> {
 
     /// Puts a page that is on no list on the list where it belongs.
     pub(super) fn link(&self, multigen: &Multigen, lists: &mut Lists, frame: FrameNumber, coming: Coming) {
-        let of = self.lruvec_of_page(frame).generational();
+        let lruvec = self.lruvec_of_page(frame);
         let choices = &multigen.choices;
-        let seqs = of.generations.seqs();
+        let seqs = lruvec.generational().generations.seqs();
         let place = place(choices.placement, choices.rejected, self.frames[frame].flags(), coming, &seqs);
-        self.link_at(of, lists, frame, place);
+        self.link_at(lruvec, lists, frame, place);
     }
 
     /// Links a page at a place that the caller knows.
-    pub(super) fn link_at(&self, of: &Generational<M>, lists: &mut Lists, frame: FrameNumber, place: ListPlace) {
+    pub(super) fn link_at(&self, lruvec: &Lruvec<M>, lists: &mut Lists, frame: FrameNumber, place: ListPlace) {
         let (zone, slot) = (self.zone_of(frame), slot_of(place.seq));
         let listed = |flags: Flags| Some(with_slot(flags.without(Flags::ACTIVE), slot).with(Flags::LRU));
         let (Ok(before) | Err(before)) = self.frames[frame].update(listed);
@@ -81,17 +82,17 @@ impl<M: Machine> Lru<M> {
             true => lists.push_back(&self.frames, list, frame),
             false => lists.push_front(&self.frames, list, frame),
         }
-        self.count_pages(of, zone, family, slot, self.frames.pages(frame).cast_signed());
+        self.count_pages(lruvec, zone, family, slot, self.frames.pages(frame).cast_signed());
     }
 
     /// Takes a listed page off its list. Returns the flags that the page had before.
-    pub(super) fn unlink_listed(&self, of: &Generational<M>, lists: &mut Lists, frame: FrameNumber) -> Flags {
+    pub(super) fn unlink_listed(&self, lruvec: &Lruvec<M>, lists: &mut Lists, frame: FrameNumber) -> Flags {
         let unlisted = |flags: Flags| Some(with_slot(flags.without(Flags::LRU), 0));
         let (Ok(before) | Err(before)) = self.frames[frame].update(unlisted);
         debug_assert!(before.has(Flags::LRU), "{frame} is on no list: {:?}", self.frames[frame]);
         lists.remove(&self.frames, frame);
         let weight = self.frames.pages(frame).cast_signed();
-        self.count_pages(of, self.zone_of(frame), is_of(before), slot_in(before), -weight);
+        self.count_pages(lruvec, self.zone_of(frame), is_of(before), slot_in(before), -weight);
         before
     }
 
@@ -101,7 +102,7 @@ impl<M: Machine> Lru<M> {
         let mut lists = of.lists.lock();
         let mut moved = 0;
         for &frame in pages.iter().filter(|frame| self.frames[**frame].is(Flags::LRU)) {
-            self.unlink_listed(of, &mut lists, frame);
+            self.unlink_listed(reach.lruvec, &mut lists, frame);
             moved += 1;
         }
         self.machine.spend(Step::LruMove, moved);
@@ -125,13 +126,13 @@ impl<M: Machine> Lru<M> {
             match apply {
                 Apply::Add(_) => self.link(multigen, &mut lists, frame, Coming::New),
                 Apply::Activate if flags.has(Flags::LRU) && slot_in(flags) != slot_of(of.generations.seqs().max) => {
-                    self.unlink_listed(of, &mut lists, frame);
+                    self.unlink_listed(reach.lruvec, &mut lists, frame);
                     let youngest = ListPlace { seq: of.generations.seqs().max, at_tail: false };
-                    self.link_at(of, &mut lists, frame, youngest);
+                    self.link_at(reach.lruvec, &mut lists, frame, youngest);
                     self.stat.count(Event::Pgactivate, self.frames.pages(frame));
                 }
                 Apply::Rotate if flags.has(Flags::LRU) && is_same(n) => {
-                    self.unlink_listed(of, &mut lists, frame);
+                    self.unlink_listed(reach.lruvec, &mut lists, frame);
                     self.link(multigen, &mut lists, frame, Coming::Rotated);
                     self.stat.count(Event::Pgrotated, self.frames.pages(frame));
                 }
@@ -182,7 +183,7 @@ impl<M: Machine> Lru<M> {
                 self.link(multigen, &mut lists, frame, coming);
                 if self.frames[frame].put() {
                     // All other users released the page meanwhile.
-                    self.unlink_listed(of, &mut lists, frame);
+                    self.unlink_listed(lruvec, &mut lists, frame);
                     gone.push(frame);
                 }
             }
@@ -205,7 +206,7 @@ impl<M: Machine> Lru<M> {
             return false;
         }
         let of = lruvec.generational();
-        let before = self.unlink_listed(of, lists, frame);
+        let before = self.unlink_listed(lruvec, lists, frame);
         if of.generations.seqs().is_active(slot_in(before)) {
             self.frames[frame].set(Flags::ACTIVE);
         }

@@ -106,10 +106,10 @@ const fn mark_of_faulted(faulted: Faulted) -> Flags {
 impl<M: Machine> Lru<M> {
     /// Returns the shadow of an isolated page that is about to be evicted.
     pub(in crate::lru) fn shadow_of_generation(&self, multigen: &Multigen, frame: FrameNumber) -> Shadow {
-        let (zone, flags) = (self.zone_of(frame), self.frames[frame].flags());
+        let (lruvec, flags) = (self.lruvec_of_page(frame), self.frames[frame].flags());
         let left = Left {
-            seq: self.lruvec_of(zone).generational().generations.seqs().min[is_of(flags) as usize],
-            lruvec: zone.lruvec.0.into(),
+            seq: lruvec.generational().generations.seqs().min[is_of(flags) as usize],
+            lruvec: lruvec.id.0.into(),
             is_workingset: flags.has(Flags::WORKINGSET),
             counted: uses::counted(flags),
         };
@@ -153,16 +153,17 @@ impl<M: Machine> Lru<M> {
         }
         let Some(shadow) = how.shadow() else { return };
         let (zone, left) = (self.zone_of(frame), multigen.packing.decode(shadow));
-        if left.lruvec != u32::from(zone.lruvec.0) {
+        let lruvec = self.lruvec_of_page(frame);
+        if left.lruvec != u32::from(lruvec.id.0) {
             return;
         }
         let (family, pages) = (is_of(self.frames[frame].flags()), self.frames.pages(frame));
         let [refault, activate, restore] = events(family);
-        let of = self.lruvec_of(zone).generational();
+        let of = lruvec.generational();
         let choices = &multigen.choices;
         let is_recent = multigen.packing.is_recent(left, choices, &of.generations.seqs(), family);
         if is_recent || !matches!(choices.refault_marks, RefaultMarks::FaultOrFourUses) {
-            zone.stat.count(refault, pages);
+            self.count_in(lruvec, zone, refault, pages);
         }
         if !is_recent {
             return;
@@ -177,8 +178,8 @@ impl<M: Machine> Lru<M> {
             RefaultMarks::Workingset => (is_in_fault, left.is_workingset),
             RefaultMarks::RestoredAlone => (is_in_fault && left.is_workingset, left.is_workingset),
         };
-        zone.stat.count(activate, if is_activated { pages } else { 0 });
-        zone.stat.count(restore, if is_restored { pages } else { 0 });
+        self.count_in(lruvec, zone, activate, if is_activated { pages } else { 0 });
+        self.count_in(lruvec, zone, restore, if is_restored { pages } else { 0 });
         let known = |flags: Flags| {
             Some(match choices.refault_marks {
                 RefaultMarks::FaultOrFourUses if is_restored => uses::full(flags),
@@ -198,10 +199,19 @@ impl<M: Machine> Lru<M> {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Counts pages of a zone that stay because of their tier as activations, if `multigen.refault_marks` says so.
-    pub(super) fn count_protected(&self, multigen: &Multigen, zone: &Zone<M>, family: Family, pages: u64) {
+    /// Counts pages that stay because of their tier as activations, if `multigen.refault_marks` says so.
+    pub(super) fn count_protected(
+        &self,
+        multigen: &Multigen,
+        lruvec: &Lruvec<M>,
+        zone: &Zone<M>,
+        family: Family,
+        pages: u64,
+    ) {
         match multigen.choices.refault_marks {
-            RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => zone.stat.count(events(family)[1], pages),
+            RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => {
+                self.count_in(lruvec, zone, events(family)[1], pages);
+            }
             RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {}
         }
     }

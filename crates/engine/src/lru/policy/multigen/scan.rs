@@ -45,8 +45,8 @@ impl<M: Machine> Lru<M> {
             return demand.priority;
         }
         let [anon, file] = self.evictable(demand).map(u64::from);
-        let inactive = file * self.list_pages(reach, ListKind::InactiveFile)
-            + anon * self.list_pages(reach, ListKind::InactiveAnon);
+        let inactive = file * self.list_pages_of_all(reach, ListKind::InactiveFile)
+            + anon * self.list_pages_of_all(reach, ListKind::InactiveAnon);
         priority_of_share(inactive, demand.to_reclaim_pages)
             .clamp(multigen.choices.first_priority_min.min(demand.priority), demand.priority)
     }
@@ -98,7 +98,8 @@ impl<M: Machine> Lru<M> {
         }
         let generations = &reach.lruvec.generational().generations;
         let pages = Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
-        let share = pages.map(|family| generations.all_pages(family)).sum::<u64>() >> scan.demand.priority;
+        let pages = pages.map(|family| generations.all_pages(family)).sum::<u64>();
+        let share = if self.is_of_removed_group(reach) { pages } else { pages >> scan.demand.priority };
         let wanted = match multigen.choices.ageing {
             Ageing::WithinScan => *scan.budget.get_or_insert(share),
             Ageing::BeforeRounds | Ageing::KeepsThree | Ageing::AtThree => share,

@@ -5,6 +5,7 @@ use super::controller::Rate;
 use super::generations::Seqs;
 use super::uses::TIERS;
 use crate::lru::{Family, Lru, Lruvec};
+use crate::memory::GroupId;
 use machine::Machine;
 use std::fmt::Write;
 
@@ -71,7 +72,7 @@ impl<M: Machine> Lru<M> {
         let Some(multigen) = self.multigen() else { return text };
         let now = self.machine.now();
         text.push_str("memcg     0 /\n");
-        for lruvec in &self.lruvecs {
+        for lruvec in self.lruvecs_of_group(GroupId::ROOT) {
             let generations = &lruvec.generational().generations;
             let seqs = generations.seqs();
             let _ = writeln!(text, " node {:5}", lruvec.node.0);

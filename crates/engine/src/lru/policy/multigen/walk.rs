@@ -115,7 +115,7 @@ impl<M: Machine> Lru<M> {
             let step = if entry.is_huge() { ENTRIES } else { 1 };
             seen.entries += 1;
             if let Some(frame) = entry.frame() {
-                let is_ours = self.zone_of(frame).lruvec == lruvec.id;
+                let is_ours = self.is_page_of(lruvec, frame);
                 let is_young = entry.is_accessed()
                     && is_ours
                     && match marks {
@@ -180,7 +180,7 @@ impl<M: Machine> Lru<M> {
                 for family in Family::ALL {
                     let pages = by_family[family as usize][zone.kind as usize];
                     if pages != 0 {
-                        self.count_pages(of, zone, family, slot, pages);
+                        self.count_pages(lruvec, zone, family, slot, pages);
                     }
                 }
             }

@@ -1,0 +1,124 @@
+//! Charges of pages to the memory control group of the task that wants them (mechanisms/groups, 1 to 4).
+//!
+//! At the group's limit, or that of an ancestor, the task reclaims in the subtree of the group whose limit it met
+//! (`try_charge`). Above a `high` line the charge goes through. The task notes its pages, and pays on its way out of the
+//! engine ([`super::throttle_high`]).
+
+use super::{Allocate, OutOfMemory};
+use crate::memory::{Gfp, GroupEvent, GroupId, Groups, MigrateType};
+use crate::reclaim::control::COSTLY_ORDER;
+use crate::reclaim::group::GroupReclaim;
+use crate::task::Task;
+use machine::note::Work;
+use machine::{FrameNumber, Machine, Order};
+
+/// Number of reclaims without success before a charge fails (`MAX_RECLAIM_RETRIES`).
+const RETRIES_MAX: u32 = 16;
+
+impl<M: Machine> Allocate<M> {
+    /// Charges 2^`order` pages to the group of the task, if the pages are for files and programs. Returns the group
+    /// that was charged; the root group if none was. *May sleep*, if `gfp` allows it.
+    ///
+    /// # Errors
+    /// When the limit of the group, or of an ancestor, refuses the pages, and reclaim made no room.
+    #[inline]
+    #[doc(alias = "mem_cgroup_charge")]
+    pub(super) fn charge(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<GroupId, OutOfMemory> {
+        match &self.groups {
+            Some(groups) if !task.group.is_root() && gfp.migrate == MigrateType::Movable => {
+                self.charge_group(groups, task, gfp, order)
+            }
+            Some(_) | None => Ok(GroupId::ROOT),
+        }
+    }
+
+    /// Ends a charge: notes the group at the page that was found, or takes the charge back if none was found.
+    #[inline]
+    pub(super) fn commit_charge(&self, group: GroupId, order: Order, found: Option<FrameNumber>) {
+        let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) else { return };
+        match found {
+            Some(head) => self.frames.set_group(head, group),
+            None => groups.uncharge(group, order.pages()),
+        }
+    }
+
+    fn charge_group(
+        &self,
+        groups: &Groups<M>,
+        task: &mut Task,
+        gfp: Gfp,
+        order: Order,
+    ) -> Result<GroupId, OutOfMemory> {
+        let group = task.group;
+        let charged = match groups.charge(group, order.pages()) {
+            Ok(charged) => charged,
+            // A task that itself makes room, or that is dying, may exceed the limit.
+            Err(_) if task.may_use_reserve || self.machine.is_killed() => {
+                groups.charge_forced(group, order.pages());
+                return Ok(group);
+            }
+            Err(full) => {
+                let (began, mut work) = (self.machine.now(), Work::default());
+                let made = self.make_room_in(groups, full, task, gfp, order, &mut work);
+                self.note_slow_request(began, gfp, order, made.is_ok(), &work);
+                made?
+            }
+        };
+        if charged > 0 && groups.is_over_high(group) {
+            task.over_high_pages += charged;
+        }
+        Ok(group)
+    }
+
+    /// Reclaims in the group `full`, whose limit was met, until the pages can be charged. Returns the number of pages
+    /// that were added to the counters.
+    fn make_room_in(
+        &self,
+        groups: &Groups<M>,
+        mut full: GroupId,
+        task: &mut Task,
+        gfp: Gfp,
+        order: Order,
+        work: &mut Work,
+    ) -> Result<u64, OutOfMemory> {
+        let pages = order.pages();
+        let failed = || {
+            self.note_group_exhausted(order);
+            Err(OutOfMemory { order })
+        };
+        let _stall = self.pressure.stall(&self.machine);
+        let (mut retries, mut has_drained) = (RETRIES_MAX, false);
+        loop {
+            groups.count(full, GroupEvent::Max);
+            if !gfp.wait {
+                return failed();
+            }
+            let wanted = GroupReclaim { group: full, pages, gfp, may_swap: true, swappiness: None };
+            let freed = self.try_to_free_group_pages(task, wanted, work);
+            if !has_drained && groups.margin(full) < pages {
+                groups.drain_stocks();
+                has_drained = true;
+                retries += 1;
+            }
+            match groups.charge(task.group, pages) {
+                Ok(charged) => return Ok(charged),
+                Err(at) => full = at,
+            }
+            if self.machine.is_killed() {
+                groups.charge_forced(task.group, pages);
+                return Ok(pages);
+            }
+            if gfp.no_retry {
+                return failed();
+            }
+            if freed > 0 && order <= COSTLY_ORDER {
+                continue;
+            }
+            if retries == 0 {
+                groups.count(full, GroupEvent::Oom);
+                return failed();
+            }
+            retries -= 1;
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Memory control groups: which pages are charged to whom, and the limits of each group.
+//!
+//! *Holds* the tree of groups ([`tree`]), each with a counter of its pages, limits, protections and events. A page is
+//! charged to the group of the task that first used it, and to all ancestors of that group. It stays charged until it
+//! is freed. A CPU keeps some pages charged in advance ([`stock`]), so that most charges change no shared counter. Pages
+//! of the root group are not counted. *Called by* `allocate` to charge, by [`super::Memory::free`] to uncharge, by
+//! `reclaim` to walk a subtree and for the protection of its groups ([`protection`]). *Locks*: none of the machine's.
+//! *Description*: mechanisms/groups, 1 to 5.
+//!
+//! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). Without
+//! groups there is no [`Groups`], no frame has room for a group, and nothing is charged.
+
+pub mod protection;
+pub mod stock;
+pub mod tree;
+
+pub use protection::Protection;
+pub use tree::{GroupError, Limit};
+
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
+use machine::{Machine, PerCpu};
+use stock::Stock;
+use tree::Tree;
+
+/// Largest number of groups that can exist at a time, without the root group (`MEM_CGROUP_ID_MAX`).
+pub const GROUPS_MAX: u16 = u16::MAX;
+
+/// The number of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u16);
+
+impl GroupId {
+    /// The root group, in which all tasks and pages are that belong to no other group.
+    pub const ROOT: Self = Self(0);
+
+    /// Returns whether this is the root group.
+    #[inline]
+    #[must_use]
+    pub const fn is_root(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Events of a group (`memory.events`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupEvent {
+    /// Pages were reclaimed although the group's usage was within its `low` protection.
+    Low,
+    /// A task was sent to reclaim because the group's usage was over its `high` line.
+    High,
+    /// A charge met the group's limit.
+    Max,
+    /// A charge failed, and reclaim could not make room.
+    Oom,
+    /// A task of the group was killed for lack of memory.
+    OomKill,
+}
+
+impl GroupEvent {
+    /// All events, in the order of `memory.events`.
+    pub const ALL: [Self; 5] = [Self::Low, Self::High, Self::Max, Self::Oom, Self::OomKill];
+
+    /// Returns the event's name in `memory.events`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::High => "high",
+            Self::Max => "max",
+            Self::Oom => "oom",
+            Self::OomKill => "oom_kill",
+        }
+    }
+}
+
+/// The counter of a group, with its limits. All numbers are pages.
+#[derive(Debug)]
+struct Group {
+    /// Pages that are charged to the group and its descendants, with those that CPUs hold in stock.
+    usage: AtomicU64,
+    /// Largest value of `usage` so far.
+    peak: AtomicU64,
+    /// The limits and protections, by [`Limit`].
+    limits: [AtomicU64; Limit::ALL.len()],
+    /// The protection from the walk that looked last: `min`, then `low`.
+    effective: [AtomicU64; 2],
+    /// Sum of the protected pages of the children, as of the walk that looked last: by `min`, then by `low`.
+    claimed: [AtomicU64; 2],
+    events: [AtomicU64; GroupEvent::ALL.len()],
+}
+
+impl Group {
+    fn new() -> Self {
+        let group = Self {
+            usage: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            limits: Default::default(),
+            effective: Default::default(),
+            claimed: Default::default(),
+            events: Default::default(),
+        };
+        group.reset();
+        group
+    }
+
+    /// Gives the group the limits and events of a new one. Its usage is 0.
+    fn reset(&self) {
+        for limit in Limit::ALL {
+            self.limits[limit as usize].store(limit.default_pages(), Relaxed);
+        }
+        let counts = self.effective.iter().chain(&self.claimed).chain(&self.events).chain([&self.peak]);
+        counts.for_each(|count| count.store(0, Relaxed));
+    }
+
+    fn limit(&self, limit: Limit) -> u64 {
+        self.limits[limit as usize].load(Relaxed)
+    }
+}
+
+/// All groups of a memory.
+pub struct Groups<M: Machine> {
+    /// The groups by number, with the root group first. Those that do not exist have no pages.
+    groups: Box<[Group]>,
+    tree: Tree<M>,
+    stocks: M::PerCpu<Stock>,
+}
+
+impl<M: Machine> Groups<M> {
+    /// Creates the root group, with room for `room` more groups.
+    pub(super) fn new(machine: &M, room: u16) -> Self {
+        let count = usize::from(room) + 1;
+        Self {
+            groups: (0..count).map(|_| Group::new()).collect(),
+            tree: Tree::new(machine, count),
+            stocks: machine.per_cpu(|_| Stock::default()),
+        }
+    }
+
+    /// Returns the number of groups that can exist at a time, with the root group.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn group(&self, id: GroupId) -> &Group {
+        &self.groups[usize::from(id.0)]
+    }
+
+    /// Returns the number of pages that are charged to a group and its descendants (`memory.current`). CPUs may hold
+    /// some of these pages in stock. Always 0 for the root group.
+    #[must_use]
+    pub fn usage(&self, id: GroupId) -> u64 {
+        self.group(id).usage.load(Relaxed)
+    }
+
+    /// Returns the largest usage that a group has had, pages (`memory.peak`).
+    #[must_use]
+    pub fn peak(&self, id: GroupId) -> u64 {
+        self.group(id).peak.load(Relaxed)
+    }
+
+    /// Returns a limit or protection of a group, pages; `u64::MAX` stands for `max`.
+    #[must_use]
+    pub fn limit(&self, id: GroupId, limit: Limit) -> u64 {
+        self.group(id).limit(limit)
+    }
+
+    /// Sets a limit or protection of a group, pages; `u64::MAX` stands for `max`. Usage may be above the new limit: the
+    /// next charge then reclaims.
+    ///
+    /// # Panics
+    /// For the root group, which has no limits.
+    pub fn set_limit(&self, id: GroupId, limit: Limit, pages: u64) {
+        assert!(!id.is_root(), "the root group has no limits");
+        self.group(id).limits[limit as usize].store(pages, Relaxed);
+    }
+
+    /// Returns how often an event has happened in a group. Events of its descendants are not counted
+    /// (`memory.events.local`).
+    #[must_use]
+    pub fn events(&self, id: GroupId, event: GroupEvent) -> u64 {
+        self.group(id).events[event as usize].load(Relaxed)
+    }
+
+    /// Counts an event of a group.
+    pub(crate) fn count(&self, id: GroupId, event: GroupEvent) {
+        self.group(id).events[event as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Returns the group and its ancestors without the root group, from the group up.
+    fn lineage(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        let above = |id: &GroupId| Some(self.tree.parent(*id));
+        std::iter::successors(Some(id), above).take_while(|id| !id.is_root())
+    }
+
+    /// Adds pages to the counters of a group and of its ancestors.
+    ///
+    /// # Errors
+    /// The nearest group whose limit would be exceeded. No counter has changed then.
+    fn add(&self, id: GroupId, pages: u64) -> Result<(), GroupId> {
+        for at in self.lineage(id) {
+            let group = self.group(at);
+            let usage = group.usage.fetch_add(pages, Relaxed) + pages;
+            if usage > group.limit(Limit::Max) {
+                group.usage.fetch_sub(pages, Relaxed);
+                self.lineage(id).take_while(|below| *below != at).for_each(|below| {
+                    self.group(below).usage.fetch_sub(pages, Relaxed);
+                });
+                return Err(at);
+            }
+            group.peak.fetch_max(usage, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Adds pages to the counters of a group and of its ancestors, over their limits if need be.
+    fn add_forced(&self, id: GroupId, pages: u64) {
+        for at in self.lineage(id) {
+            let usage = self.group(at).usage.fetch_add(pages, Relaxed) + pages;
+            self.group(at).peak.fetch_max(usage, Relaxed);
+        }
+    }
+
+    /// Takes pages that were freed off the counters of a group and of its ancestors.
+    pub(crate) fn uncharge(&self, id: GroupId, pages: u64) {
+        for at in self.lineage(id) {
+            let before = self.group(at).usage.fetch_sub(pages, Relaxed);
+            debug_assert!(before >= pages, "group {} had {before} pages and lost {pages}", at.0);
+        }
+        self.tree.note_uncharged(id, || self.usage(id) == 0);
+    }
+
+    /// Returns the number of pages that CPUs hold in stock for a group.
+    #[must_use]
+    pub fn stocked_pages(&self, id: GroupId) -> u64 {
+        let mut pages = 0;
+        self.stocks.for_each_cpu(|stock| pages += stock.pages_of(id));
+        pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::{Config, Sim};
+
+    fn groups(room: u16) -> Groups<Sim> {
+        Groups::new(&Sim::new(Config::uniform(1, 0)), room)
+    }
+
+    #[test]
+    fn a_charge_that_an_ancestor_refuses_changes_no_counter() {
+        let groups = groups(2);
+        let parent = groups.create(GroupId::ROOT).unwrap();
+        let child = groups.create(parent).unwrap();
+        groups.set_limit(parent, Limit::Max, 100);
+        assert_eq!(groups.add(child, 60), Ok(()));
+        assert_eq!(groups.add(child, 41), Err(parent));
+        assert_eq!((groups.usage(child), groups.usage(parent), groups.usage(GroupId::ROOT)), (60, 60, 0));
+        groups.add_forced(child, 41);
+        assert_eq!((groups.usage(parent), groups.peak(parent)), (101, 101));
+        groups.uncharge(child, 101);
+        assert_eq!((groups.usage(child), groups.usage(parent), groups.peak(child)), (0, 0, 101));
+    }
+}

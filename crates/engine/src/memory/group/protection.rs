@@ -1,0 +1,137 @@
+//! The protection of groups: how many of a group's pages `memory.min` and `memory.low` keep from a reclaim
+//! (mechanisms/groups, 5).
+//!
+//! Protection is shared out from the root of a reclaim downwards. A child of that root has what it asks for. Further
+//! down, the children of a group share what the group has: if they claim more, each gets its part in proportion to its
+//! claim; if they claim less, the rest goes to the children in proportion to their unprotected pages
+//! (`memory_recursiveprot`).
+
+use super::{GroupId, Groups, Limit};
+use machine::Machine;
+use machine::atomic::Ordering::Relaxed;
+
+/// The protections, in the order in which a group stores them.
+const PROTECTIONS: [Limit; 2] = [Limit::Min, Limit::Low];
+
+/// The protection of a group against one reclaim, pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protection {
+    /// Pages that are never taken (`emin`).
+    pub min: u64,
+    /// Pages that are left alone while enough is found elsewhere (`elow`).
+    pub low: u64,
+}
+
+impl<M: Machine> Groups<M> {
+    /// Works out the protection of a group against a reclaim of the subtree of `root`. A walk calls this for each group
+    /// in preorder, because the protection of a group depends on that of its parent.
+    #[doc(alias = "mem_cgroup_calculate_protection")]
+    pub(crate) fn update_protection(&self, root: GroupId, id: GroupId) -> Protection {
+        let group = self.group(id);
+        if id == root {
+            // The root of a reclaim is not protected from itself, and what it has passes to its children as a whole.
+            group.effective.iter().for_each(|pages| pages.store(0, Relaxed));
+            return Protection::default();
+        }
+        let parent = self.tree.parent(id);
+        let usage = self.usage(id);
+        for (n, limit) in PROTECTIONS.into_iter().enumerate() {
+            let setting = group.limit(limit);
+            let effective = if parent == root {
+                setting
+            } else {
+                let above = self.group(parent);
+                share(Share {
+                    usage,
+                    parent_usage: self.usage(parent),
+                    setting,
+                    parent_effective: above.effective[n].load(Relaxed),
+                    claimed: above.claimed[n].load(Relaxed),
+                })
+            };
+            group.effective[n].store(effective, Relaxed);
+        }
+        let children = self.children(id);
+        for (n, limit) in PROTECTIONS.into_iter().enumerate() {
+            let claims = children.iter().map(|child| self.group(*child).limit(limit).min(self.usage(*child)));
+            group.claimed[n].store(claims.sum(), Relaxed);
+        }
+        let [min, low] = [0, 1].map(|n| group.effective[n].load(Relaxed));
+        Protection { min, low }
+    }
+
+    /// Returns the protection that the last walk worked out for a group.
+    #[must_use]
+    pub fn protection(&self, id: GroupId) -> Protection {
+        let [min, low] = [0, 1].map(|n| self.group(id).effective[n].load(Relaxed));
+        Protection { min, low }
+    }
+}
+
+/// What a group's share of its parent's protection depends on, pages.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    usage: u64,
+    parent_usage: u64,
+    /// The group's own setting.
+    setting: u64,
+    /// The effective protection of the parent.
+    parent_effective: u64,
+    /// Sum of the protected pages of the parent's children.
+    claimed: u64,
+}
+
+/// Returns the effective protection of a group, pages.
+#[doc(alias = "effective_protection")]
+fn share(of: Share) -> u64 {
+    let part = |pages: u64, of: u64, all: u64| (u128::from(pages) * u128::from(of) / u128::from(all.max(1))) as u64;
+    let protected = of.usage.min(of.setting);
+    if of.claimed > of.parent_effective {
+        return part(of.parent_effective, protected, of.claimed);
+    }
+    let is_shared = of.parent_effective > of.claimed && of.parent_usage > of.claimed && of.usage > protected;
+    let of_rest = match is_shared {
+        true => part(of.parent_effective - of.claimed, of.usage - protected, of.parent_usage - of.claimed),
+        false => 0,
+    };
+    protected + of_rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::{Config, Sim};
+
+    #[test]
+    fn children_that_claim_too_much_share_in_proportion() {
+        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 3);
+        let parent = groups.create(GroupId::ROOT).unwrap();
+        let [a, b] = [(); 2].map(|()| groups.create(parent).unwrap());
+        for (group, low, pages) in [(a, 300, 300), (b, 100, 200)] {
+            groups.set_limit(group, Limit::Low, low);
+            groups.add(group, pages).unwrap();
+        }
+        groups.set_limit(parent, Limit::Low, 200);
+        let protection = || {
+            let all =
+                groups.subtree(GroupId::ROOT).into_iter().map(|id| groups.update_protection(GroupId::ROOT, id).low);
+            all.collect::<Vec<_>>()
+        };
+        assert_eq!(protection(), [0, 200, 150, 50], "300 and 100 claim 400 of 200");
+        groups.set_limit(parent, Limit::Low, 440);
+        // 40 pages are not claimed. All of `a` is protected; `b` has 100 pages that are not, of 100 in all.
+        assert_eq!(protection(), [0, 440, 300, 140]);
+        assert_eq!(groups.update_protection(parent, a).low, 300, "a child of the root has what it asks for");
+        assert_eq!(groups.update_protection(a, a), Protection::default());
+    }
+
+    #[test]
+    fn protection_beyond_a_groups_pages_protects_no_other_group() {
+        let share = |usage, setting, parent_effective, claimed| {
+            share(Share { usage, parent_usage: 1000, setting, parent_effective, claimed })
+        };
+        assert_eq!(share(100, u64::MAX, 500, 100), 100);
+        assert_eq!(share(0, 50, 500, 100), 0);
+        assert_eq!(share(300, 0, 500, 400), 50, "a half of the unprotected 600 pages, of 100 spare");
+    }
+}

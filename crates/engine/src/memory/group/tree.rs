@@ -1,0 +1,345 @@
+//! The tree of groups: which exist, their order, and walks of a subtree.
+//!
+//! Groups stand in *preorder*: each before its descendants, so that a subtree is a stretch of the order. A group that
+//! is removed while pages are charged to it stays in the tree, to be reclaimed with the rest, until its last page is
+//! freed (`mem_cgroup_css_offline`). Its number is used again after that.
+
+use super::{GroupId, Groups};
+use machine::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
+use machine::{Lock, LockClass, Machine};
+use std::ops::Range;
+
+/// A limit or a protection of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// `memory.max`: no charge goes above it.
+    Max,
+    /// `memory.high`: tasks that charge above it reclaim, and are throttled.
+    High,
+    /// `memory.low`: reclaim leaves these pages alone while it finds enough elsewhere.
+    Low,
+    /// `memory.min`: reclaim never takes these pages.
+    Min,
+    /// `memory.swap.max`: the number of slots of swap.
+    SwapMax,
+}
+
+impl Limit {
+    /// All limits.
+    pub const ALL: [Self; 5] = [Self::Max, Self::High, Self::Low, Self::Min, Self::SwapMax];
+
+    /// Returns the name of the limit's file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Max => "memory.max",
+            Self::High => "memory.high",
+            Self::Low => "memory.low",
+            Self::Min => "memory.min",
+            Self::SwapMax => "memory.swap.max",
+        }
+    }
+
+    /// Returns the value of the limit in a new group, pages.
+    #[must_use]
+    pub const fn default_pages(self) -> u64 {
+        match self {
+            Self::Max | Self::High | Self::SwapMax => u64::MAX,
+            Self::Low | Self::Min => 0,
+        }
+    }
+}
+
+/// The reason why a group cannot be created or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupError {
+    /// As many groups exist as the memory has room for, counting removed ones that still have pages.
+    NoRoom {
+        /// The number of groups that can exist at a time.
+        room: u16,
+    },
+    /// There is no group of this number, or it was removed.
+    Unknown(GroupId),
+    /// The group has children.
+    HasChildren(GroupId),
+    /// The root group cannot be removed.
+    IsRoot,
+}
+
+impl std::fmt::Display for GroupError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoRoom { room: 0 } => {
+                f.write_str("this memory was made without groups: its layout says `groups = 0`")
+            }
+            Self::NoRoom { room } => {
+                write!(f, "there are {room} groups, as many as the layout of memory has room for (`groups`)")
+            }
+            Self::Unknown(id) => write!(f, "there is no group {}", id.0),
+            Self::HasChildren(id) => write!(f, "group {} has children: remove them first", id.0),
+            Self::IsRoot => f.write_str("the root group cannot be removed"),
+        }
+    }
+}
+
+impl std::error::Error for GroupError {}
+
+/// The state of a group in the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    /// No group has this number.
+    Unused,
+    /// The group exists.
+    Live,
+    /// The group was removed, but pages are charged to it.
+    Dying,
+}
+
+/// The order of groups.
+#[derive(Debug)]
+struct Order {
+    /// All groups of the tree in preorder, the root group first.
+    preorder: Vec<GroupId>,
+    /// Where each group stands in `preorder`.
+    position: Vec<usize>,
+    /// The number of groups in each group's subtree, with itself.
+    size: Vec<usize>,
+}
+
+/// The tree of groups.
+pub(super) struct Tree<M: Machine> {
+    parents: Box<[AtomicU16]>,
+    /// The [`State`] of each group. Changed under the lock of `order`.
+    states: Box<[AtomicU8]>,
+    /// Number of removed groups that still have pages. While it is 0, freed pages need not look for one.
+    dying: AtomicU16,
+    order: M::Lock<Order>,
+}
+
+impl<M: Machine> Tree<M> {
+    /// Creates the root group, in a tree with room for `count` groups, counting the root group.
+    pub(super) fn new(machine: &M, count: usize) -> Self {
+        let order = Order { preorder: vec![GroupId::ROOT], position: vec![0; count], size: vec![1; count] };
+        let tree = Self {
+            parents: (0..count).map(|_| AtomicU16::new(0)).collect(),
+            states: (0..count).map(|_| AtomicU8::new(State::Unused as u8)).collect(),
+            dying: AtomicU16::new(0),
+            order: machine.lock(LockClass::Other, order),
+        };
+        tree.set_state(GroupId::ROOT, State::Live);
+        tree
+    }
+
+    /// Returns whether a group is in a state. No group of a number that is too large is in any.
+    fn is(&self, id: GroupId, state: State) -> bool {
+        self.states.get(usize::from(id.0)).is_some_and(|now| now.load(Relaxed) == state as u8)
+    }
+
+    fn set_state(&self, id: GroupId, state: State) {
+        self.states[usize::from(id.0)].store(state as u8, Relaxed);
+    }
+
+    /// Returns the parent of a group; the root group for the root group itself.
+    #[inline]
+    pub(super) fn parent(&self, id: GroupId) -> GroupId {
+        GroupId(self.parents[usize::from(id.0)].load(Relaxed))
+    }
+
+    fn parent_of(&self, id: GroupId) -> Option<GroupId> {
+        (!id.is_root()).then(|| self.parent(id))
+    }
+
+    /// Adds a group as the last child of `parent`.
+    fn insert(&self, parent: GroupId) -> Result<GroupId, GroupError> {
+        let mut order = self.order.lock();
+        if !self.is(parent, State::Live) {
+            return Err(GroupError::Unknown(parent));
+        }
+        let unused = (0..self.states.len()).find(|number| self.is(GroupId(*number as u16), State::Unused));
+        let number = unused.ok_or(GroupError::NoRoom { room: (self.states.len() - 1) as u16 })?;
+        let id = GroupId(number as u16);
+        let at = order.position[usize::from(parent.0)] + order.size[usize::from(parent.0)];
+        order.preorder.insert(at, id);
+        self.set_state(id, State::Live);
+        order.size[number] = 1;
+        self.parents[number].store(parent.0, Relaxed);
+        order.number_from(at);
+        for above in std::iter::successors(Some(parent), |id| self.parent_of(*id)) {
+            order.size[usize::from(above.0)] += 1;
+        }
+        Ok(id)
+    }
+
+    /// Takes a group out of the tree that has no children.
+    fn take_out(&self, order: &mut Order, id: GroupId) {
+        let number = usize::from(id.0);
+        let at = order.position[number];
+        order.preorder.remove(at);
+        self.set_state(id, State::Unused);
+        order.number_from(at);
+        for above in std::iter::successors(self.parent_of(id), |id| self.parent_of(*id)) {
+            order.size[usize::from(above.0)] -= 1;
+        }
+    }
+
+    /// Notes that pages of a group were freed. A group that was removed leaves the tree if `is_empty` says that it has
+    /// no page.
+    #[inline]
+    pub(super) fn note_uncharged(&self, id: GroupId, is_empty: impl Fn() -> bool) {
+        if self.dying.load(Relaxed) > 0 && is_empty() {
+            self.bury(id, is_empty);
+        }
+    }
+
+    #[cold]
+    fn bury(&self, id: GroupId, is_empty: impl Fn() -> bool) {
+        let mut order = self.order.lock();
+        let number = usize::from(id.0);
+        if self.is(id, State::Dying) && order.size[number] == 1 && is_empty() {
+            self.dying.fetch_sub(1, Relaxed);
+            self.take_out(&mut order, id);
+        }
+    }
+}
+
+impl Order {
+    /// Returns the positions in preorder of a group and its descendants; none if the group does not exist.
+    fn stretch(&self, id: GroupId) -> Range<usize> {
+        let number = usize::from(id.0);
+        let at = self.position[number];
+        let exists = self.preorder.get(at) == Some(&id);
+        if exists { at..at + self.size[number] } else { 0..0 }
+    }
+
+    /// Sets the positions of the groups that stand at `from` and behind.
+    fn number_from(&mut self, from: usize) {
+        for at in from..self.preorder.len() {
+            self.position[usize::from(self.preorder[at].0)] = at;
+        }
+    }
+}
+
+impl<M: Machine> Groups<M> {
+    /// Creates a group below `parent`, with no limits and no protection.
+    ///
+    /// # Errors
+    /// If `parent` does not exist, or there is no room for another group.
+    pub fn create(&self, parent: GroupId) -> Result<GroupId, GroupError> {
+        let id = self.tree.insert(parent)?;
+        self.group(id).reset();
+        Ok(id)
+    }
+
+    /// Removes a group. Its pages stay charged to it until they are freed. Its tasks must have left it.
+    ///
+    /// # Errors
+    /// If the group does not exist, has children, or is the root group.
+    pub fn remove(&self, id: GroupId) -> Result<(), GroupError> {
+        if id.is_root() {
+            return Err(GroupError::IsRoot);
+        }
+        self.drain_stocks();
+        let mut order = self.tree.order.lock();
+        let number = usize::from(id.0);
+        if !self.tree.is(id, State::Live) {
+            return Err(GroupError::Unknown(id));
+        }
+        let mut below = order.preorder[order.stretch(id)][1..].iter();
+        if below.any(|child| self.tree.is(*child, State::Live)) {
+            return Err(GroupError::HasChildren(id));
+        }
+        if self.usage(id) == 0 && order.size[number] == 1 {
+            self.tree.take_out(&mut order, id);
+        } else {
+            self.tree.set_state(id, State::Dying);
+            self.tree.dying.fetch_add(1, Relaxed);
+            // The group's last page may have been freed just before the group was marked.
+            drop(order);
+            self.tree.note_uncharged(id, || self.usage(id) == 0);
+        }
+        Ok(())
+    }
+
+    /// Returns the parent of a group; `None` for the root group.
+    #[must_use]
+    pub fn parent(&self, id: GroupId) -> Option<GroupId> {
+        self.tree.parent_of(id)
+    }
+
+    /// Returns the groups of a subtree in preorder, with `root` first. Removed groups that still have pages are among
+    /// them. Empty if `root` does not exist.
+    #[must_use]
+    pub fn subtree(&self, root: GroupId) -> Vec<GroupId> {
+        let order = self.tree.order.lock();
+        order.preorder[order.stretch(root)].to_vec()
+    }
+
+    /// Returns the children of a group, in the order in which they were created.
+    #[must_use]
+    pub fn children(&self, id: GroupId) -> Vec<GroupId> {
+        let order = self.tree.order.lock();
+        let stretch = order.stretch(id);
+        let mut children = Vec::new();
+        let mut at = stretch.start + 1;
+        while at < stretch.end {
+            let child = order.preorder[at];
+            children.push(child);
+            at += order.size[usize::from(child.0)];
+        }
+        children
+    }
+
+    /// Returns whether a group exists and was not removed.
+    #[must_use]
+    pub fn is_live(&self, id: GroupId) -> bool {
+        self.tree.is(id, State::Live)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::{Config, Sim};
+
+    fn groups(room: u16) -> Groups<Sim> {
+        Groups::new(&Sim::new(Config::uniform(1, 0)), room)
+    }
+
+    #[test]
+    fn a_subtree_is_walked_parents_first() {
+        let groups = groups(5);
+        let [a, b] = [(); 2].map(|()| groups.create(GroupId::ROOT).unwrap());
+        let [aa, ab] = [(); 2].map(|()| groups.create(a).unwrap());
+        let aaa = groups.create(aa).unwrap();
+        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, a, aa, aaa, ab, b]);
+        assert_eq!(groups.subtree(a), [a, aa, aaa, ab]);
+        assert_eq!(groups.children(a), [aa, ab]);
+        assert_eq!(groups.children(GroupId::ROOT), [a, b]);
+        assert_eq!(groups.children(b), []);
+        assert_eq!(groups.create(b), Err(GroupError::NoRoom { room: 5 }));
+        assert_eq!(groups.remove(aa), Err(GroupError::HasChildren(aa)));
+        assert_eq!(groups.remove(GroupId::ROOT), Err(GroupError::IsRoot));
+        groups.remove(aaa).unwrap();
+        groups.remove(aa).unwrap();
+        assert_eq!(groups.remove(aa), Err(GroupError::Unknown(aa)));
+        assert_eq!(groups.create(aa), Err(GroupError::Unknown(aa)));
+        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, a, ab, b]);
+        assert_eq!(groups.create(b).map(|id| groups.parent(id)), Ok(Some(b)));
+    }
+
+    #[test]
+    fn a_removed_group_stays_until_its_last_page_is_freed() {
+        let groups = groups(1);
+        let group = groups.create(GroupId::ROOT).unwrap();
+        groups.add(group, 2).unwrap();
+        groups.remove(group).unwrap();
+        assert!(!groups.is_live(group));
+        groups.uncharge(group, 1);
+        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, group]);
+        assert_eq!(groups.create(GroupId::ROOT), Err(GroupError::NoRoom { room: 1 }));
+        groups.uncharge(group, 1);
+        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT]);
+        assert_eq!(groups.create(GroupId::ROOT), Ok(group));
+    }
+}

@@ -1,0 +1,184 @@
+//! Reclaim of groups: the walk over the lruvecs of a subtree, and reclaim for a group's limit
+//! (mechanisms/groups, 2, 3 and 5).
+//!
+//! Each reclaim has a group as its target: the root group for kswapd and for a task that wants a free page, and
+//! otherwise the group that is at its limit. A pass visits the lruvecs of the target's subtree, parents first. Kswapd
+//! visits all of them. Other reclaims share a position in the tree, so that each goes on where the last one ended, and a
+//! reclaim for a limit ends once it has freed enough.
+
+use super::control::ScanControl;
+use super::{DEF_PRIORITY, Reclaim};
+use crate::lru::{CLUSTER, Reach};
+use crate::memory::{Gfp, GroupEvent, GroupId, Groups};
+use crate::stat::Event;
+use crate::task::Task;
+use machine::note::Work;
+use machine::{Func, Machine, Order};
+
+/// A reclaim of the pages of a group and its descendants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupReclaim {
+    /// The group.
+    pub(crate) group: GroupId,
+    /// Number of pages wanted. At least a cluster is reclaimed.
+    pub(crate) pages: u64,
+    /// The flags of the request for which pages are reclaimed.
+    pub(crate) gfp: Gfp,
+    /// `true` if anonymous pages may go to swap.
+    pub(crate) may_swap: bool,
+    /// Value in place of `lru.swappiness`, if the caller wants another.
+    pub(crate) swappiness: Option<u64>,
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// Reclaims pages of a group and its descendants, however much memory is free. Returns the number of freed pages.
+    /// *May sleep.*
+    #[doc(alias = "try_to_free_mem_cgroup_pages")]
+    pub(crate) fn try_to_free_group_pages(&self, task: &mut Task, wanted: GroupReclaim, work: &mut Work) -> u64 {
+        let _span = self.machine.span(Func::DirectReclaim);
+        let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
+        let mut control = ScanControl {
+            group: wanted.group,
+            may_swap: wanted.may_swap,
+            swappiness: wanted.swappiness,
+            to_reclaim_pages: wanted.pages.max(CLUSTER),
+            ..ScanControl::cgroup(wanted.gfp)
+        };
+        while !self.shrink_group_down(task, &mut control) && control.reclaimed == 0 && !self.machine.is_killed() {
+            if control.left_active && !control.forces_aging {
+                // The active pages that were left alone may be all that there is.
+                control.forces_aging = true;
+            } else if control.has_left_low && !control.breaks_low {
+                control.breaks_low = true;
+            } else {
+                break;
+            }
+        }
+        for group in self.groups.as_ref().map_or_else(Vec::new, |groups| groups.subtree(wanted.group)) {
+            for lruvec in self.lruvecs_of_group(group) {
+                lruvec.end_at_priority(control.priority);
+                self.end_reclaim(lruvec);
+            }
+        }
+        task.may_use_reserve = had_reserve;
+        control.add_to(work);
+        control.reclaimed
+    }
+
+    /// Lowers the priority step by step, with a pass over the group's lruvecs at each. Returns whether enough was
+    /// freed.
+    fn shrink_group_down(&self, task: &mut Task, control: &mut ScanControl) -> bool {
+        let mut total_scanned = 0;
+        for priority in (0..=DEF_PRIORITY).rev() {
+            control.priority = priority;
+            control.scanned = 0;
+            for node in &self.nodes {
+                for reach in self.lruvecs_of_node(node.id, usize::MAX) {
+                    self.shrink_zone(task, reach, control);
+                }
+            }
+            total_scanned += control.scanned;
+            control.scanned_in_all += control.scanned;
+            if control.reclaimed >= control.to_reclaim_pages {
+                return true;
+            }
+            if self.machine.is_killed() {
+                return false;
+            }
+            if total_scanned > control.to_reclaim_pages + control.to_reclaim_pages / 2 {
+                self.wake_flushers(total_scanned);
+            }
+            let zones = &self.nodes[0].zones;
+            self.direct_nap(self.zone(zones[zones.len() - 1]), control);
+        }
+        false
+    }
+
+    /// Shrinks the lruvecs of a reclaim's target and of its descendants in the zones of a reach, as far as their
+    /// protection allows (`shrink_node_memcgs`).
+    pub(super) fn shrink_groups(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
+        let Some(groups) = &self.groups else { return self.shrink_lruvec(task, reach, control) };
+        for id in self.walk(groups, reach, control) {
+            if !self.may_shrink(groups, id, control) {
+                continue;
+            }
+            self.shrink_lruvec(task, self.reach_in(reach, id), control);
+            if control.is_cgroup && control.reclaimed >= control.to_reclaim_pages {
+                self.beside(reach.lruvec, control.group).end_walk_at(id);
+                return;
+            }
+        }
+    }
+
+    /// Returns the groups of a pass in the order in which they are visited.
+    fn walk(&self, groups: &Groups<M>, reach: Reach<'_, M>, control: &ScanControl) -> Vec<GroupId> {
+        let mut walk = groups.subtree(control.group);
+        if !control.is_kswapd {
+            let last = self.beside(reach.lruvec, control.group).last_walked();
+            let next = walk.iter().position(|id| *id == last).map_or(0, |at| at + 1);
+            let next = next % walk.len();
+            walk.rotate_left(next);
+        }
+        walk
+    }
+
+    /// Returns whether the protection of a group lets a reclaim take its pages.
+    fn may_shrink(&self, groups: &Groups<M>, id: GroupId, control: &mut ScanControl) -> bool {
+        let protection = groups.update_protection(control.group, id);
+        if id == control.group {
+            return true;
+        }
+        let usage = groups.usage(id);
+        if usage <= protection.min {
+            return false;
+        }
+        if usage <= protection.low {
+            if !control.breaks_low {
+                control.has_left_low = true;
+                return false;
+            }
+            groups.count(id, GroupEvent::Low);
+        }
+        true
+    }
+
+    /// Ages the lruvecs of all groups in the zones of a reach, before a pass of kswapd.
+    pub(super) fn age_groups_before_pass(&self, reach: Reach<'_, M>, control: &ScanControl) {
+        let demand = self.demand(control);
+        match &self.groups {
+            None => self.age_before_pass(reach, &demand),
+            Some(groups) => groups
+                .subtree(GroupId::ROOT)
+                .into_iter()
+                .for_each(|id| self.age_before_pass(self.reach_in(reach, id), &demand)),
+        }
+    }
+
+    /// Reclaims `pages` pages of a group and its descendants now, in clusters, as a write to `memory.reclaim` does.
+    /// `swappiness` takes the place of `lru.swappiness` if it is given. Returns the number of freed pages. If it is
+    /// less than `pages`, 16 reclaims in a row freed nothing, or the task was killed. *May sleep.*
+    #[doc(alias = "memory.reclaim")]
+    pub fn reclaim_group(&self, task: &mut Task, group: GroupId, pages: u64, swappiness: Option<u64>) -> u64 {
+        let mut freed = 0;
+        let mut retries = super::FAILURES_MAX;
+        while freed < pages && !self.machine.is_killed() {
+            let wanted = GroupReclaim { group, pages: pages - freed, gfp: Gfp::KERNEL, may_swap: true, swappiness };
+            let more = self.try_to_free_group_pages(task, wanted, &mut Work::default());
+            freed += more;
+            if more == 0 {
+                if retries == 0 {
+                    break;
+                }
+                retries -= 1;
+                self.drain_all();
+            }
+        }
+        freed
+    }
+
+    /// Notes that a charge of `order` to a group failed, and that the group has no more pages to free.
+    pub(crate) fn note_group_exhausted(&self, order: Order) {
+        let event = if order == Order::ZERO { Event::OutOfMemory } else { Event::AllocFailed };
+        self.stat.count(event, 1);
+    }
+}
