@@ -1,9 +1,10 @@
 //! The declaration of choices. This is the lowest module, because every floor declares its own choices.
 //!
-//! A floor's `choices.rs` is one `choices!`. The macro makes the section's struct `Choices`, an enum for each choice
-//! among names, and a [`Section`]. The [`Section`] holds the meaning of each key and value, its default, its limits,
-//! and the values that a swarm draws. `explain`, the swarm, messages, `docs/choices.md` and
-//! [`crate::kernel::Choices::check`] read the section through [`crate::kernel::choice`].
+//! A floor (a layer of the engine) declares its choices in its file `choices.rs`, by one call of the macro `choices!`.
+//! The macro makes the section's struct `Choices`, an enum for each choice among names, and a [`Section`]. The
+//! [`Section`] holds the meaning of each key and value, its default, its limits, and the values that a swarm (a run of
+//! many random worlds) draws. `explain`, the swarm, messages, `docs/choices.md` and [`crate::kernel::Choices::check`]
+//! read the section through [`crate::kernel::choice`].
 //!
 //! ```text
 //! choices! {
@@ -99,7 +100,7 @@ pub struct Named {
 }
 
 impl Section {
-    /// Returns what the choices of the section are about.
+    /// Returns the description of the section: the text of its doc comment, in one line.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
@@ -113,7 +114,7 @@ impl Choice {
         format!("{}.{}", self.section, self.key)
     }
 
-    /// Returns what the choice decides.
+    /// Returns the description of the choice: the text of its doc comment, in one line.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
@@ -129,14 +130,14 @@ impl Choice {
 }
 
 impl Named {
-    /// Returns the effect of the value.
+    /// Returns the description of the value: the text of its doc comment, in one line.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
     }
 }
 
-/// Returns the doc comment of a declaration as one text, without the brackets of links.
+/// Returns the doc comment of a declaration in one line, without the brackets of links.
 fn prose(comment: &str) -> String {
     let lines: Vec<&str> = comment.lines().map(str::trim).collect();
     lines.join(" ").trim().replace("[`", "`").replace("`]", "`")
@@ -183,7 +184,7 @@ pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> R
     Err(Refused { section: choice.section, message })
 }
 
-/// Declares the choices of a section: see the head of this file.
+/// Declares the choices of a section; the documentation of this module shows the form.
 macro_rules! choices {
     (
         $(#[doc = $comment:literal])*

@@ -1,5 +1,5 @@
-//! The list operations that page migration needs: given pages leave their lists, and other pages take their places
-//! (mechanisms/reclaim, 23.5).
+//! List operations for page migration: takes pages that the caller names off their lists, and puts the moved pages on
+//! lists (mechanisms/reclaim, 23.5).
 
 use super::policy::ruling::LockedLists;
 use super::{BlockVictims, Family, Insert, Lru};
@@ -7,8 +7,8 @@ use crate::memory::{Flags, Zone};
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Takes a given page off its list, with one more reference. Returns `false` if the page is on no list, or if its
-    /// last reference is being dropped.
+    /// Takes the page in `frame` off its list, takes a reference to it, and adds it to `taken`. Returns `false` if the
+    /// page is on no list, or if its last reference is being dropped.
     #[doc(alias = "isolate_lru_page")]
     pub(crate) fn isolate_given(
         &self,
@@ -25,8 +25,8 @@ impl<M: Machine> Lru<M> {
         is_taken
     }
 
-    /// Ends the isolation of pages that [`Lru::isolate_given`] isolated. Pages that stay in their frames go back to
-    /// their lists, and the references of isolation are dropped.
+    /// Ends the isolation of pages that [`Lru::isolate_given`] isolated. The pages of `stay`, which stay in their
+    /// frames, go back to their lists, and lose the references that isolation took.
     #[doc(alias = "putback_lru_pages")]
     pub(crate) fn put_back_given(&self, zone: &Zone<M>, taken: &BlockVictims, stay: &[FrameNumber]) {
         let lruvec = self.lruvec_of(zone);

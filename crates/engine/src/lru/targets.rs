@@ -7,7 +7,7 @@ use machine::Machine;
 use machine::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Lru<M> {
-    /// Returns the share of a list of `pages` pages at the demand's priority, in pages.
+    /// Returns how many pages a scan at the demand's priority examines of a list that has `pages` pages.
     pub(super) fn share(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let share = pages >> demand.priority;
         if share > 0 {
@@ -17,8 +17,8 @@ impl<M: Machine> Lru<M> {
             HopelessScan::ACluster => demand.is_kswapd && reach.zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
             HopelessScan::LikeOthers => false,
         };
-        // The share of a last page rounds to 0 even at priority 1. Where reclaim does not go down to priority 0, such a
-        // page would never be examined, and its zone would be neither balanced nor hopeless.
+        // The share of a list with one page is 0 even at priority 1. Where reclaim does not go down to priority 0, the
+        // page would never be examined, and its zone would become neither balanced nor hopeless.
         if force || demand.priority <= 1 { pages.min(CLUSTER) } else { 0 }
     }
 
@@ -45,13 +45,14 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    /// Returns the number of pages on all lists of an lruvec that lie in the zones of a reach.
+    /// Returns the number of pages on all lists of an lruvec that lie in the zones of `reach`, which are the zones that
+    /// the request can use.
     pub(crate) fn listed_pages(&self, reach: Reach<'_, M>) -> u64 {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }
 
-    /// Returns the number of pages in reach that scans can hand out: the inactive file pages and, while swap has room,
-    /// the inactive anonymous pages.
+    /// Returns the number of pages in the zones of `reach` that scans can hand out: the inactive file pages and, while
+    /// swap has room, the inactive anonymous pages.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
         let file = self.list_pages(reach, ListKind::InactiveFile);
         let may_swap_out = self.swap.free_slots() > 0;

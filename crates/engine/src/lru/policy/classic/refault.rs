@@ -90,7 +90,7 @@ pub(super) struct Nonresident {
     sums: Sums,
 }
 
-/// Counters of an lruvec as reclaim in a cgroup knows them.
+/// Copies of an lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
 #[derive(Debug, Default)]
 struct Sums {
     /// Number of refaults that became active, by family.
@@ -166,7 +166,7 @@ impl<M: Machine> Lru<M> {
         let zone = self.zone_of(frame);
         let lruvec = self.lruvec_of(zone);
         let token = packing.unpack(shadow);
-        // The page left from the lruvec of its token, and may have come back to another.
+        // The page left the lruvec that its token names, and may have come back to another lruvec.
         let left = self.lruvecs.get(token.lruvec as usize).unwrap_or(lruvec);
         let distance = packing.distance(token, left.classic().nonresident.age.load(Relaxed));
         let [refault, activate, restore] = match family {
@@ -219,7 +219,8 @@ impl<M: Machine> Lru<M> {
         self.activated_refaults(lruvec, family) != before
     }
 
-    /// Notes that a reclaim of the zones of an lruvec has ended.
+    /// Records, at the end of a reclaim, how many refaults of the lruvec became active. [`Lru::has_refaulted`] compares
+    /// with this number.
     #[doc(alias = "snapshot_refaults")]
     pub(in crate::lru) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
         if !self.has_refaults() {

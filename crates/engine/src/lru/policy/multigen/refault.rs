@@ -74,7 +74,7 @@ impl Packing {
     }
 }
 
-/// Returns the events of a type: refault, activation, restoration.
+/// Returns a type's counters of refaulted, activated and restored pages.
 const fn events(family: Family) -> [ZoneEvent; 3] {
     match family {
         Family::Anon => {
@@ -86,7 +86,7 @@ const fn events(family: Family) -> [ZoneEvent; 3] {
     }
 }
 
-/// Returns whether a page comes because of a fault, on the page itself or on one beside it.
+/// Returns whether a page comes because of a fault on the page itself or on a neighbour.
 const fn is_in_fault(how: Insert) -> bool {
     match how {
         Insert::Fault | Insert::SwapIn { .. } => true,
@@ -198,7 +198,7 @@ impl<M: Machine> Lru<M> {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Counts pages of a zone that stay because of their tier as activations, if `multigen.refault_marks` says so.
+    /// Counts pages of a zone that stay because of their tier as activated pages, if `multigen.refault_marks` says so.
     pub(super) fn count_protected(&self, multigen: &Multigen, zone: &Zone<M>, family: Family, pages: u64) {
         match multigen.choices.refault_marks {
             RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => zone.stat.count(events(family)[1], pages),
