@@ -19,9 +19,9 @@ const HELD_FRAMES: u32 = 32;
 pub(super) enum BlockScan {
     /// Pages were isolated; they are in [`Run::pages`].
     Pages,
-    /// No page to move; the scanner goes on to the next pageblock.
+    /// No page of the pageblock was isolated; the run goes on.
     Nothing,
-    /// The run is to end.
+    /// The run ends.
     Abort,
 }
 
@@ -86,7 +86,7 @@ impl<M: Machine> Compact<M> {
         true
     }
 
-    /// Returns whether a pageblock is skipped. It is skipped if it is marked as without pages to move. A run that does
+    /// Returns whether a pageblock is skipped. It is skipped if it has the mark [`NOTHING_TO_MOVE`]. A run that does
     /// not wait also skips pageblocks that are not of movable type.
     fn passes_by(&self, zone: &Zone<M>, run: &Run, start: u32) -> bool {
         let is_other = || zone.block_type(FrameNumber(zone.start.0 + start)) != MigrateType::Movable;
@@ -95,7 +95,7 @@ impl<M: Machine> Compact<M> {
     }
 
     /// Takes pages of a pageblock off their lists. Returns the position at which the scan stopped, and whether it gave
-    /// up because others wait.
+    /// up because other tasks wait for the lock or the CPU.
     fn isolate_in_block(&self, zone: &Zone<M>, run: &mut Run, start: u32, end: u32) -> (u32, bool) {
         let mut offset = start;
         let mut look = Look { lists: None, since: start };
@@ -135,8 +135,8 @@ impl<M: Machine> Compact<M> {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         if flags.has(Flags::BUDDY) {
-            // The other pages of the free block are on no list, either. If its order is not known, they are passed one
-            // by one, at the same cost.
+            // The other pages of the free block are on no list, either. If the order of the block is not known, its
+            // pages are passed one by one, at the same cost.
             return self.free_order(frame).map_or(1, |order| order.pages() as u32);
         }
         let folio = self.frames.folio(frame);
@@ -144,8 +144,8 @@ impl<M: Machine> Compact<M> {
         let is_refused = !flags.has(Flags::LRU) || !run.request.waits && flags.has(Flags::WRITEBACK);
         if !is_refused && self.may_move(run, folio) {
             let lists = look.lists.get_or_insert_with(|| self.lock_lists(zone));
-            // Before the lock was taken, others may have made another folio of the frame. From now on the folio stays
-            // the same while it is on a list.
+            // Before the lock was taken, another task may have made the frame part of another folio. From now on, a
+            // folio on a list stays the same.
             if self.frames.folio(frame) == folio && self.isolate_given(zone, lists, frame, &mut run.pages) {
                 self.machine.spend(Step::IsolatePage, 1);
             }
@@ -154,7 +154,7 @@ impl<M: Machine> Compact<M> {
     }
 
     /// Returns whether a run moves folios of this size (`compact.folios`). A folio as large as the wanted block stays:
-    /// its move would need a free block of this size, and then the request would have one. A folio that fills its
+    /// its move would need a free block of this size, which could serve the request itself. A folio that fills its
     /// pageblock stays, too.
     fn may_move(&self, run: &Run, folio: Folio) -> bool {
         !folio.is_large()
@@ -168,8 +168,8 @@ impl<M: Machine> Compact<M> {
         look.since = offset;
     }
 
-    /// Notes that this run has scanned or skipped the pageblock before `end`. If the run has found no page so far,
-    /// other runs start at `end` or behind it.
+    /// Notes that this run has scanned or skipped the pageblock before `end`. If the run has isolated no page so far,
+    /// later runs start at `end` or behind it.
     fn note_passed(&self, zone: &Zone<M>, run: &Run, end: u32) {
         if self.is_marking(run) && !run.found_pages {
             self.state(zone).cached.migrate.fetch_max(end, Relaxed);

@@ -18,8 +18,8 @@ pub(crate) enum Progress {
     Freed(u64),
     /// No page was freed, but another try is worth it.
     Hope,
-    /// No page was freed, and no zone that is not hopeless had a page to scan at any priority. Either other tasks hold
-    /// all pages, or the kernel's choices keep reclaim from the rest.
+    /// No page was freed. Outside of hopeless zones, no page was scanned at any priority. Either other tasks hold all
+    /// pages, or the kernel's choices keep reclaim from the rest.
     Blind,
     /// No page was freed, but pages that are under writeback now can be freed later. The caller has waited for one of
     /// them.
@@ -28,13 +28,13 @@ pub(crate) enum Progress {
     Nothing,
 }
 
-/// The result of a pass over the zones.
+/// The result of a pass over the zones of a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct ZonesPass {
-    /// Some zone was left out because compaction can go ahead.
+    /// At least one zone was left out, because it has enough free pages for compaction.
     aborted: bool,
-    /// Pages scanned in zones that are not hopeless. A request that doubts marks also scans hopeless zones, but their
-    /// pages promise nothing.
+    /// Pages scanned in zones that are not hopeless. A request with `doubts_marks` also scans hopeless zones, but pages
+    /// scanned there give no reason to try again.
     scanned_in_hope: u64,
 }
 
@@ -144,7 +144,7 @@ impl<M: Machine> Reclaim<M> {
             if floor == 0 {
                 return if self.waits_for_written() { Progress::Waited } else { Progress::Nothing };
             }
-            // The allocator is about to report that memory is exhausted: one pass at priority 0.
+            // The allocator is about to report that memory is exhausted, so one more pass is made, at priority 0.
             floor = 0;
             priority = 0;
         }

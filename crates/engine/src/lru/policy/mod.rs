@@ -165,11 +165,13 @@ pub struct Demand {
     pub swappiness: Option<u64>,
     /// `true` if the caller may do I/O, and enter the file system.
     pub may_do_all: bool,
-    /// The order of the aligned blocks by which pages are aged; [`Order::ZERO`] if single pages are aged.
+    /// The order of the aligned blocks in which active pages are aged (made inactive); [`Order::ZERO`] if single pages
+    /// are aged.
     pub aged_order: Order,
     /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy knows blocks.
     pub blocks: Option<Blocks>,
-    /// `true` if the reclaim has freed nothing so far. The scan then also examines pages that other scans leave alone.
+    /// `true` if earlier reclaims of the request freed nothing. The scan then also examines pages that other scans
+    /// leave alone.
     pub doubts_marks: bool,
     /// `true` if active pages are aged in any case, because a scan that left them alone found nothing.
     pub forces_aging: bool,

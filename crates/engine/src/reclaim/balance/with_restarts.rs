@@ -19,7 +19,7 @@ impl<M: Machine> Reclaim<M> {
     /// than a cluster. As long as there is something to free, the run goes on.
     pub(super) fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let mut request = request;
-        // The value is kept when the descent starts again. It is zero only if the first search found nothing to do.
+        // `end` keeps its value when the descent starts again. It is zero only if the first search found nothing to do.
         let mut end = 0;
         loop {
             self.stat.count(Event::Pageoutrun, 1);

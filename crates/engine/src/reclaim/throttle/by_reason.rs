@@ -13,8 +13,8 @@ use crate::stat::{Event, Gauge};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Func, Machine, WaitReason, Waiting};
 
-/// Priority from which on a direct reclaim that has freed nothing counts as one without progress. It has then scanned
-/// half of each list.
+/// Priority at or below which a direct reclaim that has freed nothing counts as one without progress. A scan at this
+/// priority examines half of each list.
 const LOW_PRIORITY: u32 = 1;
 
 /// Reclaimers that wait until pages of their node are written.
@@ -23,7 +23,8 @@ pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
     queue: M::WaitQueue,
     /// Number of the tasks.
     tasks: AtomicU32,
-    /// Pages written since the first of these tasks came (`NR_THROTTLED_WRITTEN`).
+    /// Number of pages of the node that were written since the first of the waiting tasks came
+    /// (`NR_THROTTLED_WRITTEN`).
     written: AtomicU64,
 }
 

@@ -146,10 +146,10 @@ impl<M: Machine> Lru<M> {
     /// Returns whether the inactive list of a family is too short for pages to be used again there.
     ///
     /// The rule is `lru.inactive_ratio`. Without swap, the anonymous list is never too short. With
-    /// `CgroupCounters::EveryTwoSeconds` the numbers of pages may be old. A reclaim that has freed nothing so far uses
-    /// exact numbers, because memory may count as exhausted next. At a cgroup's limit it uses the old numbers
-    /// nevertheless: the task waits there until the counters are added up again, and Linux was seen to fail because of
-    /// old numbers.
+    /// `CgroupCounters::EveryTwoSeconds` the numbers of pages may be old. If earlier reclaims of the request freed
+    /// nothing, exact numbers are used, because memory may count as exhausted next. At a cgroup's limit the old numbers
+    /// are used nevertheless: there the task waits until the counters are added up again, and Linux was seen to fail
+    /// because of old numbers.
     pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let counts_anew = demand.doubts_marks && !demand.is_cgroup;
         let sum = |kind| if counts_anew { None } else { self.summed_list_pages(reach.lruvec, kind) };

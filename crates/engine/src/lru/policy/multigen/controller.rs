@@ -254,7 +254,7 @@ mod tests {
         let goes = |swappiness, anon, file| {
             controller(anon, file).choose(&choices(TypeRule::AllTiers), swappiness, &seqs).family
         };
-        // Rates as 60 to 140.
+        // With swappiness 60, the types are balanced when their rates are as 60 to 140.
         assert_eq!(goes(60, rate(6_000, 100_000), rate(13_500, 100_000)), Family::File);
         assert_eq!(goes(60, rate(6_000, 100_000), rate(14_500, 100_000)), Family::Anon);
         assert_eq!(goes(1, rate(0, 100_000), rate(90_000, 100_000)), Family::File);
