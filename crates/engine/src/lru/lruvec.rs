@@ -2,9 +2,9 @@
 //!
 //! An [`Lruvec`] has the state that reclaim and the policy keep for pages that are reclaimed together: their lists with
 //! the lock, small scan targets that are saved for a later scan, and the last priority of reclaim. It belongs to a zone
-//! or to a node ([`crate::memory::choices::LruvecOf`]). Marks, free pages and gauges belong to the zone in both cases.
-//! A node's lruvec has pages of several zones, and a request can use the zones up to a certain one: a [`Reach`] is an
-//! lruvec with these zones. Reclaim works on a reach.
+//! or to a node ([`crate::memory::choices::LruvecOf`]). Watermarks, free pages and gauges belong to the zone in both
+//! cases. A node's lruvec has pages of several zones, and a request can use the zones up to a certain one: a [`Reach`]
+//! is an lruvec with these zones. Reclaim works on a reach.
 
 use super::policy::ruling::State;
 use super::{DEF_PRIORITY, Family, ListKind, Lru};

@@ -32,8 +32,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds a target to the sum that is saved for a list. Returns the sum and clears it once it is at least a cluster;
-    /// returns 0 before that.
+    /// Adds a target to the sum that is saved for a list. Returns the sum and clears it once it is at least a cluster
+    /// (32 pages); returns 0 before that.
     #[doc(alias = "nr_scan_try_batch")]
     fn save_up(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: u64) -> u64 {
         let saved = &lruvec.saved_targets[kind as usize];

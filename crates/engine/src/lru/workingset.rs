@@ -259,7 +259,7 @@ mod tests {
         assert!(workingset.note_refault(shadow));
         workingset.note_left(Left::UsedOnce.only(1), 100);
         assert!(!workingset.note_refault(shadow));
-        // Ages have started again from 0.
+        // The age has started again from 0 when the page returns.
         workingset.note_left(Left::UsedOnce.only(AGES - 51), 100);
         assert!(workingset.note_refault(shadow));
     }

@@ -48,9 +48,9 @@ pub struct ScanControl {
     pub waits_for_writeback: bool,
     /// Pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
-    /// `true` if earlier reclaims of the request freed nothing. Reclaim then also scans zones that are marked hopeless,
-    /// because pages that were held when the mark was set may have been released. If swap is full, it looks for pages
-    /// in the swap cache. If all inactive pages are held, it looks at active pages.
+    /// `true` if earlier reclaims of the request freed nothing. Reclaim then also scans zones that are marked hopeless
+    /// (`all_unreclaimable`), because pages that were held when the mark was set may have been released. If swap is
+    /// full, it looks for pages in the swap cache. If all inactive pages are held, it looks at active pages.
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,

@@ -18,8 +18,8 @@ pub(crate) enum Progress {
     Freed(u64),
     /// No page was freed, but another try is worth it.
     Hope,
-    /// No page was freed. Outside of hopeless zones, no page was scanned at any priority. Either other tasks hold all
-    /// pages, or the kernel's choices keep reclaim from the rest.
+    /// No page was freed. Outside of hopeless (`all_unreclaimable`) zones, no page was scanned at any priority. Either
+    /// other tasks hold all pages, or the kernel's choices keep reclaim from the rest.
     Blind,
     /// No page was freed, but pages that are under writeback now can be freed later. The caller has waited for one of
     /// them.
@@ -39,8 +39,8 @@ struct ZonesPass {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from the zones of a zonelist until a cluster was freed. With `doubts_marks`, ignores the marks of
-    /// hopeless zones.
+    /// Reclaims from the zones of a zonelist until a cluster (32 pages) was freed. With `doubts_marks`, also scans
+    /// zones that are marked hopeless (`all_unreclaimable`).
     pub(crate) fn try_to_free_pages(
         &self,
         task: &mut Task,
@@ -54,8 +54,8 @@ impl<M: Machine> Reclaim<M> {
         self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) }, work)
     }
 
-    /// Reclaims until a cluster was freed, however much memory is free, because the memory cgroup of all tasks is at
-    /// its limit.
+    /// Reclaims until a cluster (32 pages) was freed, however much memory is free, because the memory cgroup of all
+    /// tasks is at its limit.
     #[doc(alias = "try_to_free_mem_cgroup_pages")]
     pub(crate) fn try_to_free_charged_pages(
         &self,
@@ -171,8 +171,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// If any page is, or will be, written, waits for the write of one page (`ListStall::ForWriteback`). Returns
-    /// whether it has waited: then reclaim is not hopeless yet. A program can scan all of memory six times before a
-    /// disk has written one page.
+    /// whether it has waited: then another try is worth it. A program can scan all of memory six times before a disk
+    /// has written one page.
     fn waits_for_written(&self) -> bool {
         let waits = match self.choices.list_stall {
             ListStall::ForWriteback => self.is_any_to_be_written(),

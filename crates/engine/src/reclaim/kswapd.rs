@@ -23,7 +23,7 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 /// and otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
-/// Shortest time between two changes of the marks. A rate that is measured over a shorter time is chance.
+/// Shortest time between two changes of the watermarks. A rate that is measured over a shorter time is chance.
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
 /// Number of consecutive passes that freed nothing, after which no task waits for kswapd any more. Tasks then reclaim
@@ -36,11 +36,11 @@ const ANY_CLASSZONE: u32 = 2;
 
 /// The request to a node's kswapd, and a flag that is set while kswapd sleeps.
 ///
-/// Kswapd first notes that it sleeps, and then reads the marks and the request. A task first takes pages and notes its
-/// request, and then reads whether kswapd sleeps. At least one of them must see the other, hence the fences.
+/// Kswapd first notes that it sleeps, and then reads the watermarks and the request. A task first takes pages and notes
+/// its request, and then reads whether kswapd sleeps. At least one of them must see the other, hence the fences.
 #[derive(Debug)]
 pub struct Requests {
-    /// `true` while kswapd sleeps. Only then do tasks check the marks and wake it.
+    /// `true` while kswapd sleeps. Only then do tasks check the watermarks and wake kswapd.
     is_sleeping: AtomicBool,
     /// The highest order requested since kswapd last looked.
     max_order: AtomicU32,
@@ -131,8 +131,8 @@ pub(super) struct NodeState<M: Machine> {
     fruitless_passes: AtomicU32,
     /// Number of consecutive times that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
     pub failures: AtomicU32,
-    /// Time at which the marks were last moved. For each zone of the node, the numbers of pages that had been taken and
-    /// that had been dropped at once by that time.
+    /// Time at which the watermarks were last moved. For each zone of the node, the numbers of pages that had been
+    /// taken and that had been dropped at once by that time.
     marks_moved: M::Lock<(Nanos, Vec<[u64; 2]>)>,
     /// Durations of kswapd's runs of `balance_pgdat`.
     pub calls: CallTimes,

@@ -137,7 +137,7 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Decides the fate of pages, a cluster at a time. Returns the pages that stay.
+    /// Decides the fate of pages and carries it out, a cluster (32 pages) at a time. Returns the pages that stay.
     pub(super) fn shrink_clusters(
         &self,
         task: &mut Task,

@@ -1,8 +1,9 @@
 //! The policy of an engine, and the one place where lists and reclaim call the policy.
 //!
 //! [`Ruling`] has a variant for each kind of policy. The functions of this module are all the questions that `lru`,
-//! `reclaim` and the floors above ask of a policy. Each function is one `match`, whose arms call code in the folder of
-//! the policy. So a policy's folder knows no other policy, and no other module knows which policy is in use.
+//! `reclaim` and the higher layers of the engine ask of a policy. Each function is one `match`, whose arms call code in
+//! the folder of the policy. So a policy's folder knows no other policy, and no other module knows which policy is in
+//! use.
 
 use super::classic::{self, Classic, Packing};
 use super::in_engine::{InEngine, OwnPolicy, OwnScan};

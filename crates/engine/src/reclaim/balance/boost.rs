@@ -1,4 +1,4 @@
-//! Reclaim up to marks that were raised because migrate types were mixed in pageblocks (Linux 5.0; see
+//! Reclaim up to watermarks that were raised because migrate types were mixed in pageblocks (Linux 5.0; see
 //! mechanisms/modern, 1).
 //!
 //! Afterwards, requests find more free pages of their own migrate type, so that fewer pageblocks are mixed and
@@ -20,8 +20,8 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).any(|(_, zone)| zone.boost() > 0)
     }
 
-    /// Reclaims until the zones that a request can use reach their raised (boosted) marks. Called after the node was
-    /// balanced, or could not be balanced. The target is the number of pages by which the marks are boosted. Ends
+    /// Reclaims until the zones that a request can use reach their raised (boosted) watermarks. Called after the node
+    /// was balanced, or could not be balanced. The target is the number of pages by which the marks are boosted. Ends
     /// earlier if nothing can be freed at the lowest priority. Writes and swaps nothing, and leaves object caches
     /// alone. Then ends all boosts of the zones, including boosts that began meanwhile. Compacts the node, unless
     /// `reclaim.kswapd_compact` is `never`.

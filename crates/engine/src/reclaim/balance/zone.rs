@@ -19,8 +19,8 @@ pub(super) struct ZonePass {
     pub scanned: u64,
     /// `true` if the zone is at its high mark. With `KswapdGap::NeverLeft` this is the state before the pass.
     pub is_balanced: bool,
-    /// `true` if the zone counts for its node. A zone that was marked hopeless before this pass does not count, except
-    /// with `KswapdGap::NeverLeft`.
+    /// `true` if the zone counts for its node. A zone that was marked hopeless (`all_unreclaimable`) before this pass
+    /// does not count, except with `KswapdGap::NeverLeft`.
     pub counts: bool,
     /// `true` if the zone needed nothing, and nothing was done.
     pub was_left: bool,
@@ -111,8 +111,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Shrinks object caches after the lists of a zone, and may mark the zone hopeless. Returns whether the zone was
-    /// marked hopeless before.
+    /// Shrinks object caches after the lists of a zone, and may mark the zone hopeless (`all_unreclaimable`). Returns
+    /// whether the zone was marked hopeless before.
     fn end_lists(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> bool {
         let zone = wanted.zone;
         let dropped = self.shrink_slab(task, control.scanned, wanted.lru_pages);

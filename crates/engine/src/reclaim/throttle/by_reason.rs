@@ -70,7 +70,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a cluster of pages was written for each task that sleeps here, at most 100 ms.
+    /// Sleeps until a cluster of pages (32) was written for each task that sleeps here, at most 100 ms.
     #[doc(alias = "VMSCAN_THROTTLE_WRITEBACK")]
     pub fn throttle_for_writeback(&self, node: NodeId) {
         let _span = self.machine.span(Func::ReclaimThrottle);

@@ -135,8 +135,8 @@ impl<M: Machine> Lru<M> {
         was_used_again || was_used || used.touched > 0
     }
 
-    /// Ages one cluster of anonymous pages if too few are inactive, so that later scans find anonymous pages to
-    /// reclaim.
+    /// Ages one cluster (32) of active anonymous pages if too few are inactive, so that later scans find anonymous
+    /// pages to reclaim.
     pub(in crate::lru) fn age_active_anon(&self, reach: Reach<'_, M>, demand: &Demand) {
         if self.is_inactive_low(reach, Family::Anon, demand) {
             self.shrink_active(reach, ListKind::ActiveAnon, CLUSTER, demand);

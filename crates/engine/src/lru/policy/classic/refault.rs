@@ -241,16 +241,17 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on a list of an lruvec at the time when counters were last added up. It covers all
-    /// zones of the lruvec, because a cgroup's counters know no zones. Returns `None` if reclaim uses exact counters.
+    /// Returns the number of pages on a list of an lruvec at the time when counters were last added up. The number
+    /// covers all zones of the lruvec, because a cgroup's counters know no zones. Returns `None` if reclaim uses exact
+    /// counters.
     pub(super) fn summed_list_pages(&self, lruvec: &Lruvec<M>, kind: ListKind) -> Option<u64> {
         self.packing()?;
         let sums = self.sums(lruvec)?;
         Some(sums.list_pages[kind as usize].load(Relaxed))
     }
 
-    /// Returns an lruvec's sums, which are added up anew if the last time is two seconds ago. Returns `None` if reclaim
-    /// uses exact counters.
+    /// Returns the copies of an lruvec's counters, and renews them first if they are two seconds old. Returns `None` if
+    /// reclaim uses exact counters.
     fn sums<'l>(&self, lruvec: &'l Lruvec<M>) -> Option<&'l Sums> {
         match self.choices.cgroup_counters {
             CgroupCounters::AtOnce => return None,

@@ -162,7 +162,7 @@ impl<M: Machine> Lru<M> {
 
     /// Walks page tables for used pages, then begins a generation. If a shared walk is under way, helps with the
     /// regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also walks
-    /// touched tables that are not in the filter, and shares no walk.
+    /// touched tables that the Bloom filter would leave out, and shares no walk.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen,

@@ -54,7 +54,7 @@ pub(super) enum Marks {
 
 impl<M: Machine> Lru<M> {
     /// Walks the regions of a round that no other task has taken, in tables that were touched since the last walk. With
-    /// `is_forced`, also walks touched tables that are not in the filter.
+    /// `is_forced`, also walks touched tables that the filter would leave out.
     pub(super) fn walk_regions(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable, is_forced: bool) {
         let of = lruvec.generational();
         let is_filtered = match multigen.choices.walk {
