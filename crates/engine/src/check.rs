@@ -219,8 +219,8 @@ impl<M: Machine> Access<M> {
         ensure(failed == counted as i64, || format!("{failed} pages could not be written, nr_write_failed {counted}"))
     }
 
-    /// Checks that each block is either free or a file's, and that the counts of dirty pages by device and by zone
-    /// agree.
+    /// Checks that each block of each device is either free or used by a file. Also checks that the dirty pages of all
+    /// devices add up to the gauges of all zones.
     fn check_devices(&self) -> Result<(), Broken> {
         let (mut dirty, mut writeback, mut failed) = (0, 0, 0);
         for backing in self.backings.iter() {
@@ -243,7 +243,8 @@ impl<M: Machine> Access<M> {
         ensure(writeback <= counted as i64, || format!("{writeback} pages written by device, nr_writeback {counted}"))
     }
 
-    /// Checks the regions. Returns the number of mappings of each frame.
+    /// Checks the page-table entries of all regions against frames, gauges and swap slots. Returns the number of
+    /// mappings of each frame.
     fn check_regions(&self) -> Result<BTreeMap<u32, u32>, Broken> {
         let mut mapped = BTreeMap::new();
         let (mut file_pages, mut huge_pages) = (0, 0);
@@ -337,7 +338,7 @@ impl<M: Machine> Access<M> {
         ensure(found == counted, || {
             format!("{frame}: {found} mappings, counted {counted}: {folio:?}, {:?}", self.frames[frame])
         })?;
-        // The single entry of a huge page maps the folio, and counts for none of its pages.
+        // The single entry of a huge page is counted as a mapping of the folio, and as a mapping of none of its pages.
         let of_page_counted = self.frames.mappings_of_page(frame);
         let is_huge = folio.order == PAGEBLOCK_ORDER && self.frames[folio.head].is_anon();
         ensure(is_huge || of_page == of_page_counted, || {
@@ -385,7 +386,7 @@ impl<M: Machine> Access<M> {
                             format!("{frame} is on {list:?}, its flags say otherwise: {descriptor:?}")
                         })?;
                         let is_file = matches!(descriptor.owner(), Owner::File(_));
-                        // All mappings of a large folio together have one reference.
+                        // All mappings of a large folio together hold one reference.
                         let mappings = if flags.has(Flags::COMPOUND) { mappings.min(1) } else { mappings };
                         let expected = mappings + u32::from(flags.has(Flags::SWAPCACHE)) + u32::from(is_file);
                         ensure(descriptor.references() == expected, || {

@@ -1,9 +1,11 @@
-//! The declaration of choices. This is the lowest module, because every floor declares its own choices.
+//! The declaration of choices. This is the lowest module, because every floor (layer of the engine) declares its own
+//! choices.
 //!
-//! A floor's `choices.rs` is one `choices!`. The macro makes the section's struct `Choices`, an enum for each choice
-//! among names, and a [`Section`]. The [`Section`] holds the meaning of each key and value, its default, its limits,
-//! and the values that a swarm draws. `explain`, the swarm, messages, `docs/choices.md` and
-//! [`crate::kernel::Choices::check`] read the section through [`crate::kernel::choice`].
+//! A floor declares its choices in its file `choices.rs`, by one call of the macro `choices!`. The macro makes the
+//! section's struct `Choices`, an enum for each choice among names, and a [`Section`]. The [`Section`] holds the
+//! meaning of each key and value, its default, its limits, and the values that a swarm (a run of many random worlds)
+//! draws. `explain`, the swarm, messages, `docs/choices.md` and [`crate::kernel::Choices::check`] read the section
+//! through [`crate::kernel::choice`].
 //!
 //! ```text
 //! choices! {
@@ -39,7 +41,7 @@
 //! A default is the value in the oldest kernel, [`crate::kernel::ROOT`], whose file has the same values.
 //! [`Choice::since`] returns the first kernel in which another value holds, as kernel files say.
 
-/// A section of kernel files: a floor of the engine that has choices.
+/// A section of kernel files: the choices of one layer of the engine.
 #[derive(Debug)]
 pub struct Section {
     /// Name of the section.
@@ -82,9 +84,10 @@ pub struct Choice {
     /// Smallest and largest value of a number. If the kernel has a sysctl for the choice, these are the sysctl's
     /// limits. Otherwise the limits exclude values that no machine has.
     pub limits: Option<(i64, i64)>,
-    /// Position in the order in which a swarm draws choices; unique.
+    /// Position in the order in which a swarm (a run of many random worlds) draws choices; unique.
     pub draw_order: u32,
-    /// The numbers that a swarm draws, all with the same probability; empty for a choice among names.
+    /// The numbers that a swarm (a run of many random worlds) draws, all with the same probability; empty for a choice
+    /// among names.
     pub drawn_numbers: &'static [&'static str],
 }
 
@@ -94,12 +97,13 @@ pub struct Named {
     /// The name of the value, as a kernel file has it.
     pub name: &'static str,
     pub(crate) comment: &'static str,
-    /// Weight with which a swarm draws this value, relative to the other values of the choice.
+    /// Weight with which a swarm (a run of many random worlds) draws this value, relative to the other values of the
+    /// choice.
     pub weight: u32,
 }
 
 impl Section {
-    /// Returns what the choices of the section are about.
+    /// Returns the description of the section: the text of its doc comment, in one line.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
@@ -113,14 +117,14 @@ impl Choice {
         format!("{}.{}", self.section, self.key)
     }
 
-    /// Returns what the choice decides.
+    /// Returns the description of the choice: the text of its doc comment, in one line.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
     }
 
-    /// Returns the values that a swarm draws from, as a kernel file writes them. Each value occurs as often as its
-    /// weight says.
+    /// Returns the values that a swarm (a run of many random worlds) draws from, as a kernel file writes them. Each
+    /// value occurs as often as its weight says.
     #[must_use]
     pub fn drawn(&self) -> Vec<String> {
         let names = self.values.iter().flat_map(|value| (0..value.weight).map(|_| format!("\"{}\"", value.name)));
@@ -129,14 +133,14 @@ impl Choice {
 }
 
 impl Named {
-    /// Returns the effect of the value.
+    /// Returns the description of the value: the text of its doc comment, in one line.
     #[must_use]
     pub fn about(&self) -> String {
         prose(self.comment)
     }
 }
 
-/// Returns the doc comment of a declaration as one text, without the brackets of links.
+/// Returns the doc comment of a declaration in one line, without the brackets of links.
 fn prose(comment: &str) -> String {
     let lines: Vec<&str> = comment.lines().map(str::trim).collect();
     lines.join(" ").trim().replace("[`", "`").replace("`]", "`")
@@ -183,7 +187,7 @@ pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> R
     Err(Refused { section: choice.section, message })
 }
 
-/// Declares the choices of a section: see the head of this file.
+/// Declares the choices of a section; the documentation of this module shows the form.
 macro_rules! choices {
     (
         $(#[doc = $comment:literal])*

@@ -1,4 +1,5 @@
-//! Completions: the ground calls this module when a request has ended, and the module updates the lower floors.
+//! Completions: the machine under the engine (the *ground*) calls this module when a request to a device has ended, and
+//! the module updates the lower layers (*floors*) of the engine.
 //!
 //! *Flow*: the end of a read makes its pages valid and unlocks them. The end of a write ends the writeback of all its
 //! pages. Pages that reclaim waits for are also rotated to the tail of their list. *Called by* the ground, in interrupt
@@ -65,7 +66,7 @@ impl<M: Machine> Access<M> {
         if let Err(error) = result {
             match file {
                 Some(file) => self.end_failed_write(file, frame, error),
-                // The page's contents are nowhere else, so it must stay dirty.
+                // No file has the page: its contents exist nowhere else, so it must stay dirty.
                 None => descriptor.set(Flags::DIRTY),
             }
             descriptor.clear(Flags::RECLAIM);
@@ -76,7 +77,7 @@ impl<M: Machine> Access<M> {
         }
         self.end_writeback(frame, file.map(AsRef::as_ref));
         self.note_written(frame);
-        // Before any waiter wakes up, the page can be freed and no longer counts as under writeback.
+        // When a waiter wakes up, the page can be freed already, and no longer counts as under writeback.
         if is_waited_for {
             self.machine.wake(&self.written);
         }

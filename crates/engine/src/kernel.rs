@@ -87,7 +87,7 @@ pub const ROOT: &str = "2.6.23-rc5";
 pub struct Kernel {
     /// Name of the kernel: the name of its file, without folder and ending.
     pub name: String,
-    /// A line about the kernel.
+    /// One line that describes the kernel.
     pub about: String,
     /// The kernels that this one is built on, nearest first.
     pub bases: Vec<String>,
@@ -266,7 +266,7 @@ impl Kernel {
 }
 
 /// Returns the key that a wrong path means, such as `lru.swappiness`. The path may be a sysctl's name
-/// (`vm.swappiness`), a key without its section, or a key with a wrong section. `None` if it resembles no key.
+/// (`vm.swappiness`), a key without its section, or a key with a wrong section. `None` if no key has such a name.
 #[must_use]
 pub fn meant_key(path: &str) -> Option<String> {
     meant(path, &keys_of(defaults())).map(|(key, _)| key.to_owned())
@@ -282,7 +282,7 @@ fn keys_of(defaults: &Node) -> Vec<String> {
 
 /// Returns the defaults of the declarations as a tree: the values of [`ROOT`].
 fn defaults() -> &'static Node {
-    // The tree is made once, because a grid of many kernels asks for it for each of them.
+    // The tree is made once, because a command that runs many kernels needs it for each kernel.
     static DEFAULTS: LazyLock<Node> = LazyLock::new(|| {
         let text = toml::to_string(&Choices::default()).expect("choices are plain tables of numbers and names");
         Node::parse("default", &text).expect("what toml writes, toml reads")
@@ -460,7 +460,7 @@ mod tests {
         assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
-    /// The values of a merged kernel do not depend on which of the two lists it uses, except for waits.
+    /// A Linux version has equal values with classic lists and with generations, except for the policy and for waits.
     #[test]
     fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
         for version in ["6.1", "6.6", "6.12"] {
@@ -483,8 +483,8 @@ mod tests {
             let Some((low, high)) = choice.limits else { continue };
             for wrong in [low.checked_sub(1), high.checked_add(1)].into_iter().flatten().filter(|n| *n >= 0) {
                 let list = if key == "lowmem_reserve_ratio" { format!("[1, {wrong}, 1]") } else { wrong.to_string() };
-                // A number that no file may contain must be refused in Rust, too. `u8` and `u32` cannot hold all such
-                // numbers.
+                // A number that no file may contain must be refused in Rust, too. Numbers that do not fit into the
+                // key's type are skipped.
                 let Ok(made) = toml::from_str::<Choices>(&format!("[{section}]\n{key} = {list}\n")) else { continue };
                 let refused = made.check().unwrap_err().to_string();
                 assert!(refused.starts_with(&format!("choices, [{section}]: `{key}`: expected ")), "{refused}");

@@ -119,49 +119,49 @@ impl<M: Machine> Engine<M> {
         Ok(Self { access: Access::new(allocate, choices.access.clone()) })
     }
 
-    /// Returns the floor that tasks call: reads, writes, touches, pins.
+    /// Returns the engine's layer that tasks call: reads, writes, touches, pins.
     #[inline(always)]
     pub fn access(&self) -> &Access<M> {
         &self.access
     }
 
-    /// Returns the floor that allocates blocks of pages, for users that need blocks of their own.
+    /// Returns the engine's layer that allocates blocks of pages, for users that need blocks of their own.
     #[inline(always)]
     pub fn allocate(&self) -> &Allocate<M> {
         &self.access
     }
 
-    /// Returns the floor that reclaims pages: kswapd and direct reclaim.
+    /// Returns the engine's layer that reclaims pages: kswapd and direct reclaim.
     #[inline(always)]
     pub fn reclaim(&self) -> &Reclaim<M> {
         &self.access
     }
 
-    /// Returns the floor that compacts memory.
+    /// Returns the engine's layer that compacts memory.
     #[inline(always)]
     pub fn compact(&self) -> &Compact<M> {
         &self.access
     }
 
-    /// Returns the floor that moves pages to other frames.
+    /// Returns the engine's layer that moves pages to other frames.
     #[inline(always)]
     pub fn migrate(&self) -> &Migrate<M> {
         &self.access
     }
 
-    /// Returns the floor that keeps the order in which pages are reclaimed.
+    /// Returns the engine's layer that keeps the order in which pages are reclaimed.
     #[inline(always)]
     pub fn lru(&self) -> &Lru<M> {
         &self.access
     }
 
-    /// Returns the floor that writes back: the devices, and the dirty pages of each.
+    /// Returns the engine's layer for writeback: the devices, and the dirty pages of each.
     #[inline(always)]
     pub fn writeback(&self) -> &Writeback<M> {
         &self.access
     }
 
-    /// Returns the floor of anonymous and mapped regions.
+    /// Returns the engine's layer of anonymous and mapped regions.
     #[inline(always)]
     pub fn anonymous(&self) -> &Anonymous<M> {
         &self.access
@@ -173,19 +173,19 @@ impl<M: Machine> Engine<M> {
         &self.access.swap
     }
 
-    /// Returns the floor of files and their cached pages.
+    /// Returns the engine's layer of files and their cached pages.
     #[inline(always)]
     pub fn page_cache(&self) -> &PageCache<M> {
         &self.access
     }
 
-    /// Returns the floor of kernel objects.
+    /// Returns the engine's layer of kernel objects.
     #[inline(always)]
     pub fn slab(&self) -> &Slab<M> {
         &self.access
     }
 
-    /// Returns the floor of frames, zones, nodes and their gauges.
+    /// Returns the engine's layer of frames, zones, nodes and their gauges.
     #[inline(always)]
     pub fn memory(&self) -> &Memory<M> {
         &self.access
@@ -197,15 +197,16 @@ impl<M: Machine> Engine<M> {
         &self.memory().machine
     }
 
-    /// Returns the task that makes huge pages of small ones; `None` if this kernel has no khugepaged. The ground starts
-    /// the task when it makes a region that may have huge pages. If the ground never starts it, a range whose fault got
-    /// no huge page never gets one.
+    /// Returns the task that makes huge pages of small ones; `None` if this kernel has no khugepaged. The ground (the
+    /// program that provides the machine) starts the task when it makes a region that may have huge pages. If it never
+    /// starts the task, a range whose fault got no huge page never gets one.
     #[must_use]
     pub fn khugepaged(&self) -> Option<KernelTask> {
         self.access.khugepaged_task()
     }
 
-    /// Returns the tasks that the ground starts together with the engine; see also [`Engine::khugepaged`].
+    /// Returns the tasks that the ground (the program that provides the machine) starts together with the engine.
+    /// khugepaged is not among them; see [`Engine::khugepaged`].
     #[must_use]
     pub fn kernel_tasks(&self) -> Vec<KernelTask> {
         self.access.kernel_tasks()
@@ -223,7 +224,8 @@ impl<M: Machine> Engine<M> {
         self.access.vmstat()
     }
 
-    /// Returns the counters of one node that are kept by zone, as `/sys/devices/system/node/node0/vmstat` shows them.
+    /// Returns the counters that are kept for each zone, summed over the zones of one node, as
+    /// `/sys/devices/system/node/node0/vmstat` shows them.
     #[must_use]
     pub fn node_vmstat(&self, node: NodeId) -> Vmstat {
         self.access.vmstat_of_node(node)

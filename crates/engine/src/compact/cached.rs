@@ -1,4 +1,5 @@
-//! The places at which the scanners of a zone stopped, and the marks of scanned pageblocks (mechanisms/reclaim, 23.4).
+//! Remembers where the two scanners of a zone stopped, and in which pageblocks they found nothing
+//! (mechanisms/reclaim, 23.4).
 
 use super::Compact;
 use crate::memory::{PAGEBLOCK_ORDER, Zone, last_block};
@@ -13,7 +14,7 @@ pub(super) const NOTHING_TO_MOVE: u8 = 1;
 /// Mark of a pageblock in which the scanner for free pages found none.
 pub(super) const NOTHING_FREE: u8 = 2;
 
-/// The state of one zone. Positions are numbers of pages from the zone's start.
+/// The cached positions and marks of one zone. Positions are numbers of pages from the zone's start.
 #[derive(Debug)]
 pub(super) struct Cached {
     /// Position at which the scanner for pages to move starts (`Start::CachedBoth`).
@@ -27,7 +28,8 @@ pub(super) struct Cached {
 }
 
 impl Cached {
-    /// Creates the state of a zone that was not scanned yet. The scanner for free pages starts at `first_free`.
+    /// Creates the positions and marks of a zone that was not scanned yet. The scanner for free pages starts at
+    /// `first_free`.
     pub(super) fn new<M: Machine>(zone: &Zone<M>, first_free: u32) -> Self {
         let blocks = zone.spanned.div_ceil(u64::from(BLOCK_PAGES));
         Self {

@@ -82,13 +82,14 @@ impl<M: Machine> Compact<M> {
             && failures.considered.load(Relaxed) >= 1 << shift
     }
 
-    /// Returns whether a request of `order` or of a smaller one failed lately.
+    /// Returns whether a request of `order` or of a smaller order failed lately.
     #[must_use]
     pub fn has_failed(&self, zone: &Zone<M>, order: Order) -> bool {
         u32::from(order.0) >= self.failures(zone).order_failed.load(Relaxed)
     }
 
-    /// Notes that kswapd compacted a zone, which has a block of the order now.
+    /// Notes that kswapd compacted a zone, which has a block of the order now. With `KswapdEndsDeferral::Yes`, this
+    /// ends the deferral.
     pub(crate) fn note_kswapd_success(&self, zone: &Zone<M>, order: Order) {
         match self.choices.kswapd_ends_deferral {
             KswapdEndsDeferral::Yes => self.note_success(zone, order),
@@ -96,7 +97,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Notes that a request of `order` succeeded: the next one is tried at once.
+    /// Notes that a request of `order` succeeded, so that compaction is not skipped for the next request.
     pub fn note_success(&self, zone: &Zone<M>, order: Order) {
         let failures = self.failures(zone);
         failures.considered.store(0, Relaxed);
@@ -106,7 +107,8 @@ impl<M: Machine> Compact<M> {
         });
     }
 
-    /// Returns the shift of [`Compact::is_deferred`]: the number of consecutive failures, up to `max_defer_shift`.
+    /// Returns the number of consecutive failures, up to `max_defer_shift`. After n failures, 2^n - 1 attempts are
+    /// skipped.
     #[must_use]
     pub fn defer_shift(&self, zone: &Zone<M>) -> u32 {
         self.failures(zone).shift.load(Relaxed)

@@ -11,17 +11,17 @@ use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
 impl<M: Machine> Compact<M> {
-    /// Takes free pages off their lists until the run has `wanted` pages, or until the scanner reaches the place from
-    /// which pages are moved. If the run has enough pages from the start but no block of `order`, takes only the free
-    /// pages of the next pageblock that has any.
+    /// Takes free pages off their lists until the run has `wanted` free pages, or until the scanner reaches the place
+    /// from which pages are moved. If the run already has `wanted` free pages but no block of `order`, takes only the
+    /// free pages of the next pageblock that has any.
     pub(super) fn isolate_freepages(&self, zone: &Zone<M>, run: &mut Run, wanted: u64, order: Order) {
         let _span = self.machine.span(Func::IsolateFreepages);
         let cached = &self.state(zone).cached;
         let is_marking = self.is_marking(run);
         let lowest = run.migrate_at.next_multiple_of(BLOCK_PAGES);
         let mut at = run.free_at;
-        // The highest pageblock that had free pages. The next search begins there, because pages that were moved may
-        // lie behind it.
+        // The highest pageblock that had free pages. The next search begins there, because blocks that were taken there
+        // and not used as targets may be free again.
         let mut highest = lowest.min(at);
         let mut held = None;
         let mut has_taken = false;
@@ -63,9 +63,9 @@ impl<M: Machine> Compact<M> {
         self.note_searched(zone, run, highest);
     }
 
-    /// Returns the position at which a search continues: the position of another run's scanner if that one has come
-    /// further, and otherwise `at`. The other scanner does not count if this scanner has wrapped and the other one has
-    /// not.
+    /// Returns the position at which a search continues: the cached position of another run's scanner if it is below
+    /// `at`, and otherwise `at`. If this run has started again at the zone's end, it ignores a cached position at or
+    /// below its first position.
     fn skip_ahead(&self, zone: &Zone<M>, run: &Run, at: u32) -> u32 {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced if run.request.order.is_some() => {
@@ -84,8 +84,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Notes that a pageblock had free pages. Other scanners begin at `highest`, the highest such pageblock, if this
-    /// kernel lets them begin there.
+    /// Notes that a pageblock had free pages. Later runs begin at `highest`, the highest pageblock that had free pages,
+    /// if this kernel lets them begin there.
     fn note_found(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let is_told = match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced => run.request.order.is_some(),
@@ -97,8 +97,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Notes the end of a search. Other scanners begin at `highest`, the highest pageblock that had free pages, if this
-    /// kernel lets them and no search has ended before.
+    /// Notes the end of a search. Later runs begin at `highest`, the highest pageblock that had free pages, if this
+    /// kernel lets them begin there and the cached position is still the zone's last pageblock.
     fn note_searched(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let free = &self.state(zone).cached.free;
         let is_told = match self.choices.start {
@@ -162,8 +162,8 @@ impl<M: Machine> Compact<M> {
         taken
     }
 
-    /// Returns whether the search ends because other tasks wait. A run that waits for locks lets these tasks run
-    /// instead.
+    /// Returns whether the search ends because other tasks wait for the zone's lock or the CPU. A run that waits for
+    /// locks does not end, but lets the other tasks run.
     fn gives_up_search(&self, zone: &Zone<M>, run: &Run) -> bool {
         match self.choices.contention {
             Contention::Held => return false,

@@ -18,9 +18,9 @@ const HELD_FRAMES: u32 = 32;
 pub(super) enum BlockScan {
     /// Pages were isolated; they are in [`Run::pages`].
     Pages,
-    /// No page to move; the scanner goes on to the next pageblock.
+    /// No page of the pageblock was isolated; the run goes on.
     Nothing,
-    /// The run is to end.
+    /// The run ends.
     Abort,
 }
 
@@ -85,7 +85,7 @@ impl<M: Machine> Compact<M> {
         true
     }
 
-    /// Returns whether a pageblock is skipped. It is skipped if it is marked as without pages to move. A run that does
+    /// Returns whether a pageblock is skipped. It is skipped if it has the mark [`NOTHING_TO_MOVE`]. A run that does
     /// not wait also skips pageblocks that are not of movable type.
     fn passes_by(&self, zone: &Zone<M>, run: &Run, start: u32) -> bool {
         let is_other = || zone.block_type(FrameNumber(zone.start.0 + start)) != MigrateType::Movable;
@@ -94,7 +94,7 @@ impl<M: Machine> Compact<M> {
     }
 
     /// Takes pages of a pageblock off their lists. Returns the position at which the scan stopped, and whether it gave
-    /// up because others wait.
+    /// up because other tasks wait for the lock or the CPU.
     fn isolate_in_block(&self, zone: &Zone<M>, run: &mut Run, start: u32, end: u32) -> (u32, bool) {
         let mut offset = start;
         let mut look = Look { lists: None, since: start };
@@ -134,8 +134,8 @@ impl<M: Machine> Compact<M> {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         if flags.has(Flags::BUDDY) {
-            // The other pages of the free block are on no list, either. If its order is not known, they are passed one
-            // by one, at the same cost.
+            // The other pages of the free block are on no list, either. If the order of the block is not known, its
+            // pages are passed one by one, at the same cost.
             return self.free_order(frame).map_or(1, |order| order.pages() as u32);
         }
         let folio = self.frames.folio(frame);
@@ -148,7 +148,7 @@ impl<M: Machine> Compact<M> {
     }
 
     /// Returns whether a run moves folios of this size (`compact.folios`). A folio as large as the wanted block stays:
-    /// its move would need a free block of this size, and then the request would have one. A folio that fills its
+    /// its move would need a free block of this size, which could serve the request itself. A folio that fills its
     /// pageblock stays, too.
     fn may_move(&self, run: &Run, folio: Folio) -> bool {
         !folio.is_large()
@@ -162,8 +162,8 @@ impl<M: Machine> Compact<M> {
         look.since = offset;
     }
 
-    /// Notes that this run has scanned or skipped the pageblock before `end`. If the run has found no page so far,
-    /// other runs start at `end` or behind it.
+    /// Notes that this run has scanned or skipped the pageblock before `end`. If the run has isolated no page so far,
+    /// later runs start at `end` or behind it.
     fn note_passed(&self, zone: &Zone<M>, run: &Run, end: u32) {
         if self.is_marking(run) && !run.found_pages {
             self.state(zone).cached.migrate.fetch_max(end, Relaxed);

@@ -38,12 +38,12 @@ pub struct Compact<M: Machine> {
     states: Vec<ZoneState>,
 }
 
-/// The state of one zone.
+/// The state of compaction of one zone.
 #[derive(Debug)]
 struct ZoneState {
     failures: Failures,
     cached: Cached,
-    /// Number of runs under way.
+    /// Number of runs of compaction that are under way in the zone.
     running: AtomicU32,
 }
 
@@ -56,7 +56,7 @@ impl<M: Machine> Deref for Compact<M> {
 }
 
 impl<M: Machine> Compact<M> {
-    /// Creates the floor, without failures so far.
+    /// Creates this layer of the engine, for zones in which no compaction has failed yet.
     pub fn new(migrate: Migrate<M>, choices: Choices) -> Self {
         let first_free = |zone: &Zone<M>| match choices.start {
             Start::CachedFreeMisplaced => last_block(zone).saturating_sub(zone.start.0),

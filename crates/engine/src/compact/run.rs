@@ -18,7 +18,7 @@ pub struct CompactRequest {
     pub order: Option<Order>,
     /// Migrate type of the request.
     pub kind: MigrateType,
-    /// `true` if the run waits for locks and for its turn.
+    /// `true` if the run waits for locks and lets other tasks run; `false` if it skips work or gives up instead.
     pub waits: bool,
     /// `true` if the run is kswapd's.
     pub is_kswapd: bool,
@@ -27,7 +27,7 @@ pub struct CompactRequest {
 /// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The suitability at the end of the run.
+    /// How far the run got, or why there was none.
     pub suitability: Suitability,
     /// The block that the run took for its request, with one reference on the first page.
     pub captured: Option<FrameNumber>,
@@ -59,14 +59,15 @@ pub(super) struct Run {
     /// `true` if the run gives up because other tasks waited for its lock or its CPU.
     pub(super) is_contended: bool,
     /// `true` once a scanner has found something in this run: `found_pages` for the scanner for pages to move,
-    /// `found_free` for the scanner for free pages. From then on, this scanner moves no cached position.
+    /// `found_free` for the scanner for free pages. With `Start::CachedBoth`, the scanner then no longer moves the
+    /// cached position at which later runs start.
     pub(super) found_pages: bool,
     pub(super) found_free: bool,
     captured: Option<FrameNumber>,
 }
 
 impl<M: Machine> Compact<M> {
-    /// Compacts a zone for a request, as far as that could help. *May sleep.*
+    /// Compacts a zone for a request, if compaction could help. *May sleep.*
     pub fn compact_zone(&self, zone: &Zone<M>, request: CompactRequest) -> Ended {
         if let Some(order) = request.order {
             let suitability = self.suitable(zone, order);

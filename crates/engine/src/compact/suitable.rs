@@ -6,10 +6,11 @@ use crate::memory::{MAX_ORDERS, MarkRights, Zone};
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine, Order, Step};
 
-/// The result of the check. The larger the value, the further compaction gets.
+/// The result of the check, and of a run. The larger the value, the further compaction gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suitability {
-    /// Too few pages are free to move others to, or lack of memory is the cause: reclaim comes first.
+    /// Reclaim has to come first: too few pages are free for other pages to move to, or the request fails for lack of
+    /// memory.
     Skipped,
     /// Compaction could make a block.
     Continue,
@@ -38,7 +39,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns whether compaction of the zone could help a request of the order.
+    /// Returns whether compaction of the zone could help a request of the order ([`Suitability::Continue`]), or why
+    /// not.
     #[must_use]
     #[doc(alias = "compaction_suitable")]
     pub fn suitable(&self, zone: &Zone<M>, order: Order) -> Suitability {

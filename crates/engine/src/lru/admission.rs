@@ -6,7 +6,7 @@
 //! ahead, first waits with up to 63 others of its CPU. If it is used again meanwhile, it goes on a list. Otherwise it
 //! leaves a shadow in its slot, and the next page takes its frame. If a dropped page is read again soon, it may go on a
 //! list then. So reclaim, its locks and kswapd handle only pages that were missed once. The cost is a second read of
-//! each page that is used again only later. Where this costs more than it saves, all pages go on lists.
+//! each page that is used again only later. Where these reads cost more than is saved, all pages go on lists.
 //!
 //! Two kinds of pages are tested: pages read for the first time in a while, and pages that returned soon. The test asks
 //! whether dropped pages of the kind are missed more often than reclaimed pages
@@ -33,36 +33,37 @@ use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 const WAITING_PART: u64 = 64;
 
 /// While all pages of a kind go on lists, one page in this many is dropped as a probe. Probes show whether pages of the
-/// kind are missed. One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
+/// kind are missed (read again soon). One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
 const PROBE_EVERY: u32 = 32;
 
 /// While even pages that return soon are dropped, one page in this many goes on a list. So lists stay in use, and show
-/// whether the pages that leave them are missed. 4, 8, 16 and 32 were tried with the example of
+/// whether the pages that leave them are missed (read again soon). 4, 8, 16 and 32 were tried with the example of
 /// docs/studies/admission.md.
 const LISTED_EVERY: u32 = 8;
 
-/// Divisor: a shadow's age is compared with the number of listed file pages, or with all pages of memory divided by
-/// this number if that is more. Chosen; no other value was tried. docs/studies/admission.md says what happens without
-/// this floor.
+/// Divisor for the least number of pages that memory is said to hold: all pages of memory divided by this number.
+/// Refault distances are compared with the number of listed file pages, or with this minimum if it is more. Chosen; no
+/// other value was tried. docs/studies/admission.md says what happens without a minimum.
 const LEAST_HELD_PART: u64 = 8;
 
-/// Largest number of pages that are judged at once when a reader's page finds no room to wait.
+/// Largest number of waiting pages that are judged (listed or freed) at once when there is no room for a reader's page.
 ///
-/// The reader does this work beside its own read. When half of the waiting pages, 32, were judged at once, one read in
-/// 32 took twice as long, and these slow reads set the 99th percentile. 2, 4, 8, 16 and 32 were tried on zram with 1, 2
-/// and 16 threads: docs/studies/library-limits.md.
+/// The reader judges them in addition to its own read. When half of the waiting pages, 32, were judged at once, one
+/// read in 32 took twice as long, and these slow reads set the 99th percentile. 2, 4, 8, 16 and 32 were tried on zram
+/// with 1, 2 and 16 threads: docs/studies/library-limits.md.
 const JUDGED_MAX: usize = 8;
 
 /// The flags of a page that was used once, and whose frame can be given to another page at once.
 const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 
-/// The pages that wait on one CPU. Beside each page stands the kind under which it is counted if it is dropped.
+/// The pages that wait on one CPU until they are listed or freed, each with the kind under which it is counted if it is
+/// freed.
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
     /// Puts a page that a task is about to read on a list, or lets it wait. Not for pages that are read ahead. `shadow`
-    /// was in the page's slot. A page that is about to be mapped (`maps_page`) need not wait, because it would go on a
-    /// list in any case.
+    /// is the shadow that the page's slot in the file's index held. A page that is about to be mapped (`maps_page`)
+    /// need not wait, because it would go on a list in any case.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>, maps_page: bool) {
         let how = Insert::Read { shadow };
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
@@ -189,7 +190,7 @@ impl<M: Machine> Lru<M> {
         self.flush(&pages, Apply::Add(None));
     }
 
-    /// Returns whether a zone is above its high mark, so that pages can be added without reclaim.
+    /// Returns whether at least one zone is above its high mark, so that pages can be added without reclaim.
     fn has_room(&self) -> bool {
         let class = self.zones.iter().map(|zone| zone.kind as usize).max().unwrap_or_default();
         self.zones.iter().any(|zone| zone.is_above(zone.high(), Order::ZERO, class, MarkRights::default()))
@@ -232,7 +233,7 @@ impl<M: Machine> Lru<M> {
         if left.iter().all(|pages| *pages == 0) {
             return;
         }
-        // Lists are short while memory is used for other things. Without this floor, pages that left short lists a
+        // Lists are short while memory is used for other things. Without this minimum, pages that left short lists a
         // moment ago would count as gone for long.
         let held = self.listed_file_pages().max(self.managed_pages() / LEAST_HELD_PART);
         self.workingset.note_left(left, held as u32);

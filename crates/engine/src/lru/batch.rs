@@ -36,10 +36,10 @@ fn place_of(descriptor: &Frame) -> Place {
     (descriptor.owner(), descriptor.index())
 }
 
-/// The work of a flush on each page.
+/// The operation that a flush applies to each page of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Apply {
-    /// Insert the page: on this list, or, with `None`, on the list that the page's state selects now.
+    /// Insert the page on this list. With `None`, insert it on the list that the page's state selects at the flush.
     Add(Option<ListKind>),
     Activate,
     Rotate,
@@ -51,8 +51,8 @@ impl<M: Machine> Lru<M> {
         self.choices.batch as usize
     }
 
-    /// Puts a page that is on no list on the active list of its family if `active` is `true`, and otherwise on the
-    /// inactive one. `how` says where the page comes from; some policies use it.
+    /// Puts a page that is on no list on the active list of its family (anonymous or file) if `active` is `true`, and
+    /// otherwise on the family's inactive list. `how` says where the page comes from; some policies use it.
     #[doc(alias = "lru_cache_add")]
     pub fn add(&self, frame: FrameNumber, how: Insert, active: bool) {
         let Some(active) = self.note_coming(frame, how, active) else { return };
@@ -89,14 +89,14 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes one use of a page. With the classic policy, each use brings an inactive page one step further: to
-    /// referenced, to active, to active and referenced.
+    /// Notes one use of a page. With the classic policy and without `Activation::AtScan`, each use brings an inactive
+    /// page one step further: to referenced, to active, to active and referenced.
     #[inline(always)]
     #[doc(alias = "mark_page_accessed")]
     pub fn mark_accessed(&self, frame: FrameNumber) {
         self.machine.spend(Step::MarkAccessed, 1);
         let flags = self.frames[frame].flags();
-        // With `Activation::AtScan`, most uses of a page that is used often end here: nothing is written.
+        // With `Activation::AtScan`, most uses of a frequently used page end here, without a write to its flags.
         if !flags.has(Flags::REFERENCED.with(Flags::USED_AGAIN)) {
             self.note_use(frame, flags);
         }
@@ -136,7 +136,8 @@ impl<M: Machine> Lru<M> {
                 self.machine.spend(Step::BatchPage, 1);
                 self.park_unheld(frame);
             }
-            // While the page is under writeback, it cannot be freed, and writeback ends only after this has returned.
+            // The page needs no reference: it is under writeback until this function has returned, so it cannot be
+            // freed.
             Rotation::OneByOne => self.flush(&[frame], Apply::Rotate),
         }
     }
@@ -226,7 +227,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Flushes pages. If the batch holds no references to them, `places` has each page's owner and number, which tell
-    /// whether the frame still holds this page; otherwise `places` is empty.
+    /// whether a frame still holds the parked page. Otherwise `places` is empty.
     fn flush_parked(&self, pages: &[FrameNumber], places: &[Place], apply: Apply) {
         if pages.is_empty() {
             return;

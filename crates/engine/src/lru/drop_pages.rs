@@ -62,14 +62,14 @@ impl<M: Machine> Lru<M> {
         dropped + self.drop_unless_held(&mut may_be_held)
     }
 
-    /// Returns whether all pages of a folio, in which page `page` was found, lie in a range.
+    /// Returns whether all pages of the folio at `head`, which has page `page` of the file, lie in `range`.
     fn lies_within(&self, head: FrameNumber, page: u32, range: &std::ops::Range<u32>) -> bool {
         let end = self.end_of_folio(head, page);
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
 
-    /// Drops the pages of `pages` that no reader holds. Of each other page, drops only one reference. Empties `pages`;
-    /// returns the number of dropped pages.
+    /// Drops those of `pages` that no reader holds by a hazard pointer. Keeps the other pages, and drops one reference
+    /// of each. Empties `pages`. Returns the number of dropped pages.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
         self.remove_mappings(
@@ -106,7 +106,7 @@ impl<M: Machine> Lru<M> {
                 // The new end lies in the middle of the folio, which stays.
                 self.cut_folio(file, frame, from);
             } else if is_ours {
-                // Another task touched the page while it was still in the file.
+                // Another task may have mapped the page by a touch, while the page was still in the file.
                 if self.frames[frame].mappings() > 0 {
                     self.unmap_file_page(file, frame);
                 }

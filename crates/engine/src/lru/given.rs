@@ -1,5 +1,5 @@
-//! The list operations that page migration needs: given pages leave their lists, and other pages take their places
-//! (mechanisms/reclaim, 23.5).
+//! List operations for page migration: takes pages that the caller names off their lists, and puts the moved pages on
+//! lists (mechanisms/reclaim, 23.5).
 
 use super::policy::ruling::LockedLists;
 use super::{Family, Insert, Lru, Lruvec};
@@ -71,8 +71,8 @@ impl<M: Machine> Lru<M> {
         is_taken
     }
 
-    /// Ends the isolation of pages that [`Lru::isolate_given`] isolated. Pages that stay in their frames go back to
-    /// their lists, and the references of isolation are dropped.
+    /// Ends the isolation of pages that [`Lru::isolate_given`] isolated. The pages of `stay`, which stay in their
+    /// frames, go back to their lists, and lose the references that isolation took.
     #[doc(alias = "putback_lru_pages")]
     pub(crate) fn put_back_given(&self, taken: &Given, stay: &[FrameNumber]) {
         // Divides the pages by lruvec and family before any page is put back: once a page is back, other tasks may free

@@ -87,7 +87,8 @@ impl<M: Machine> Lru<M> {
             false => self.frames.split_mappings(head, pages),
         }
         let mut added = 0;
-        // From the last page to the first, because each goes right behind the head.
+        // From the last page to the first, because each page goes right behind the head: the list then has them in
+        // order.
         for n in (1..pages).rev() {
             let tail = FrameNumber(head.0 + n);
             let part = &self.frames[tail];

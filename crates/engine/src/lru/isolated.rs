@@ -16,7 +16,7 @@ pub struct BlockVictims {
 }
 
 impl BlockVictims {
-    /// Creates the set of these pages, with their number by family.
+    /// Creates the set of `pages`; `by_family` is their number in each family.
     pub(in crate::lru) const fn new(pages: Vec<FrameNumber>, by_family: [u64; Family::ALL.len()]) -> Self {
         Self { pages, by_family }
     }
@@ -55,16 +55,16 @@ impl<M: Machine> Lru<M> {
         let inactive = || self.list_pages(reach, family.inactive());
         let limit = match self.choices.isolated_limit {
             IsolatedLimit::None => return false,
-            // Callers that may not enter the file system get more room. Otherwise they would wait for tasks that wait
-            // for them.
+            // A task that may not enter the file system gets a higher limit. Otherwise it would wait for tasks that
+            // wait for it.
             IsolatedLimit::Eighth if demand.may_do_all => inactive() / 8,
             IsolatedLimit::Eighth | IsolatedLimit::Whole => inactive(),
         };
         reach.lruvec.isolated_pages(family) > limit
     }
 
-    /// Waits while too many pages of any of these families are isolated. Returns whether the task was killed meanwhile.
-    /// Kswapd does not wait. *May sleep.*
+    /// Waits while too many pages of any family of `families` are isolated. Returns whether the task was killed
+    /// meanwhile. Kswapd does not wait. *May sleep.*
     pub(super) fn waits_for_isolated(&self, reach: Reach<'_, M>, families: &[Family], demand: &Demand) -> bool {
         let are_too_many = || families.iter().any(|family| self.are_too_many_isolated(reach, *family, demand));
         while !demand.is_kswapd && are_too_many() {
@@ -76,9 +76,9 @@ impl<M: Machine> Lru<M> {
         false
     }
 
-    /// Prepares for taking a cluster of a family off a list: waits as [`Lru::waits_for_isolated`] says, and flushes
-    /// batches. Returns `None`; if the task was killed meanwhile, returns the empty batch that takes the place of a
-    /// cluster. *May sleep.*
+    /// Prepares for taking a cluster (up to 32 pages) of a family off a list: waits while too many pages are isolated,
+    /// and flushes batches. Returns `None`. If the task was killed meanwhile, returns an empty batch, which takes the
+    /// place of the cluster. *May sleep.*
     pub(super) fn prepare_cluster(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> Option<Batch> {
         if self.waits_for_isolated(reach, &[family], demand) {
             return Some(Batch::of_dying(family));

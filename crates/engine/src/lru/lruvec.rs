@@ -42,13 +42,12 @@ pub struct Lruvec<M: Machine> {
     zones: Range<usize>,
     /// The state that the policy keeps for the lruvec.
     pub(super) state: State<M>,
-    /// Sum of the scan targets that are saved for each list until they make a cluster, pages (`SmallTargets::Saved` and
-    /// `SmallTargets::SavedAndOne`).
+    /// For each list, the number of pages that earlier scans should have examined. They are saved until they make a
+    /// cluster (32 pages) (`SmallTargets::Saved` and `SmallTargets::SavedAndOne`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
     /// Number of pages on each list, by kind of zone. Changed under the lock of the lists, and read without it.
     listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
-    /// Number of isolated pages of each family. A zone's gauges of isolated pages count these pages, too, together with
-    /// those of the other lruvecs that have pages of the zone.
+    /// Number of isolated pages of each family. The gauges of the lruvec's highest zone count the same pages.
     isolated: [AtomicU64; Family::ALL.len()],
     /// The events of [`COUNTED`] on the lruvec and on those of its group's descendants.
     events: [AtomicU64; COUNTED.len()],
@@ -85,7 +84,7 @@ impl<M: Machine> Lruvec<M> {
             .collect()
     }
 
-    /// Returns the priority at which the last reclaim ended, or a lower one that a scan under way has reached
+    /// Returns the priority at which the last reclaim ended, or a lower priority that a scan has reached since then
     /// (`prev_priority` of `/proc/zoneinfo`).
     pub fn previous_priority(&self) -> u32 {
         self.priority.load(Relaxed)
@@ -140,11 +139,11 @@ impl<M: Machine> Lruvec<M> {
     }
 }
 
-/// An lruvec as a request sees it, with the zones of the lruvec whose pages can serve the request.
+/// An lruvec, with those of its zones whose pages can serve a request.
 pub struct Reach<'a, M: Machine> {
     /// The lruvec.
     pub lruvec: &'a Lruvec<M>,
-    /// The highest of the zones. Scanned and freed pages are counted in this zone.
+    /// The highest zone of `zones`. Scanned and freed pages are counted in this zone.
     pub zone: &'a Zone<M>,
     /// The zones, lowest first.
     pub zones: &'a [Zone<M>],
@@ -279,7 +278,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Adds `pages`, which may be negative, to the number of pages that a list has in a zone. Changes the lruvec's
-    /// count, and the zone's gauge, which covers all lruvecs. Called under the lock of the lists.
+    /// count and the zone's gauge. Called under the lock of the lists.
     #[inline]
     #[doc(alias = "update_lru_size")]
     pub(super) fn count_listed(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, list: ListKind, pages: i64) {

@@ -66,8 +66,8 @@ pub struct Lru<M: Machine> {
     /// The number of lruvecs of each group.
     lruvecs_of_group: usize,
     batches: M::PerCpu<Batches>,
-    /// Pages that were read and wait until they go on a list or are freed ([`admission`]); `None` with
-    /// `Admission::Always`.
+    /// Pages that were read and wait until they go on a list or are freed ([`admission`]); `None` if every page goes on
+    /// a list at once.
     waiting: Option<M::PerCpu<admission::Waiting>>,
     /// The record of file pages that left memory, for `lru.admission`.
     workingset: Workingset,
@@ -85,7 +85,7 @@ impl<M: Machine> Deref for Lru<M> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns this floor, so that floors above can name it in a call.
+    /// Returns this layer (*floor*) of the engine, so that higher layers can name it in a call.
     #[inline(always)]
     pub(crate) fn lru(&self) -> &Self {
         self
@@ -96,7 +96,7 @@ impl<M: Machine> Lru<M> {
         self.choices.swappiness > 0
     }
 
-    /// Creates the floor with empty lists.
+    /// Creates this layer of the engine, with empty lists.
     pub fn new(writeback: Writeback<M>, mut choices: Choices, generations: multigen::Choices) -> Self {
         let machine = &writeback.machine;
         let (lruvecs_of_group, groups) = (writeback.lruvecs(), writeback.groups.as_ref().map_or(1, Groups::room));
@@ -114,8 +114,8 @@ impl<M: Machine> Lru<M> {
         Self { writeback, choices, ruling, lruvecs, lruvecs_of_group, batches, waiting, workingset, put_back }
     }
 
-    /// Creates empty lists over memory alone. The floors between memory and lists have no files, regions, devices or
-    /// swap, and the choices of an empty kernel file.
+    /// Creates empty lists over memory alone. The layers between memory and lists have no files, regions, devices or
+    /// swap. They have the choices of an empty kernel file.
     pub fn over(memory: Memory<M>, choices: Choices) -> Self {
         let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
         let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), SwapLayout::NONE));
@@ -131,7 +131,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on one list that lie in the zones of a reach.
+    /// Returns the number of pages on one list that lie in the zones of a [`Reach`], which are the zones that a request
+    /// can use.
     #[inline]
     pub fn list_pages(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         reach.zones.iter().map(|zone| reach.lruvec.listed_in(zone.kind, kind)).sum()
@@ -182,15 +183,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Frees pages whose last reference was dropped on a floor that knows no lists (`PageCache::put_page_in_use`), if
-    /// there are any.
+    /// Frees orphans: pages whose last reference was dropped in a lower layer, which knows no lists
+    /// (`PageCache::put_page_in_use`).
     ///
-    /// No operation on a file has to remember this call. Only two kinds of code can miss such a page: code that wants
-    /// memory, and code that wants every page on its list. The first goes through `Allocate::allocate`. The second
-    /// begins with the flush of a CPU's batches, as every scan, every check and every search for pages does. Until then
-    /// the page is like one that waits in a batch: it has a reference, so that no task takes it. While no task wants
-    /// memory, such pages wait. Their number is at most that of the lookups that met a truncation since the last
-    /// allocation.
+    /// Called by each allocation, and by each flush of a CPU's batches, with which every scan, every check and every
+    /// search for pages begins. So operations on files need not call it. Until then an orphan is like a page that waits
+    /// in a batch: it has a reference, so that no task takes it. At most as many orphans wait as lookups met a
+    /// truncation since the last allocation.
     #[inline]
     pub(crate) fn release_orphans(&self) {
         if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {
@@ -209,8 +208,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reader released a page that it held by a hazard pointer, while a task waited for this page or
-    /// another.
+    /// Notes that a reader released a page that it held by a hazard pointer. Wakes the tasks that wait for the page,
+    /// and frees pages that left their files and that no reader holds any more.
     #[cold]
     pub(crate) fn end_hazard(&self, frame: FrameNumber) {
         self.wake_hazard_waiters(frame);

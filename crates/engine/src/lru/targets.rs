@@ -8,7 +8,7 @@ use machine::Machine;
 use machine::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Lru<M> {
-    /// Returns the share of a list of `pages` pages at the demand's priority, in pages.
+    /// Returns how many pages a scan at the demand's priority examines of a list that has `pages` pages.
     pub(super) fn share(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let share = self.unprotected(reach, pages, demand) >> demand.priority;
         if share > 0 {
@@ -53,8 +53,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds a target to the sum that is saved for a list. Returns the sum and clears it once it is at least a cluster;
-    /// returns 0 before that.
+    /// Adds a target to the sum that is saved for a list. Returns the sum and clears it once it is at least a cluster
+    /// (32 pages); returns 0 before that.
     #[doc(alias = "nr_scan_try_batch")]
     fn save_up(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: u64) -> u64 {
         let saved = &lruvec.saved_targets[kind as usize];
@@ -66,13 +66,14 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    /// Returns the number of pages on all lists of an lruvec that lie in the zones of a reach.
+    /// Returns the number of pages on all lists of an lruvec that lie in the zones of `reach`, which are the zones that
+    /// the request can use.
     pub(crate) fn listed_pages(&self, reach: Reach<'_, M>) -> u64 {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }
 
-    /// Returns the number of pages in reach that scans can hand out: the inactive file pages and, while swap has room,
-    /// the inactive anonymous pages.
+    /// Returns the number of pages in the zones of `reach` that scans can hand out: the inactive file pages and, while
+    /// swap has room, the inactive anonymous pages.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
         let file = self.list_pages_of_all(reach, ListKind::InactiveFile);
         let may_swap_out = self.swap.free_slots() > 0;

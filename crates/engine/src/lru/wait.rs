@@ -28,7 +28,7 @@ impl<M: Machine> Lru<M> {
         self.machine.sleep(queue, ticket, Some(deadline));
     }
 
-    /// Ends the isolation of pages that were put back or freed. Wakes the tasks that wait for this.
+    /// Counts pages that were put back or freed as no longer isolated. Wakes the reclaimers that wait for put-backs.
     pub fn end_isolation(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         self.uncount_isolated(lruvec, family, pages);
         match self.choices.isolated_wait {
@@ -37,8 +37,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Sleeps once because other reclaimers hold too many pages. `isolated_wait` selects the event that ends the sleep,
-    /// and the longest sleep.
+    /// Sleeps once because other reclaimers hold too many isolated pages. `lru.isolated_wait` selects the event that
+    /// ends the sleep, and the longest sleep.
     pub fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
         match self.choices.isolated_wait {
             IsolatedWait::CongestionWait => self.congestion_wait(STALL, WaitReason::Isolated),

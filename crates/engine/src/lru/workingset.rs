@@ -39,8 +39,8 @@ const AGE_BITS: u32 = Shadow::BITS - 2;
 /// memory.
 const STEP_PAGES: u32 = 4;
 
-/// Number of pages, 4 TiB of them, after which ages repeat. A page that left that long ago is taken for a page that
-/// left just now.
+/// Number of pages that leave memory, 4 TiB of pages, before ages repeat. A page that left that long ago is taken for a
+/// page that left just now.
 const AGES: u32 = STEP_PAGES << AGE_BITS;
 
 /// Returns the shadow of a page: the kind of page, and the age of memory when it left, in steps.
@@ -121,10 +121,12 @@ impl Rate {
 
     /// Returns whether this kind is missed more often than the other, relative to its chances, by more than the factor
     /// [`HALVES_AS_OFTEN`]. If no page of the other kind was missed, one missed page of this kind is enough, even if
-    /// hardly any page of the other kind left. Pages of this kind are then listed, which shows whether this was right.
-    /// (In a trial with the example of docs/studies/admission.md, half a missed page was added to the other kind. Under
+    /// hardly any page of the other kind left. Pages of this kind are then listed, which shows whether the answer was
+    /// right.
+    ///
+    /// In a trial with the example of docs/studies/admission.md, half a missed page was added to the other kind. Under
     /// uniform reads of 8 times memory, 2 % of the pages read were then left to reclaim, instead of 5 %. Under reads of
-    /// a set that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.)
+    /// a set that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.
     fn is_missed_more(&self, other: &Self) -> bool {
         // The two rates are compared without division.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
@@ -257,7 +259,7 @@ mod tests {
         assert!(workingset.note_refault(shadow));
         workingset.note_left(Left::UsedOnce.only(1), 100);
         assert!(!workingset.note_refault(shadow));
-        // Ages have started again from 0.
+        // The age has started again from 0 when the page returns.
         workingset.note_left(Left::UsedOnce.only(AGES - 51), 100);
         assert!(workingset.note_refault(shadow));
     }
@@ -277,8 +279,8 @@ mod tests {
         }
     }
 
-    /// Lets pages leave in turns, ten of a kind and then ten evicted ones, from a memory that holds 1000. A given
-    /// number of each ten is missed.
+    /// Lets pages leave in turns, ten of a kind and then ten evicted ones, from a memory that holds 1000. Of each ten
+    /// pages of the kind, `missed` are missed; of each ten evicted pages, `evicted_missed` are.
     fn leave_in_turns(workingset: &Workingset, kind: Left, turns: u32, missed: u32, evicted_missed: u32) {
         for _ in 0..turns {
             for (left, missed) in [(kind, missed), (Left::Evicted, evicted_missed)] {
@@ -300,7 +302,8 @@ mod tests {
                 workingset.is_missed_more(kind)
             };
             assert!(came_back(20, 5, 2) && came_back(3, 3, 0));
-            // Less often; more often, but not by half; too few missed pages to tell.
+            // Three cases: pages of the kind are missed less often; they are missed more often, but by less than half;
+            // too few pages of the kind are missed.
             assert!(!came_back(20, 2, 5) && !came_back(20, 5, 4) && !came_back(2, 4, 0));
         }
     }
@@ -325,8 +328,8 @@ mod tests {
     fn pages_of_which_many_have_just_left_are_not_missed_less_for_that() {
         let workingset = Workingset::default();
         leave_in_turns(&workingset, Left::UsedOnce, 50, 2, 2);
-        // From now on only evicted pages leave. Each kind is missed in proportion to the number of its pages that are
-        // out.
+        // From now on only evicted pages leave. Each kind is missed in proportion to the number of its pages that have
+        // left memory and not returned.
         for out in (0..10).map(|turn| 250 - turn * 25) {
             let shadows = [Left::UsedOnce, Left::Evicted].map(|left| workingset.shadow(left));
             workingset.note_left(Left::Evicted.only(25), 1000);
@@ -346,7 +349,7 @@ mod tests {
         let begun = lately.begun.load(Relaxed);
         lately.count(Left::Evicted.only(5), 100, 400);
         assert_eq!((lately.begun.load(Relaxed), lately.pages(Left::Evicted)), (begun, 15));
-        // The same holds after ages have started again from 0.
+        // Ages are also compared correctly after they have started again from 0.
         assert!(is_longer(u32::MAX - 5, 10, 14) && !is_longer(10, u32::MAX - 5, 14) && !is_longer(3, 17, 14));
     }
 

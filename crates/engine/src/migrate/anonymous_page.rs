@@ -1,4 +1,5 @@
-//! Moving an anonymous folio: its entries get the new frames, and its slots in the swap cache the new head.
+//! Moves anonymous folios: the page-table entries get the new frames, and the slots in the swap cache get the new
+//! folio.
 
 use super::{Migrate, Move};
 use crate::anonymous::{Owners, Region};
@@ -28,8 +29,9 @@ impl<M: Machine> Migrate<M> {
         }
     }
 
-    /// Copies an unused folio, freezes it, and stores the new frames in the swap cache and in the entries of `region`
-    /// that map the folio. The caller holds the lock of these entries. Returns `false` if the folio is in use.
+    /// Copies a folio that no other task uses, freezes it, and stores the new frames in the swap cache and in the
+    /// entries of `region` that map the folio. The caller holds the lock of these entries. Returns `false` if the folio
+    /// is in use.
     fn exchange_entries(&self, region: Option<&Region<M>>, from: Folio, to: Folio) -> bool {
         let old = &self.frames[from.head];
         let is_cached = old.is(Flags::SWAPCACHE);

@@ -84,17 +84,17 @@ enum Move {
 }
 
 impl<M: Machine> Migrate<M> {
-    /// Creates the floor.
+    /// Creates this layer of the engine over the LRU lists.
     pub const fn new(lru: Lru<M>) -> Self {
         Self { lru }
     }
 
     /// Moves isolated folios to other frames. `heads` has the first frame of each folio. `target` returns a free block
     /// of the order that it is asked for. The block lies in the zone of the folio and has no reference. If `target`
-    /// returns `None`, the folio stays. Returns which folios moved and which stay. *May sleep.*
+    /// returns `None`, the folio stays. Returns the number of moved pages, and the folios that stay. *May sleep.*
     ///
-    /// Does not wait for the lock of a folio. In mechanisms/reclaim, 23.7, a caller outside of reclaim waits for it.
-    /// But in a small zone, the lock's holder may itself wait until the other pages are back on their lists.
+    /// Does not wait for the lock of a folio, although mechanisms/reclaim, 23.7, lets a caller outside of reclaim wait.
+    /// In a small zone, the holder of the lock may itself wait until the caller's other pages are back on their lists.
     pub fn migrate_pages(
         &self,
         heads: &[FrameNumber],
@@ -185,8 +185,8 @@ impl<M: Machine> Migrate<M> {
         }
         self.machine.spend_on(Step::MigratePage, to.head, from.pages());
         self.add_moved(to.head, flags.has(Flags::ACTIVE));
-        // No other task can wait for the lock, because that task would have a reference. The flag that makes the frames
-        // a folio stays, so that they are freed as one block.
+        // No other task can wait for the lock, because that task would have a reference. The flag `COMPOUND`, which
+        // makes the frames a folio, stays, so that they are freed as one block.
         descriptor.clear_free(Flags(!Flags::COMPOUND.0));
         self.free(from.head, Order::ZERO, Warmth::Hot);
         Move::Done

@@ -58,8 +58,8 @@ impl<M: Machine> Reclaim<M> {
         if self.is_boosted(node, request.classzone) {
             return false;
         }
-        // A kswapd that remembers orders alone works for no class zone. With the reserves against a class zone, a lower
-        // zone might never pass the test.
+        // With `KswapdRequest::Order`, kswapd knows no class zone. So the test uses class zone 0, which has no
+        // reserves: with the reserves against a higher class zone, a lower zone might never pass the test.
         let classzone = match self.choices.kswapd_request {
             KswapdRequest::Order => 0,
             KswapdRequest::OrderAndClasszone | KswapdRequest::LastBalanced | KswapdRequest::HighestZone => {
@@ -101,7 +101,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Adds the result of a zone to that of its pass.
+    /// Adds `left`, the result of a pass over one zone, to the result of the pass over the node.
     fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, left: ZonePass) {
         if !left.counts {
             return;
@@ -121,8 +121,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns whether the node is balanced for a request. Every zone that the request can use must be balanced. For an
-    /// order above 0, it is enough if the balanced zones have a quarter of the pages of all these zones. With
-    /// `ZoneBalance::AnyUsableZone` one zone is enough.
+    /// order above 0, it is enough if the balanced zones have a quarter of the pages of all zones that the request can
+    /// use. With `ZoneBalance::AnyUsableZone`, one balanced zone is enough.
     #[doc(alias = "pgdat_balanced")]
     fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
         match self.choices.zone_balance {
@@ -163,7 +163,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the number of the highest zone that needs work. Ages a few pages of that zone and of those above it.
+    /// Returns the number of the highest zone that needs work. Ages a few pages of that zone and of the zones above it.
     fn highest_unbalanced(&self, node: NodeId, control: &ScanControl) -> Option<usize> {
         for (kind, zone) in self.zones_up_to(node, usize::MAX).rev() {
             if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
@@ -187,8 +187,8 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).map(|(_, zone)| self.reclaimable_pages(zone)).sum()
     }
 
-    /// Notes the priority at which a pass over a node ended, for all lruvecs of the node, even those that had nothing
-    /// to do.
+    /// Notes the priority at which a run over a node ended, for all lruvecs of the node, even for lruvecs that had
+    /// nothing to do.
     fn end_node_at_priority(&self, node: NodeId, priority: u32) {
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| reach.lruvec.end_at_priority(priority));
     }

@@ -1,4 +1,4 @@
-//! Reclaim by commands from outside, in the form of the policy (`lru_gen` of debugfs; mechanisms/multigen, 11).
+//! Reclaim by commands of a user: those of `lru_gen` in debugfs (mechanisms/multigen, 11).
 
 use super::{Reclaim, ScanControl};
 use crate::lru::{CommandError, Commands};

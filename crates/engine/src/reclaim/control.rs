@@ -36,7 +36,7 @@ pub struct ScanControl {
     pub met: Met,
     /// `true` for kswapd.
     pub is_kswapd: bool,
-    /// `true` for a memory cgroup at its limit; free memory does not matter.
+    /// `true` if a memory cgroup is at its limit, so that pages have to be freed even if much memory is free.
     #[doc(alias = "cgroup_reclaim")]
     pub is_cgroup: bool,
     /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
@@ -57,9 +57,9 @@ pub struct ScanControl {
     pub waits_for_writeback: bool,
     /// Pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
-    /// `true` if nothing was found so far. Reclaim then also scans zones that are marked hopeless: the mark is old, and
-    /// pages that were held then may have been released without any page being freed. If swap is full, it looks for
-    /// pages in the swap cache. If all inactive pages are held, it looks at active pages.
+    /// `true` if earlier reclaims of the request freed nothing. Reclaim then also scans zones that are marked hopeless
+    /// (`all_unreclaimable`), because pages that were held when the mark was set may have been released. If swap is
+    /// full, it looks for pages in the swap cache. If all inactive pages are held, it looks at active pages.
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
@@ -111,7 +111,7 @@ impl ScanControl {
         Self { is_cgroup: true, ..Self::direct(gfp, Order::ZERO) }
     }
 
-    /// Adds this reclaim, as one direct reclaim, to the work of a request.
+    /// Adds the numbers of this reclaim, as one direct reclaim, to the record of a request's work.
     pub(super) const fn add_to(&self, work: &mut Work) {
         work.reclaims += 1;
         work.scanned += self.scanned_in_all;
@@ -120,7 +120,8 @@ impl ScanControl {
         work.met.add(&self.met);
     }
 
-    /// Returns the demand of this reclaim on a policy. `aged_order` and `blocks` become the fields of the same names.
+    /// Returns the [`Demand`] with which this reclaim asks a policy for pages. `aged_order` and `blocks` become the
+    /// fields with these names.
     pub(super) const fn demand(&self, aged_order: Order, blocks: Option<Blocks>) -> Demand {
         Demand {
             priority: self.priority,

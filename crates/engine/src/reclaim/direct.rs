@@ -18,8 +18,8 @@ pub(crate) enum Progress {
     Freed(u64),
     /// No page was freed, but another try is worth it.
     Hope,
-    /// No page was freed, and no zone that is not hopeless had a page to scan at any priority. Either other tasks hold
-    /// all pages, or the kernel's choices keep reclaim from the rest.
+    /// No page was freed. Outside of hopeless (`all_unreclaimable`) zones, no page was scanned at any priority. Either
+    /// other tasks hold all pages, or the kernel's choices keep reclaim from the rest.
     Blind,
     /// No page was freed, but pages that are under writeback now can be freed later. The caller has waited for one of
     /// them.
@@ -28,19 +28,19 @@ pub(crate) enum Progress {
     Nothing,
 }
 
-/// The result of a pass over the zones.
+/// The result of a pass over the zones of a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct ZonesPass {
-    /// Some zone was left out because compaction can go ahead.
+    /// At least one zone was left out, because it has enough free pages for compaction.
     aborted: bool,
-    /// Pages scanned in zones that are not hopeless. A request that doubts marks also scans hopeless zones, but their
-    /// pages promise nothing.
+    /// Pages scanned in zones that are not hopeless. A request with `doubts_marks` also scans hopeless zones, but pages
+    /// scanned there give no reason to try again.
     scanned_in_hope: u64,
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from the zones of a zonelist until a cluster was freed. With `doubts_marks`, ignores the marks of
-    /// hopeless zones.
+    /// Reclaims from the zones of a zonelist until a cluster (32 pages) was freed. With `doubts_marks`, also scans
+    /// zones that are marked hopeless (`all_unreclaimable`).
     pub(crate) fn try_to_free_pages(
         &self,
         task: &mut Task,
@@ -54,8 +54,8 @@ impl<M: Machine> Reclaim<M> {
         self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) }, work)
     }
 
-    /// Reclaims until a cluster was freed, however much memory is free, because the memory cgroup of all tasks is at
-    /// its limit.
+    /// Reclaims until a cluster (32 pages) was freed, however much memory is free, because the memory cgroup of all
+    /// tasks is at its limit.
     #[doc(alias = "try_to_free_mem_cgroup_pages")]
     pub(crate) fn try_to_free_charged_pages(
         &self,
@@ -149,7 +149,7 @@ impl<M: Machine> Reclaim<M> {
             if floor == 0 {
                 return if self.waits_for_written() { Progress::Waited } else { Progress::Nothing };
             }
-            // The allocator is about to report that memory is exhausted: one pass at priority 0.
+            // The allocator is about to report that memory is exhausted, so one more pass is made, at priority 0.
             floor = 0;
             priority = 0;
         }
@@ -176,8 +176,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// If any page is, or will be, written, waits for the write of one page (`ListStall::ForWriteback`). Returns
-    /// whether it has waited: then reclaim is not hopeless yet. A program can scan all of memory six times before a
-    /// disk has written one page.
+    /// whether it has waited: then another try is worth it. A program can scan all of memory six times before a disk
+    /// has written one page.
     fn waits_for_written(&self) -> bool {
         let waits = match self.choices.list_stall {
             ListStall::ForWriteback => self.is_any_to_be_written(),

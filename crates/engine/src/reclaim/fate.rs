@@ -25,9 +25,9 @@ pub struct SeenPage {
     pub is_mapped: bool,
     /// The page has a place in swap.
     pub in_swap_cache: bool,
-    /// The page is a huge page.
+    /// The page is a large folio, such as a huge page.
     pub is_compound: bool,
-    /// The page is a huge page, and swap has room for one more page.
+    /// The page is a large folio, and swap has room for at least one page.
     pub has_swap_room: bool,
     /// The page is a large folio that is to go to swap as a whole.
     pub goes_whole: bool,
@@ -92,7 +92,7 @@ pub enum Fate {
     WaitForWrite,
     /// Step: ask the policy for a verdict.
     Judge,
-    /// Step: split the huge page into small pages.
+    /// Step: split the large folio into single pages.
     Split,
     /// Step: give the page a place in swap.
     AddToSwap,
@@ -148,7 +148,8 @@ impl Why {
 #[must_use]
 pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
     if page.write_failed && !page.under_writeback {
-        // On the active list the page is out of the way, and out of the counts by which reclaimers wait for writes.
+        // On the active list, scans do not meet the page again and again, and it is not in the counts by which
+        // reclaimers wait for writes.
         return Fate::Activate(Why::WriteFailed);
     }
     if !page.is_counted {

@@ -23,7 +23,7 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 /// and otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
-/// Shortest time between two changes of the marks. Over a shorter time, a measured rate is chance.
+/// Shortest time between two changes of the watermarks. A rate that is measured over a shorter time is chance.
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
 /// Number of consecutive passes that freed nothing, after which no task waits for kswapd any more. Tasks then reclaim
@@ -36,11 +36,11 @@ const ANY_CLASSZONE: u32 = 2;
 
 /// The request to a node's kswapd, and a flag that is set while kswapd sleeps.
 ///
-/// Kswapd first notes that it sleeps, and then reads the marks and the request. A task first takes pages and notes its
-/// request, and then reads whether kswapd sleeps. At least one of them must see the other, hence the fences.
+/// Kswapd first notes that it sleeps, and then reads the watermarks and the request. A task first takes pages and notes
+/// its request, and then reads whether kswapd sleeps. At least one of them must see the other, hence the fences.
 #[derive(Debug)]
 pub struct Requests {
-    /// `true` while kswapd sleeps. Only then do tasks check the marks and wake it.
+    /// `true` while kswapd sleeps. Only then do tasks check the watermarks and wake kswapd.
     is_sleeping: AtomicBool,
     /// The highest order requested since kswapd last looked.
     max_order: AtomicU32,
@@ -72,9 +72,9 @@ impl Requests {
         self.is_sleeping.load(Relaxed)
     }
 
-    /// Notes a request of order 0 for every zone, unless a request is noted already. It stands for tasks that wait for
-    /// the node's reserve, which lies in all zones. Without it, kswapd would go on with the class zone of its last
-    /// request. If a raised mark caused that request, its class zone may leave out the zone that lacks pages.
+    /// Notes a request of order 0 for every zone, unless a request is noted already. This request stands for tasks that
+    /// wait for the node's reserve, which lies in all zones. Without it, kswapd would go on with the class zone of its
+    /// last request. This class zone may leave out the zone that lacks pages, if a raised mark caused the last request.
     pub fn note_waiters(&self) {
         let _ = self.highest.compare_exchange(0, ANY_CLASSZONE + 1, Relaxed, Relaxed);
     }
@@ -102,7 +102,7 @@ impl Requests {
         Request { order: Order(self.max_order.load(Relaxed) as u8), classzone }
     }
 
-    /// Returns what [`Self::highest`] returns, and forgets the requests.
+    /// Returns the highest order and class zone, as [`Self::highest`] does, and forgets the requests.
     fn take_highest(&self, last: usize) -> Request {
         let classzone = (self.highest.swap(0, Relaxed) as usize).checked_sub(1).unwrap_or(last);
         Request { order: Order(self.max_order.swap(0, Relaxed) as u8), classzone }
@@ -118,10 +118,10 @@ impl Requests {
 
 /// The state that a node's kswapd and its callers share.
 pub(super) struct NodeState<M: Machine> {
-    /// Kswapd sleeps here.
+    /// The queue in which kswapd sleeps.
     pub kswapd_wait: M::WaitQueue,
     pub requests: Requests,
-    /// Direct reclaimers wait here for the reserve to be filled.
+    /// The queue of direct reclaimers that wait until the node's reserve is filled.
     pub reserve_wait: M::WaitQueue,
     /// Number of tasks that wait for the reserve.
     pub waiters: AtomicU32,
@@ -131,8 +131,8 @@ pub(super) struct NodeState<M: Machine> {
     fruitless_passes: AtomicU32,
     /// Number of consecutive times that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
     pub failures: AtomicU32,
-    /// Time at which the marks were last moved. For each zone of the node, the numbers of pages that had been taken and
-    /// that had been dropped at once by that time.
+    /// Time at which the watermarks were last moved. For each zone of the node, the numbers of pages that had been
+    /// taken and that had been dropped at once by that time.
     marks_moved: M::Lock<(Nanos, Vec<[u64; 2]>)>,
     /// Durations of kswapd's runs of `balance_pgdat`.
     pub calls: CallTimes,
@@ -150,7 +150,7 @@ pub struct KswapdCalls {
 }
 
 impl KswapdCalls {
-    /// Returns the combined durations of these calls and those of another kswapd.
+    /// Returns the counts and durations of these calls and of another kswapd's calls together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -295,8 +295,9 @@ impl<M: Machine> Reclaim<M> {
         Request { order: Order(requests.max_order.load(Relaxed) as u8), classzone: any }
     }
 
-    /// Sets the distance of a node's marks by the rate at which pages were taken since the marks were last moved. Pages
-    /// that replaced dropped pages count only up to the number of pages that may wait for admission.
+    /// Sets the distance from the min mark to the low mark of each zone of a node, by the rate at which pages were
+    /// taken since the last change. Pages that replaced dropped pages count only up to the number of pages that may
+    /// wait for admission.
     fn move_marks(&self, node: NodeId) {
         match self.memory().choices.mark_distance {
             MarkDistance::QuarterOfMin => return,
@@ -317,7 +318,7 @@ impl<M: Machine> Reclaim<M> {
                 (u128::from(lately) * u128::from(MARKS_LEAD.0) / u128::from(time.0)) as u64
             });
             let in_lead = taken.saturating_sub(given_back) + given_back.min(self.waiting_max_of_all());
-            // The distance grows at once and falls by halves, because a burst is seldom alone.
+            // The distance grows at once and falls by halves, because another burst often follows.
             let wanted = in_lead.max(zone.distance.load(Relaxed) / 2).min(zone.distance_max());
             zone.distance.store(wanted, Relaxed);
         }
@@ -366,7 +367,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Releases direct reclaimers that wait, because no task may wait for a kswapd that sleeps. Returns whether any
-    /// waited.
+    /// task waited.
     fn releases_waiters(&self, node: NodeId) -> bool {
         let state = self.node_state(node);
         let are_there = state.waiters.load(Relaxed) > 0;

@@ -7,7 +7,7 @@ use machine::Machine;
 
 impl<M: Machine> Reclaim<M> {
     /// Returns the lruvecs of some zones, each once, in the order of the zones. Zones that share an lruvec follow each
-    /// other. The first of them, the highest that the request can use, stands for all.
+    /// other, the highest zone that the request can use first. The lruvec is returned with this zone.
     pub(super) fn lruvecs<'a>(
         &'a self,
         zones: impl Iterator<Item = &'a Zone<M>>,

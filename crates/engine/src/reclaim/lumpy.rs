@@ -14,11 +14,10 @@ use machine::{Machine, Order, WaitReason};
 impl<M: Machine> Reclaim<M> {
     /// Returns the blocks by which a reclaim takes pages; `None` if it takes single pages.
     ///
-    /// With each page at the tail, other pages of its block are taken. With `LumpyReclaim::AlignedBlocks`, these are
-    /// the pages on the same list; at priorities below 10, and for a costly order at every priority, they are all pages
-    /// of the block, active or not. With `LumpyReclaim::ByOrder`, they are all pages of the block for a costly order,
-    /// and the pages on the same list for other orders. With `LumpyReclaim::SameList`, they are always the pages on the
-    /// same list.
+    /// With each page at the tail of a list, other pages of its aligned block are taken: the pages on the same list, or
+    /// all pages of the block, active or not. With `LumpyReclaim::AlignedBlocks`, all pages are taken at priorities
+    /// below 10, and for a costly order at every priority. With `LumpyReclaim::ByOrder`, all pages are taken only for a
+    /// costly order; with `LumpyReclaim::SameList`, never.
     pub(super) fn wanted_blocks(&self, control: &ScanControl) -> Option<Blocks> {
         let order = control.order;
         if order == Order::ZERO {
@@ -38,8 +37,8 @@ impl<M: Machine> Reclaim<M> {
     ///
     /// Pages in use are taken, too, at priorities below 10, and for a costly order at every priority. With
     /// `LumpyReclaim::ByOrder` they are taken only for a costly order; with `LumpyReclaim::SameList`, never. A task
-    /// waits for pages under writeback once little else is left, which is from priority 4 on, and for a costly order at
-    /// every priority. With `LumpyReclaim::ByOrder`, it waits only for a costly order, after a nap.
+    /// waits for pages under writeback at priority 4 and below, and for a costly order at every priority. With
+    /// `LumpyReclaim::ByOrder`, it waits only for a costly order, after a nap. Kswapd does not wait.
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,

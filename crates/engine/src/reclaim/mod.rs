@@ -1,4 +1,4 @@
-//! Reclaim: making memory free.
+//! Reclaim: frees memory.
 //!
 //! *Flow*: kswapd ([`kswapd`], [`balance`]) works in the background; an allocating task reclaims itself ([`direct`])
 //! when that is not enough. Both shrink a zone ([`shrink_lruvec`]): a policy ([`crate::lru::policy`]) hands out one
@@ -54,9 +54,10 @@ pub struct Reclaim<M: Machine> {
     pub choices: Choices,
     node_states: Vec<NodeState<M>>,
     first_priority_zero: M::Lock<Option<PriorityZero>>,
-    /// Woken when the write of a page that reclaim waits for has ended.
+    /// The queue of tasks that wait until a page is written; woken when the write of a page that reclaim waits for has
+    /// ended.
     pub(crate) written: M::WaitQueue,
-    /// `true` if the engine's tasks have ended. Then no task waits for their work.
+    /// `true` if the engine's tasks, such as kswapd, have ended. Then no task waits for their work.
     pub(crate) is_abandoned: AtomicBool,
     /// Number of tasks in direct reclaim that `direct_reclaimers` limits.
     direct_reclaimers: AtomicU64,
@@ -94,7 +95,7 @@ impl<M: Machine> Deref for Reclaim<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Creates the floor, without reclaim in progress.
+    /// Creates this layer of the engine, without reclaim in progress.
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
         let node_states = compact.nodes.iter().map(|node| NodeState::new(&compact.machine, node)).collect();
         let first_priority_zero = compact.machine.lock(LockClass::Other, None);
@@ -112,12 +113,12 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the first scan at priority 0 since the last call.
+    /// Returns the zone's state at the first scan at priority 0 since the last call; `None` if there was no such scan.
     pub fn take_first_priority_zero(&self) -> Option<PriorityZero> {
         self.first_priority_zero.lock().take()
     }
 
-    /// Returns the durations of the runs of a node's kswapd since the last call.
+    /// Returns the number and the durations of the runs of a node's kswapd since the last call.
     pub fn take_kswapd_calls(&self, node: NodeId) -> KswapdCalls {
         self.node_state(node).calls.take(self.machine.now())
     }

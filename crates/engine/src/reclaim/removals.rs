@@ -1,9 +1,9 @@
 //! Batches of pages that are removed from a file's index under one hold of its lock (`page_cache.index_lock =
 //! "by-file"`).
 //!
-//! Pages that were found fit to be freed wait here, locked, as long as the pages that follow belong to the same file. A
-//! task that is about to sleep, or to write, has them removed first, so that no other task waits for their locks
-//! meanwhile. Description: mechanisms/multigen, 9.2.
+//! Pages that may be freed wait here, locked, as long as the next pages belong to the same file. Before a task sleeps
+//! or writes, it has the waiting pages removed, so that no other task waits for their locks. Description:
+//! mechanisms/multigen, 9.2.
 
 use super::Reclaim;
 use crate::lru::Isolated;
@@ -31,7 +31,7 @@ impl<M: Machine> Default for Removals<M> {
 
 impl<M: Machine> Reclaim<M> {
     /// Adds a locked page of `file`, which may be freed, to the pages that are removed together. If pages of another
-    /// file wait, removes them first.
+    /// file wait, or no more pages can wait, removes the waiting pages first.
     pub(super) fn remove_with_others(
         &self,
         removals: &mut Removals<M>,
@@ -48,7 +48,7 @@ impl<M: Machine> Reclaim<M> {
         removals.waiting.push((frame, shadow));
     }
 
-    /// Removes the pages that wait, if any do.
+    /// Removes the waiting pages from their file's index, if there are any.
     pub(super) fn remove_waiting(&self, removals: &mut Removals<M>) {
         let Some(file) = removals.file.take() else { return };
         let (removed, stayed) = (&mut removals.removed, &mut removals.stayed);

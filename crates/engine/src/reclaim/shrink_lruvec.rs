@@ -83,7 +83,7 @@ impl<M: Machine> Reclaim<M> {
         self.begin_scan(reach, self.demand(control), control.order)
     }
 
-    /// Returns the demand of a reclaim on its policy.
+    /// Returns the [`Demand`] with which a reclaim asks its policy for pages.
     pub(super) fn demand(&self, control: &ScanControl) -> Demand {
         let aged_order = match self.choices.lumpy_reclaim {
             LumpyReclaim::ByOrder => control.order,
@@ -138,7 +138,7 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Decides the fate of pages, a cluster at a time. Returns the pages that stay.
+    /// Decides the fate of pages and carries it out, a cluster (32 pages) at a time. Returns the pages that stay.
     pub(super) fn shrink_clusters(
         &self,
         task: &mut Task,
@@ -205,7 +205,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits after a pass over an lruvec's lists, if `list_stall` has waits after passes and not after lists.
+    /// Waits after a pass over an lruvec's lists, with `ListStall::ReclaimThrottle`. Other values of `list_stall` wait
+    /// after each list instead.
     fn stall_after_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         match self.choices.list_stall {
             ListStall::ReclaimThrottle => self.throttle_after_pass(reach, control),

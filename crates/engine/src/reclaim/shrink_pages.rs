@@ -16,8 +16,8 @@ use crate::task::Task;
 use crate::writeback::WritePage;
 use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
 
-/// Distance, in pages, between the page that is examined and the one whose slot is prefetched: some hundred nanoseconds
-/// of work.
+/// Distance, in pages, between the page that is examined and the page whose slot in its file's index is prefetched:
+/// some hundred nanoseconds of work.
 const SLOTS_AHEAD: usize = 4;
 
 /// Counts of the pages of one scanned list, by state.
@@ -52,9 +52,9 @@ enum Outcome {
     Activate,
     /// Look at the page again: it is unlocked, and has been written by now.
     LookAgain,
-    /// Leave the page, locked, in [`Removals`].
+    /// Leave the page, locked, in [`Removals`], where it is freed together with other pages of its file.
     FreeWithOthers,
-    /// As `Free`, if no reader holds the page by a hazard pointer. The page is unlocked, and still its owner's.
+    /// Free the page, if no reader holds it by a hazard pointer. The page is unlocked, and its owner still has it.
     FreeUnlessHeld,
 }
 
@@ -106,7 +106,8 @@ impl<M: Machine> Reclaim<M> {
             }
         };
         'pages: for (n, &frame) in taken.iter().enumerate() {
-            // Prefetches a slot: no task has touched the slots of this list's pages lately, either.
+            // Prefetches the slot of a later page in its file's index: no task has touched the slots of this list's
+            // pages lately, either.
             if let Some(soon) = taken.get(n + SLOTS_AHEAD) {
                 list.owners.prefetch_slot(self, *soon);
             }
@@ -315,7 +316,7 @@ impl<M: Machine> Reclaim<M> {
         self.swap_floor().choices.folios.are_whole() && self.frames.folio(frame).order < FOLIO_ORDER_MAX
     }
 
-    /// Returns whether a page is taken for the block in which it lies, used or not.
+    /// Returns whether a page is taken even if it is used, because reclaim wants the whole aligned block.
     fn is_taken_with_block(&self, control: &ScanControl) -> bool {
         control.takes_blocks
             && match self.choices.lumpy_reclaim {
@@ -344,8 +345,8 @@ impl<M: Machine> Reclaim<M> {
     ) -> Outcome {
         match state {
             Writeback::Wait => {
-                // The page has gone round its list while it was being written, so the rest of the list will not be
-                // written sooner.
+                // The page has gone round its list while it was being written, so pages further on in the list will not
+                // be written sooner.
                 self.remove_waiting(&mut list.removals);
                 self.unlock_page(frame);
                 self.wait_on_writeback(frame);
@@ -362,8 +363,8 @@ impl<M: Machine> Reclaim<M> {
         self.unwritten()
     }
 
-    /// Takes a clean page from its owner, or leaves this for the end of the list. Returns the work that remains for the
-    /// page.
+    /// Takes a clean page from its owner, at once or after the other pages of the list were examined. Returns the work
+    /// that remains for the page.
     fn remove_from_owner(
         &self,
         frame: FrameNumber,
@@ -449,7 +450,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Writes one dirty page. Returns `None` if the page is clean, locked, and may be freed at once; else the outcome.
+    /// Writes one dirty page. Returns `None` if the page is then clean and locked, and may be freed at once. Otherwise
+    /// returns the outcome.
     fn pageout(
         &self,
         task: &Task,
@@ -472,7 +474,7 @@ impl<M: Machine> Reclaim<M> {
         }
         let file = owners.file_of(self, frame).cloned();
         let device = file.as_ref().map_or(self.swap.device, |file| file.device);
-        // The swap device's own congestion is not looked at (mechanisms/reclaim, 22).
+        // The congestion of the swap device does not matter (mechanisms/reclaim, 22).
         let for_block = match self.choices.lumpy_reclaim {
             LumpyReclaim::AlignedBlocks => control.takes_blocks && control.order > COSTLY_ORDER,
             LumpyReclaim::ByOrder | LumpyReclaim::SameList | LumpyReclaim::Never => false,

@@ -19,7 +19,7 @@ use machine::{Func, Machine, Nanos, Operation, Order, WaitReason, Waiting};
 /// freed otherwise. It is long, because many tasks may wait, and all of them look.
 const LOOK_FOR_PAGES: Nanos = Nanos::from_millis(100);
 
-/// A task's right to reclaim directly; dropping it passes the right on.
+/// A task's right to reclaim directly. When the value is dropped, the right passes to a waiting task.
 pub(crate) struct DirectTurn<'a, M: Machine> {
     /// The reclaim whose counter is lowered when the turn is dropped; `None` if the number of reclaimers is not
     /// limited.
@@ -75,7 +75,7 @@ impl<M: Machine> Reclaim<M> {
             self.machine.sleep(&self.direct_wait, ticket, Some(deadline));
         };
         self.direct_waiters.fetch_sub(1, SeqCst);
-        // If this task was woken to reclaim and found pages instead, the next one gets the turn.
+        // If this task was woken to reclaim and found pages instead, the next waiting task gets its turn.
         if self.direct_reclaimers.load(SeqCst) < self.direct_reclaimers_max() {
             self.wake_direct_waiters(1);
         }
@@ -89,8 +89,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits as [`crate::lru::Lru::congestion_wait`] does, but only if some device's queue is congested and the zone
-    /// was marked congested.
+    /// Sleeps until some device's queue stops being congested, at most `time`. Does not sleep if no queue is congested,
+    /// or if the zone is not marked congested.
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::WaitIffCongested);
         if zone.is(ZoneFlag::CONGESTED) && self.machine.is_any_congested(Operation::Write) {
@@ -112,12 +112,13 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether any page is, or will be, written.
+    /// Returns whether any page is under writeback, or is dirty and can be written.
     pub(super) fn is_any_to_be_written(&self) -> bool {
         self.dirty_pages() > 0
     }
 
-    /// Waits while much more than the dirty limit is under writeback: more pages would only sit in queues.
+    /// Waits while much more than the dirty limit is under writeback: if reclaim wrote more pages, they would only wait
+    /// in queues.
     pub(super) fn throttle_vm_writeout(&self, gfp: Gfp) {
         let may_do_all = gfp.io && gfp.fs;
         let until_written = match self.choices.writeout_throttle {
@@ -183,7 +184,7 @@ impl<M: Machine> Reclaim<M> {
             state.requests.note_waiters();
             self.machine.wake(&state.kswapd_wait);
             state.waiters.fetch_add(1, machine::atomic::Ordering::Relaxed);
-            // Checks again every 100 ms, because memory may also be freed by others than kswapd.
+            // Checks again every 100 ms, because other tasks than kswapd free memory, too.
             let look_again = self.machine.now() + Nanos::from_millis(100);
             let until = deadline.map_or(look_again, |deadline| deadline.min(look_again));
             let waiting = Waiting::begin(&self.machine, WaitReason::Reserve);

@@ -13,7 +13,7 @@ pub const RECLAIM_WRITE: u8 = 2;
 /// Bit of `vm.zone_reclaim_mode`: take mapped pages, and swap.
 pub const RECLAIM_SWAP: u8 = 4;
 
-/// First priority: a sixteenth of the lists (`ZONE_RECLAIM_PRIORITY`).
+/// Priority at which zone reclaim begins: it scans a sixteenth of each list (`ZONE_RECLAIM_PRIORITY`).
 const FIRST_PRIORITY: u32 = 4;
 
 /// Threshold of zone reclaim for file pages, in per cent of a zone's pages (`vm.min_unmapped_ratio`). Zone reclaim is

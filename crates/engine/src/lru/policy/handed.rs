@@ -92,8 +92,8 @@ pub(crate) struct Batch {
     pub(crate) has_blocks: bool,
     /// `true` if flushers are woken when all pages of the batch are dirty, because no other task writes them.
     pub(crate) tells_flushers: bool,
-    /// `true` if the task was killed while it waited for other tasks to put pages back. Its own pages are about to be
-    /// free.
+    /// `true` if the task was killed while it waited for other tasks to put pages back. The killed task's own pages
+    /// will soon be free.
     pub(crate) is_dying: bool,
 }
 

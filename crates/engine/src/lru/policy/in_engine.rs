@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 /// A policy that runs in the engine: it orders the pages of the frame table.
 pub type OwnPolicy = Box<dyn Policy<FrameTable>>;
 
-/// The function that makes the program's own policy, once [`set_own`] has set it.
+/// The function that makes a value of the program's own policy; empty until [`set_own`] sets it.
 static OWN: OnceLock<fn() -> OwnPolicy> = OnceLock::new();
 
 /// Sets a policy of the program's own. Kernels with `lru.policy = "own"` run it from now on, with one value for each
@@ -63,7 +63,7 @@ pub(in crate::lru) struct InEngine {
 }
 
 impl InEngine {
-    /// Creates the rules of the policy of which `make` makes one value for each lruvec.
+    /// Creates the rules of a policy; `make` makes the policy's value for one lruvec.
     pub(in crate::lru) fn new(make: fn() -> OwnPolicy) -> Self {
         Self { make, moves_on_use: make().moves_on_use() }
     }
@@ -141,9 +141,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a scan of the one list, with one target. If `small_targets` says that small targets are saved, there is
-    /// one sum of them; mechanisms/reclaim, 10.1, has a sum for each list. A second sum, for an active list that has no
-    /// pages, would grow by one page with each scan, and every 32nd scan would scan an empty list.
+    /// Begins a scan of the policy's one list, with one target. If `lru.small_targets` says that small targets are
+    /// saved, they are saved in one sum, although mechanisms/reclaim, 10.1, has a sum for each list. A second sum, for
+    /// the empty active list, would grow by one page with each scan, and every 32nd scan would scan the empty list.
     pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
         let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
@@ -168,8 +168,8 @@ impl<M: Machine> Lru<M> {
         let taken = self.isolate_own(reach, pages);
         let mut entries = Entries::default();
         entries.add(&taken.entries);
-        // The policy knows no blocks. The pages that it hands out are treated as if they had been taken with their
-        // blocks.
+        // The policy knows no aligned blocks. If the demand asks for blocks, the pages that the policy hands out are
+        // treated as if they had been taken with their blocks.
         let has_blocks = scan.demand.blocks.is_some();
         let batch = Batch::new(COUNTED.family(), entries, taken.pages, taken.scanned);
         Some(Batch { has_blocks, counted: taken.scanned + taken.skipped, ..batch })
@@ -210,8 +210,8 @@ impl<M: Machine> Lru<M> {
         Taken { entries: victims, pages: weight, scanned, skipped }
     }
 
-    /// Takes a given listed page off the list, with another reference, for a caller that moves the page. Returns
-    /// `false`, and leaves the page alone, if its last reference is being dropped.
+    /// Takes the listed page in `frame` off the list, with one more reference, for a caller that moves the page.
+    /// Returns `false`, and leaves the page alone, if its last reference is being dropped.
     pub(in crate::lru) fn isolate_given_own(
         &self,
         policy: &mut dyn Policy<FrameTable>,
@@ -232,7 +232,8 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Splits a huge page into small ones, and puts them on the list. Returns `false` as [`Lru::split_frames`] does.
+    /// Splits a huge page into small ones, and puts them on the list. Returns `false` if other references prevent the
+    /// split ([`Lru::split_frames`]).
     pub(in crate::lru) fn split_in_own(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut policy = self.lruvec_of_page(head).own().lock();
         let is_listed = self.frames[head].is(Flags::LRU);
@@ -279,7 +280,7 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes those of `pages` that are listed off the list.
+    /// Takes the listed pages among `pages` off the list.
     pub(in crate::lru) fn unlink_own(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut policy = reach.lruvec.own().lock();
         let mut moved = 0;

@@ -7,7 +7,7 @@
 //! no list: reclaim has the priorities and writes, the policy has the lists.
 //!
 //! [`classic`] and [`multigen`] are Linux's policies, with batches and the rules of each kernel. They are part of the
-//! engine. [`simple`] has other policies, each in some lines, that implement the trait [`Policy`]. A program can bring
+//! engine. [`simple`] has other policies, each of a few lines, that implement the trait [`Policy`]. A program can bring
 //! its own policy ([`set_own`]). `lru.policy` names the policy in use; only the module `ruling` looks at it. A policy
 //! that implements the trait is generic over the table that holds the bits and links of pages ([`Pages`]), so that the
 //! same code also runs without an engine ([`replay`]). A model of the classic policy runs there, too
@@ -38,7 +38,7 @@ use crate::page_cache::Shadow;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 
-/// Largest number of pages that are asked for at once (`SWAP_CLUSTER_MAX`).
+/// Largest number of pages that reclaim asks a policy for at once (`SWAP_CLUSTER_MAX`).
 pub const CLUSTER: u64 = 32;
 
 /// Pages that a policy hands out to be evicted. The page to be evicted first comes first.
@@ -136,8 +136,8 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// other verdict because it could not leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
-    /// Notes that a page that was handed out is about to leave. The returned shadow comes back with [`Insert::shadow`]
-    /// if the page is read again. If the page is used at this moment, [`Policy::put_back`] follows.
+    /// Notes that a page that was handed out is about to leave memory. The returned shadow comes back with
+    /// [`Insert::shadow`] if the page is read again. If the page is used at this moment, [`Policy::put_back`] follows.
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None
     }
@@ -170,11 +170,13 @@ pub struct Demand {
     pub swappiness: Option<u64>,
     /// `true` if the caller may do I/O, and enter the file system.
     pub may_do_all: bool,
-    /// The order of the aligned blocks by which pages are aged; [`Order::ZERO`] if single pages are aged.
+    /// The order of the aligned blocks in which active pages are aged (made inactive); [`Order::ZERO`] if single pages
+    /// are aged.
     pub aged_order: Order,
     /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy knows blocks.
     pub blocks: Option<Blocks>,
-    /// `true` if the reclaim has found nothing so far. The scan then examines pages that it leaves alone otherwise.
+    /// `true` if earlier reclaims of the request freed nothing. The scan then also examines pages that other scans
+    /// leave alone.
     pub doubts_marks: bool,
     /// `true` if active pages are aged in any case, because a scan that left them alone found nothing.
     pub forces_aging: bool,

@@ -9,7 +9,7 @@
 //!
 //! let mut replay = Replay::new(Clock::default(), 2, 10);
 //! let hits: Vec<bool> = [1, 2, 1, 3, 1, 2].into_iter().map(|key| replay.request(key)).collect();
-//! // Page 1 was used when 3 came, so 2 went.
+//! // When page 3 came, page 1 had been used again, so page 2 was evicted.
 //! assert_eq!(hits, [false, false, true, false, true, false]);
 //! ```
 
@@ -94,7 +94,8 @@ impl Pages for Slab {
     }
 }
 
-/// The place of a key's page: a word of 32 bits, as in the index of a file.
+/// The entry of a key, in 32 bits as in the index of a file: the number of the key's page, the shadow of the page, or
+/// nothing.
 #[derive(Clone, Copy)]
 struct Slot(u32);
 

@@ -1,8 +1,9 @@
 //! The policy of an engine, and the one place where lists and reclaim call the policy.
 //!
 //! [`Ruling`] has a variant for each kind of policy. The functions of this module are all the questions that `lru`,
-//! `reclaim` and the floors above ask of a policy. Each function is one `match`, whose arms call code in the folder of
-//! the policy. So a policy's folder knows no other policy, and no other module knows which policy is in use.
+//! `reclaim` and the higher layers of the engine ask of a policy. Each function is one `match`, whose arms call code in
+//! the folder of the policy. So a policy's folder knows no other policy, and no other module knows which policy is in
+//! use.
 
 use super::classic::{self, Classic, Packing};
 use super::in_engine::{InEngine, OwnPolicy, OwnScan};
@@ -59,7 +60,7 @@ pub(crate) enum Scan {
     Classic(classic::Scan),
     /// Batches of the oldest generation.
     Multigen(GenerationScan),
-    /// Clusters of the one list.
+    /// Clusters of the one list that the policy has.
     Own(OwnScan),
 }
 
@@ -149,7 +150,7 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// Returns the classic lists.
+    /// Returns the lists of the classic policy, in their lock.
     ///
     /// # Panics
     /// When another policy is in use.
@@ -266,8 +267,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Splits a folio into single pages, under the lock of the lists, and puts them on lists. Returns `false` as
-    /// [`Lru::split_frames`] does.
+    /// Splits a folio into single pages, under the lock of the lists, and puts them on lists. Returns `false` if other
+    /// references prevent the split ([`Lru::split_frames`]).
     pub(in crate::lru) fn split_listed(&self, region: &Region<M>, head: FrameNumber) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => self.split_in_classic(region, head),
@@ -297,8 +298,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes a given listed page off its list, with one more reference. Returns `false` and leaves the page alone if
-    /// its last reference is being dropped.
+    /// Takes the listed page in `frame` off its list, with one more reference. Returns `false` and leaves the page
+    /// alone if its last reference is being dropped.
     pub(in crate::lru) fn take_given(
         &self,
         lruvec: &Lruvec<M>,
@@ -391,8 +392,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the pages that may have become reclaimable meanwhile out of `pages`, which are those that reclaim did not
-    /// free, and returns them for a second try. Prepares the other pages to go back to their lists.
+    /// Looks again at `pages`, which reclaim did not free. Takes the pages that may have become reclaimable meanwhile
+    /// out of `pages`, and returns them for a second try. Prepares the other pages to go back to their lists.
     pub(crate) fn take_out_retried(&self, pages: &mut Entries, may_retry: bool) -> Entries {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.take_out_of_rejected(multigen, pages, may_retry),
@@ -435,8 +436,8 @@ impl<M: Machine> Lru<M> {
         self.end_isolation(lruvec, family, taken);
     }
 
-    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. With `is_wanted` the page
-    /// is taken for the block that it lies in, used or not, and the verdict is [`Verdict::Reclaim`].
+    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. With `is_wanted`, reclaim
+    /// wants the whole aligned block of the page, and the verdict is [`Verdict::Reclaim`] even if the page was used.
     pub(crate) fn judge_page(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let _span = self.machine.span(Func::PageReferenced);
         let verdict = match &self.ruling {

@@ -1,4 +1,4 @@
-//! Reclaim up to marks that were raised because migrate types were mixed in pageblocks (Linux 5.0; see
+//! Reclaim up to watermarks that were raised because migrate types were mixed in pageblocks (Linux 5.0; see
 //! mechanisms/modern, 1).
 //!
 //! Afterwards, requests find more free pages of their own migrate type, so that fewer pageblocks are mixed and
@@ -20,11 +20,11 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).any(|(_, zone)| zone.boost() > 0)
     }
 
-    /// Reclaims from the zones that a request can use, after the node is balanced or could not be balanced. The target
-    /// is the number of pages by which the marks of these zones are boosted. Ends earlier if all these zones reach
-    /// their boosted marks, or if nothing can be freed at the lowest priority. Writes and swaps nothing, and leaves
-    /// object caches alone. Afterwards the boosts of these zones end, including boosts that began meanwhile, and the
-    /// node is compacted, unless `reclaim.kswapd_compact` is `never`.
+    /// Reclaims until the zones that a request can use reach their raised (boosted) watermarks. Called after the node
+    /// was balanced, or could not be balanced. The target is the number of pages by which the marks are boosted. Ends
+    /// earlier if nothing can be freed at the lowest priority. Writes and swaps nothing, and leaves object caches
+    /// alone. Then ends all boosts of the zones, including boosts that began meanwhile. Compacts the node, unless
+    /// `reclaim.kswapd_compact` is `never`.
     pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
         let mut left: u64 = self.zones_up_to(node, classzone).map(|(_, zone)| zone.boost()).sum();
         if left == 0 {

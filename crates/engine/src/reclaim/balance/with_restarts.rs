@@ -13,13 +13,13 @@ use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
     /// Balances a node like kernels up to 3.10: from priority 12 down, one step a pass, and again from 12 as soon as a
-    /// pass has freed a cluster. Returns the request that was met in the end.
+    /// pass has freed a cluster (32 pages). Returns the request that was met in the end.
     ///
     /// With `ZoneBalance::AllZones`, a run for a high order that cannot be reached ends only when a pass frees less
     /// than a cluster. As long as there is something to free, the run goes on.
     pub(super) fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let mut request = request;
-        // The value is kept when the descent starts again. It is zero only if the first search found nothing to do.
+        // `end` keeps its value when the descent starts again. It is zero only if the first search found nothing to do.
         let mut end = 0;
         loop {
             self.stat.count(Event::Pageoutrun, 1);

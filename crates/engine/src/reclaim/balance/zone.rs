@@ -13,20 +13,20 @@ use machine::{Machine, Order};
 pub(super) struct ZonePass {
     /// `true` if the pass scanned at least as many pages as the high mark, or the zone needed nothing.
     pub scanned_enough: bool,
-    /// Number of pages that the pass was to free.
+    /// Number of pages that the pass was meant to free.
     pub attempted: u64,
     /// Number of pages that were scanned.
     pub scanned: u64,
     /// `true` if the zone is at its high mark. With `KswapdGap::NeverLeft` this is the state before the pass.
     pub is_balanced: bool,
-    /// `true` if the zone counts for its node. A zone that was marked hopeless before this pass does not count; with
-    /// `KswapdGap::NeverLeft` it does.
+    /// `true` if the zone counts for its node. A zone that was marked hopeless (`all_unreclaimable`) before this pass
+    /// does not count, except with `KswapdGap::NeverLeft`.
     pub counts: bool,
     /// `true` if the zone needed nothing, and nothing was done.
     pub was_left: bool,
 }
 
-/// The demand of kswapd on a zone.
+/// The block that kswapd wants from a zone, and the numbers by which the zone is judged.
 struct Wanted<'a, M: Machine> {
     /// The zone.
     zone: &'a Zone<M>,
@@ -34,7 +34,7 @@ struct Wanted<'a, M: Machine> {
     order: Order,
     /// The class zone of the requests for which the zone is judged.
     classzone: usize,
-    /// Number of pages that could be reclaimed in the node's zones up to the highest that lacks pages.
+    /// Number of reclaimable pages in the node's zones up to the highest zone that lacks pages.
     lru_pages: u64,
 }
 
@@ -67,8 +67,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Shrinks a zone, but a balanced one only with `SlabZones::Every`. The zone counts as balanced afterwards if it
-    /// was balanced before.
+    /// Shrinks a zone that is not balanced, and, with `SlabZones::Every`, also a balanced zone. The result says whether
+    /// the zone was balanced before.
     fn shrink_in_any_case(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> ZonePass {
         let zone = wanted.zone;
         let was_balanced = self.is_zone_balanced(zone, wanted.order, 0, wanted.classzone);
@@ -81,7 +81,8 @@ impl<M: Machine> Reclaim<M> {
         ZonePass { counts: true, ..ZonePass::shrunk(zone.high(), control, was_balanced, was_balanced) }
     }
 
-    /// Shrinks a zone, unless it is `gap` pages above its high mark.
+    /// Shrinks the lists of a zone, unless it is `gap` pages above its high mark. With `SlabZones::Every`, shrinks
+    /// object caches even then.
     fn shrink_below_gap(
         &self,
         task: &mut Task,
@@ -110,8 +111,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Shrinks object caches after the lists of a zone, and may mark the zone hopeless. Returns whether it was marked
-    /// before.
+    /// Shrinks object caches after the lists of a zone, and may mark the zone hopeless (`all_unreclaimable`). Returns
+    /// whether the zone was marked hopeless before.
     fn end_lists(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> bool {
         let zone = wanted.zone;
         let dropped = self.shrink_slab(task, control.scanned, wanted.lru_pages);

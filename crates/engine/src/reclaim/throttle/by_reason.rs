@@ -13,8 +13,8 @@ use crate::stat::{Event, Gauge};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Func, Machine, WaitReason, Waiting};
 
-/// Priority from which on a direct reclaim that has freed nothing counts as one without progress. It has then scanned
-/// half of each list.
+/// Priority at or below which a direct reclaim that has freed nothing counts as one without progress. A scan at this
+/// priority examines half of each list.
 const LOW_PRIORITY: u32 = 1;
 
 /// Reclaimers that wait until pages of their node are written.
@@ -23,7 +23,8 @@ pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
     queue: M::WaitQueue,
     /// Number of the tasks.
     tasks: AtomicU32,
-    /// Pages written since the first of these tasks came (`NR_THROTTLED_WRITTEN`).
+    /// Number of pages of the node that were written since the first of the waiting tasks came
+    /// (`NR_THROTTLED_WRITTEN`).
     written: AtomicU64,
 }
 
@@ -69,7 +70,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a cluster of pages was written for each task that sleeps here, at most 100 ms.
+    /// Sleeps until a cluster of pages (32) was written for each task that sleeps here, at most 100 ms.
     #[doc(alias = "VMSCAN_THROTTLE_WRITEBACK")]
     pub fn throttle_for_writeback(&self, node: NodeId) {
         let _span = self.machine.span(Func::ReclaimThrottle);

@@ -13,7 +13,7 @@ use machine::{FrameNumber, Func, Machine, Order};
 /// The fate of a mapped page of an active list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedRule {
-    /// The page stays, used or not.
+    /// The page stays active, used or not.
     Stay,
     /// The page becomes inactive, unless it was used.
     UnlessUsed,
@@ -21,16 +21,16 @@ enum MappedRule {
     LikeOthers,
 }
 
-/// Returns whether fewer file pages are inactive than active, which is too few.
+/// Returns whether too few file pages are inactive: fewer than are active.
 pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
     active > inactive
 }
 
 impl<M: Machine> Lru<M> {
-    /// Takes up to `pages` pages off the tail of an active list, and makes them inactive. Used pages of a program's
-    /// text stay active; with `Activation::AtScan`, so do all used file pages. With `MappedPages::ByDistress`, mapped
-    /// pages may stay, too. Used pages count once as rotated. With `LumpyReclaim::ByOrder` the active pages of the same
-    /// blocks become inactive, too.
+    /// Takes up to `pages` pages off the tail of an active list, and makes them inactive. With
+    /// `MappedPages::ByDistress`, mapped pages may stay active. With `MappedPages::LikeOthers`, used pages of a
+    /// program's text stay active, and with `Activation::AtScan` all used file pages; each used page counts once as
+    /// rotated. With `LumpyReclaim::ByOrder`, the other active pages of the same aligned blocks are treated alike.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -120,7 +120,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns whether a use since the last call keeps an active file page active. Without `Activation::AtScan`, only a
-    /// use of a program's text does.
+    /// use of a program's text keeps it active.
     fn stays_active(&self, frame: FrameNumber, used: MappedUse, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.is_anon() {
@@ -135,8 +135,8 @@ impl<M: Machine> Lru<M> {
         was_used_again || was_used || used.touched > 0
     }
 
-    /// Ages one cluster of anonymous pages if too few are inactive, so that later scans find anonymous pages to
-    /// reclaim.
+    /// Ages one cluster (32) of active anonymous pages if too few are inactive, so that later scans find anonymous
+    /// pages to reclaim.
     pub(in crate::lru) fn age_active_anon(&self, reach: Reach<'_, M>, demand: &Demand) {
         if self.is_inactive_low(reach, Family::Anon, demand) {
             self.shrink_active(reach, ListKind::ActiveAnon, CLUSTER, demand);
@@ -146,10 +146,10 @@ impl<M: Machine> Lru<M> {
     /// Returns whether the inactive list of a family is too short for pages to be used again there.
     ///
     /// The rule is `lru.inactive_ratio`. Without swap, the anonymous list is never too short. With
-    /// `CgroupCounters::EveryTwoSeconds` the numbers of pages may be old. A reclaim that has found nothing so far uses
-    /// exact numbers, because memory may count as exhausted next. At a cgroup's limit such a reclaim uses the old
-    /// numbers, too: the task waits there until counters are added up again, and Linux was seen to fail because of old
-    /// numbers.
+    /// `CgroupCounters::EveryTwoSeconds` the numbers of pages may be old. If earlier reclaims of the request freed
+    /// nothing, exact numbers are used, because memory may count as exhausted next. At a cgroup's limit the old numbers
+    /// are used nevertheless: there the task waits until the counters are added up again, and Linux was seen to fail
+    /// because of old numbers.
     pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let counts_anew = demand.doubts_marks && !demand.is_cgroup;
         let sum = |kind| if counts_anew { None } else { self.summed_list_pages(reach.lruvec, kind) };
@@ -186,7 +186,7 @@ mod tests {
     fn of_a_larger_family_a_smaller_part_is_inactive() {
         let gib = |pages: u64| pages << 18;
         assert!(!is_below_ratio(100, 100, 200) && is_below_ratio(99, 100, 199));
-        // 1 GiB: 3 times as many; 10 GiB: 10 times; 100 GiB: 31 times.
+        // Allowed ratio of active to inactive pages: 3 with 1 GiB, 10 with 10 GiB, 31 with 100 GiB.
         for (size, ratio) in [(1, 3), (10, 10), (100, 31)] {
             let inactive = gib(size) / (ratio + 1);
             assert!(!is_below_ratio(inactive, inactive * ratio, gib(size)), "{size} GiB");

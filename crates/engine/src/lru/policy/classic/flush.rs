@@ -22,7 +22,8 @@ impl<M: Machine> Lru<M> {
             let descriptor = &self.frames[frame];
             let flags = descriptor.flags();
             let family = self.kind_of(flags).family() as usize;
-            // A huge page counts with all its pages in the gauges of lists, and once in the record of scanning.
+            // A huge page counts with all its pages in the gauges of lists, and as one page in `recent_scanned` and
+            // `recent_rotated`.
             let weight = self.frames.pages(frame) as i64;
             match apply {
                 Apply::Add(chosen) => {

@@ -204,7 +204,7 @@ impl<M: Machine> Lru<M> {
             for frame in gone.drain(..) {
                 self.free(frame, Order::ZERO, Warmth::Cold);
             }
-            // The contribution of the scan counts only once.
+            // The scan's amounts are added only once, with the first cluster.
             recent = Recent { counts_active: recent.counts_active, ..Recent::default() };
             rest = others;
             if rest.is_empty() {

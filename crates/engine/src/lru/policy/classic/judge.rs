@@ -23,8 +23,9 @@ pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_eno
     }
 }
 
-/// Judges a page for which any use counts. `is_in_use` is `true` if the page or its file is mapped, or the page is in
-/// the swap cache; then a used page becomes active. Otherwise a used page is freed if it is clean.
+/// Judges a page by the rule that any use counts (`ReferenceRule::AnyUse`). `is_in_use` is `true` if the page or its
+/// file is mapped, or the page is in the swap cache; then a used page becomes active. Otherwise a used page is freed if
+/// it is clean.
 #[must_use]
 pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
     match (was_used, is_in_use) {
@@ -35,8 +36,8 @@ pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. With `is_wanted` the page
-    /// is taken for its block in any case, and is not marked as referenced.
+    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. With `is_wanted`, reclaim
+    /// takes the page for its aligned block in any case, so the page is not marked as referenced.
     pub(in crate::lru) fn judge_classic(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -57,7 +58,8 @@ impl<M: Machine> Lru<M> {
             MappedTwice::Keep | MappedTwice::Activate => touched,
         };
         let by_family = self.choices.reference_rule.is_by_family();
-        // With `AtScan` a mark would keep a page active for one more round, so only pages that stay inactive get it.
+        // With `Activation::AtScan`, `REFERENCED` would keep an active page active for one more round. So only pages
+        // that stay inactive get it.
         let gets_mark = !self.choices.activation.is_at_scan() || touched == 1 && !was_referenced;
         if by_family && touched > 0 && !once_is_enough && gets_mark && !is_wanted {
             descriptor.set(Flags::REFERENCED);

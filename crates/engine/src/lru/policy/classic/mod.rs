@@ -1,10 +1,10 @@
-//! Classic: an active and an inactive list for anonymous pages, and another two for file pages.
+//! The classic policy: an active and an inactive list for anonymous pages, and another two for file pages.
 //!
 //! *Flow*: [`scan_count`] computes how many pages of each list a scan looks at. [`scan`] takes clusters of each list in
 //! turn; it ages active clusters itself ([`age`]) and hands inactive ones out ([`isolate`]). [`judge`] decides by the
 //! recent use of a page. [`flush`] applies batches, [`uses`] notes uses through files, and `refault` recognises pages
 //! that come back. *Locks*: `lru`, for each cluster. *Description*: mechanisms/reclaim, 8, 10 to 12 and 14.4. `model`
-//! is a model of classic for use without an engine.
+//! is a model of the classic policy for use without an engine.
 
 pub mod age;
 pub mod check;

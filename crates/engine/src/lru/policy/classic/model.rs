@@ -1,7 +1,7 @@
-//! A model of classic for use without an engine: one family of lists, no batches, one rule for ageing.
+//! A model of the classic policy for use without an engine: one family of lists, no batches, one rule for ageing.
 //!
-//! The lists, the test for few inactive pages, and the judgement are the engine's. The scans are not: the engine's
-//! scans have priorities and targets, while the model hands out pages one by one on demand.
+//! The model uses the engine's code for lists, for the test for few inactive pages, and for the judgement. It has scans
+//! of its own: the engine's scans have priorities and targets, while the model hands out pages one by one on demand.
 
 use super::Lists;
 use super::age::is_file_inactive_low;
@@ -11,8 +11,8 @@ use crate::lru::policy::{CLUSTER, Insert, Pages, Policy, Seen, Verdict, Victims}
 use crate::memory::Flags;
 use machine::FrameNumber;
 
-/// A model of classic: an active and an inactive list of file pages. A page that was used twice becomes active when the
-/// scan reaches it.
+/// A model of the classic policy: an active and an inactive list of file pages. A page that was used twice becomes
+/// active when the scan reaches it.
 #[derive(Debug, Default)]
 pub struct ClassicModel {
     lists: Lists,
@@ -23,7 +23,7 @@ impl ClassicModel {
         if pages.is(page, Flags::ACTIVE) { ListKind::ActiveFile } else { ListKind::InactiveFile }
     }
 
-    /// Moves a cluster of active pages to the inactive list, as long as the inactive list is too short.
+    /// Moves up to a cluster (32) of active pages to the inactive list, as long as the inactive list is too short.
     fn age<P: Pages>(&mut self, pages: &P) {
         for _ in 0..CLUSTER {
             let [inactive, active] =

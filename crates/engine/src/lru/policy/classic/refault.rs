@@ -90,7 +90,7 @@ pub(super) struct Nonresident {
     sums: Sums,
 }
 
-/// Counters of an lruvec as reclaim in a cgroup knows them.
+/// Copies of an lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
 #[derive(Debug, Default)]
 struct Sums {
     /// Number of refaults that became active, by family.
@@ -170,7 +170,7 @@ impl<M: Machine> Lru<M> {
         let zone = self.zone_of(frame);
         let lruvec = self.lruvec_of_page(frame);
         let token = packing.unpack(shadow);
-        // The page left from the lruvec of its token, and may have come back to another.
+        // The page left the lruvec that its token names, and may have come back to another lruvec.
         let left = self.lruvecs.get(token.lruvec as usize).unwrap_or(lruvec);
         let distance = packing.distance(token, left.classic().nonresident.age.load(Relaxed));
         let [refault, activate, restore] = match family {
@@ -223,7 +223,8 @@ impl<M: Machine> Lru<M> {
         self.activated_refaults(lruvec, family) != before
     }
 
-    /// Notes that a reclaim of the zones of an lruvec has ended.
+    /// Records, at the end of a reclaim, how many refaults of the lruvec became active. [`Lru::has_refaulted`] compares
+    /// with this number.
     #[doc(alias = "snapshot_refaults")]
     pub(in crate::lru) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
         if !self.has_refaults() {
@@ -244,16 +245,17 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on a list of an lruvec at the time when counters were last added up. It covers all
-    /// zones of the lruvec, because a cgroup's counters know no zones. Returns `None` if reclaim uses exact counters.
+    /// Returns the number of pages on a list of an lruvec at the time when counters were last added up. The number
+    /// covers all zones of the lruvec, because a cgroup's counters know no zones. Returns `None` if reclaim uses exact
+    /// counters.
     pub(super) fn summed_list_pages(&self, lruvec: &Lruvec<M>, kind: ListKind) -> Option<u64> {
         self.packing()?;
         let sums = self.sums(lruvec)?;
         Some(sums.list_pages[kind as usize].load(Relaxed))
     }
 
-    /// Returns an lruvec's sums, which are added up anew if the last time is two seconds ago. Returns `None` if reclaim
-    /// uses exact counters.
+    /// Returns the copies of an lruvec's counters, and renews them first if they are two seconds old. Returns `None` if
+    /// reclaim uses exact counters.
     fn sums<'l>(&self, lruvec: &'l Lruvec<M>) -> Option<&'l Sums> {
         match self.choices.cgroup_counters {
             CgroupCounters::AtOnce => return None,

@@ -96,8 +96,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the next cluster of a scan that has freed `freed` pages so far. The cluster may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// Returns the next cluster (up to 32 inactive pages) of a scan that has freed `freed` pages so far. The cluster
+    /// may be empty. Returns `None` when the scan is over. *May sleep.*
     pub(in crate::lru) fn next_cluster(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         loop {
             if scan.turn == 0 && (!scan.goes_on() || self.machine.is_killed()) {
@@ -185,13 +185,13 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the number of pages of a family that are to be scanned.
+/// Returns the sum of the targets of a family's two lists, pages.
 fn pages_of(targets: &Targets, family: Family) -> u64 {
     targets[family.inactive() as usize] + targets[family.active() as usize]
 }
 
-/// Trims the targets once enough was freed: stops the family that has less left, and shortens the other so that both
-/// are scanned in the same proportion (mechanisms/reclaim, 14.4).
+/// Trims the targets once enough was freed. The family with fewer pages left to scan gets the target 0. The other
+/// family's targets are cut so that both families are scanned in the same proportion (mechanisms/reclaim, 14.4).
 fn trim_in_proportion(original: &Targets, left: &mut Targets) {
     let (small, large) = if pages_of(left, Family::File) > pages_of(left, Family::Anon) {
         (Family::Anon, Family::File)
@@ -219,7 +219,8 @@ mod tests {
         let original = [400, 0, 1000, 0];
         let mut left = [300, 0, 900, 0];
         trim_in_proportion(&original, &mut left);
-        // 74 % of the smaller is left (of 401), so 26 % of the larger is to be scanned, 100 of it done.
+        // 74 % of the anonymous target is left (300 of 401). So 26 % of the file target is to be scanned, and 100 pages
+        // of it are done.
         assert_eq!(left, [0, 0, 160, 0]);
     }
 

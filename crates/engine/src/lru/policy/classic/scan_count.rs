@@ -11,15 +11,15 @@ pub type Targets = [u64; ListKind::ALL.len()];
 /// `true` for each family whose active pages may become inactive.
 pub(super) type MayAge = [bool; Family::ALL.len()];
 
-/// The division of scanning between the families.
+/// The division of scanning between anonymous and file pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Balance {
     /// Both families are scanned in full.
     Equal,
     /// Only one family is scanned.
     Only(Family),
-    /// The families are scanned in proportion to their recent success: the parts of anonymous and of file pages, and
-    /// the denominator of both.
+    /// Of the anonymous pages that the priority gives, the scan examines the fraction `anon / denominator`; of the file
+    /// pages, `file / denominator`.
     Fraction { anon: u64, file: u64, denominator: u64 },
 }
 
@@ -87,7 +87,8 @@ impl<M: Machine> Lru<M> {
         }
         // With enough inactive file pages, anonymous pages are left alone.
         let is_file_enough = match self.choices.file_only {
-            // In a cgroup the test of marks above was left out, so that an empty list has to be excluded here.
+            // In a cgroup, the comparison with the high mark was skipped above, so a list without a share has to be
+            // excluded here.
             FileOnly::WhileInactiveSuffices => {
                 !self.is_inactive_low(reach, Family::File, demand) && (!demand.is_cgroup || has_share(Family::File))
             }

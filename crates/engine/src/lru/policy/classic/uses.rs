@@ -1,5 +1,5 @@
-//! Uses of a page through its file. Each use brings an inactive page one step further: to referenced, to active, to
-//! active and referenced.
+//! Notes uses of pages through their files. Without `Activation::AtScan`, each use brings an inactive page one step
+//! further: to referenced, to active, to active and referenced.
 
 use crate::lru::Lru;
 use crate::memory::Flags;

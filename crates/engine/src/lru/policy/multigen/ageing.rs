@@ -1,4 +1,4 @@
-//! The beginning of new generations (mechanisms/multigen, 2.4 and 5.1).
+//! Begins new generations (mechanisms/multigen, 2.4 and 5.1).
 
 use super::Multigen;
 use super::choices::{Ageing, Saturated, TypeRule, Walk};
@@ -16,14 +16,16 @@ use machine::atomic::Ordering::{AcqRel, Release};
 use machine::{Lock, Machine, Nanos, Step};
 
 /// Smallest ratio of old pages to young ones at which no generation has to begin. Also the number of generations that
-/// each type with pages must exceed (`Ageing::BeforeRounds`). Initial value of the knob `spread`.
+/// each type with pages must have more than, if no generation has to begin (`Ageing::BeforeRounds`). Initial value of
+/// the knob `spread`.
 const SPREAD: u64 = 2;
 
 /// If a scan of kswapd frees at least this many pages, kswapd's next round begins no generation (`Ageing::KeepsThree`).
 const GOT_ON: u64 = 64;
 
 /// Priority below which a direct reclaimer waits for a generation that another task is about to begin, because nothing
-/// can be reclaimed before (mechanisms/multigen, 5.1, of v2; used for all versions).
+/// can be reclaimed before. mechanisms/multigen, 5.1, gives the value for version 2 of the patches; here it is used for
+/// all versions.
 const WAITS_BELOW: u32 = 10;
 
 /// The numbers by which it is decided whether a generation begins.
@@ -160,7 +162,7 @@ impl<M: Machine> Lru<M> {
 
     /// Walks page tables for used pages, then begins a generation. If a shared walk is under way, helps with the
     /// regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also walks
-    /// touched tables that are not in the filter, and shares no walk.
+    /// touched tables that the Bloom filter would leave out, and shares no walk.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen,
@@ -197,7 +199,7 @@ impl<M: Machine> Lru<M> {
         is_begun
     }
 
-    /// Begins the generation after `seen`, unless another task has. Returns whether this call did.
+    /// Begins the generation after `seen`, unless another task has begun it. Returns whether this call began it.
     fn begin_generation(&self, multigen: &Multigen, lruvec: &Lruvec<M>, seen: u64, evictable: Evictable) -> bool {
         let of = lruvec.generational();
         loop {
@@ -220,8 +222,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Moves the pages of a type's oldest generation to the next one, because the type has the largest number of
-    /// generations. Pages of a type that is not evictable stay where they are, and their generation becomes the
-    /// youngest. Returns `false` if there are more pages than can be moved at once.
+    /// generations. Pages of a type that is not evictable stay on their lists, and the youngest generation takes over
+    /// the lists. Returns `false` if there are more pages than can be moved under one hold of the lock.
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
         &self,
@@ -263,7 +265,7 @@ impl<M: Machine> Lru<M> {
                         }
                         lists.push_back(&self.frames, ListId::new(to, family, zone.kind), frame);
                     }
-                    // A walk has found the page used.
+                    // A walk has found the page used, and changed its generation.
                     Err(now) => {
                         lists.push_front(&self.frames, ListId::new(slot_in(now), family, zone.kind), frame);
                     }
@@ -322,7 +324,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the numbers up to which the oldest generations of both types may advance.
+/// Returns the number of the oldest generation to which each type may advance; `wanted` has the first generation of
+/// each type that has pages.
 fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {

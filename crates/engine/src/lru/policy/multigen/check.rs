@@ -23,7 +23,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Checks that the numbers of generations, their sizes and the pages' words agree.
+    /// Checks that the numbers of generations, their sizes and the flags of their pages agree.
     ///
     /// # Errors
     /// A description of the disagreement that was found.
@@ -45,8 +45,8 @@ impl<M: Machine> Lru<M> {
                     let (family, slot) = (is_of(flags), slot_in(flags));
                     let is_sound = flags.has(Flags::LRU) && !flags.has(Flags::ACTIVE);
                     let is_here = list == ListId::new(list.slot(), family, zone.kind);
-                    // The page's word may name another generation than the list: the one that was the youngest when a
-                    // walk found the page used.
+                    // The page's flags may name another generation than the list: the generation that was the youngest
+                    // when a walk found the page used.
                     if !is_sound || !is_here {
                         return Err(format!("{frame} is on {list:?} and says {:?}", self.frames[frame]));
                     }
@@ -68,9 +68,9 @@ impl<M: Machine> Lru<M> {
                             "{zone}: {found} {family:?} pages of generation slot {slot}, counted {counted}"
                         ));
                     }
-                    // A generation of pages that could not be taken may have become the youngest. If a walk had changed
-                    // the words of some of its pages, these pages outlive the generation that their words name, until
-                    // the next generation begins in its slot.
+                    // A generation of pages that could not be taken may have become the youngest. A walk may have
+                    // changed the flags of some of its pages before. Such a page stays when the generation that its
+                    // flags name has ended, until the next generation begins in that generation's slot.
                     let may_outlive = family == Family::Anon || self.choices.swappiness >= ONLY_ANON;
                     let is_live = (seqs.min[family as usize]..=seqs.max).any(|seq| slot_of(seq) == slot);
                     if found > 0 && !is_live && !may_outlive {

@@ -12,7 +12,7 @@ use std::{fmt, vec};
 /// Form of a command to begin a generation.
 const AGE_FORM: &str = "+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]";
 
-/// Form of a command to evict.
+/// Form of a command to evict generations.
 const EVICT_FORM: &str = "- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]";
 
 /// The swappiness at which only anonymous pages are evicted. A command writes it as `max`.
@@ -299,14 +299,14 @@ impl Words<'_> {
     }
 }
 
-/// Returns the demand of a command to evict.
+/// Returns the demand (the purpose of a scan) of a command to evict generations.
 const fn demand(evict: &Evict) -> Demand {
     Demand { swappiness: evict.swappiness, ..Demand::ANY }
 }
 
 impl<M: Machine> Lru<M> {
-    /// Begins a generation of a node now. If zones have lruvecs of their own, only the highest zone begins one. *May
-    /// take locks of page tables.*
+    /// Begins a generation of a node now. If zones have lruvecs of their own, only the lruvec of the node's highest
+    /// zone begins one. *May take locks of page tables.*
     ///
     /// # Errors
     /// When the kernel has no generations, there is no such cgroup or node, `age.youngest` is not the youngest
@@ -341,8 +341,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next batch of pages that the commands evict, with its lruvec. `freed` is the number of pages of the
-    /// previous batch that were freed. First carries out the commands before this batch that begin generations. Returns
-    /// `None` when all commands were carried out. *May take locks of page tables.*
+    /// previous batch that were freed. Commands that begin generations, and that come before the batch, are carried out
+    /// first. Returns `None` when all commands were carried out. *May take locks of page tables.*
     ///
     /// # Errors
     /// When a command is refused. The commands before it were carried out.
@@ -376,12 +376,12 @@ impl<M: Machine> Lru<M> {
     fn begin_eviction(&self, evict: Evict) -> Result<Eviction, Refused> {
         let reach = self.check_eviction(&evict)?;
         self.drain_before_scan();
-        // Twice the pages, because pages that cannot be evicted are met again.
+        // Twice the number of listed pages, because the scan meets pages that cannot be evicted more than once.
         Ok(Eviction { evict, zone: reach.zone.id, left: 2 * self.listed_pages(reach), freed: 0 })
     }
 
-    /// Returns a batch of pages of a command's generations. Returns `None` when no such pages are left, or when enough
-    /// were freed or scanned.
+    /// Returns a batch of pages of the generations that a command evicts. Returns `None` when these generations have no
+    /// pages left, or when enough pages were freed or scanned.
     fn next_of_eviction(&self, eviction: &mut Eviction) -> Option<Batch> {
         let Eviction { evict, zone, left, freed } = eviction;
         if *freed >= evict.pages || *left == 0 || self.machine.is_killed() {

@@ -26,9 +26,9 @@ pub struct Rate {
 /// The rule by which rates are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Number of refaults below which a rate has no meaning.
+    /// Number of refaults below which a rate has no meaning: pages with fewer refaults may be evicted.
     pub floor: u64,
-    /// The addition to the reference rate before the comparison.
+    /// The amounts that are added to the reference rate before a comparison.
     pub smoothing: RateSmoothing,
 }
 
@@ -109,7 +109,7 @@ pub struct Controller {
     counts: [[Counts; TIERS]; 2],
 }
 
-/// The events that are counted.
+/// An event that the controller counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// Pages were evicted.
@@ -254,7 +254,7 @@ mod tests {
         let goes = |swappiness, anon, file| {
             controller(anon, file).choose(&choices(TypeRule::AllTiers), swappiness, &seqs).family
         };
-        // Rates as 60 to 140.
+        // With swappiness 60, the types are balanced when their rates are as 60 to 140.
         assert_eq!(goes(60, rate(6_000, 100_000), rate(13_500, 100_000)), Family::File);
         assert_eq!(goes(60, rate(6_000, 100_000), rate(14_500, 100_000)), Family::Anon);
         assert_eq!(goes(1, rate(0, 100_000), rate(90_000, 100_000)), Family::File);

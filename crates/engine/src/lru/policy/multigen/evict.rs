@@ -46,7 +46,7 @@ impl Gathered {
     }
 }
 
-/// The kind of a page at the tail.
+/// The kind of a page at the tail of the oldest list, which decides where the page goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sorted {
     /// The page belongs to another generation, because a walk has found it used.
@@ -180,7 +180,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the caller may do what the page needs before it can leave.
+    /// Returns whether the caller may do the I/O that the page needs before it can leave.
     fn may_isolate(&self, frame: FrameNumber, demand: &Demand) -> bool {
         let flags = self.frames[frame].flags();
         let needs_io = flags.has(Flags::DIRTY) || flags.has(Flags::SWAPBACKED) && !flags.has(Flags::SWAPCACHE);
@@ -200,9 +200,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves a page at the tail of the list of `slot` to where it belongs, if that is elsewhere. Returns the number of
-    /// pages that the next generation gained, for the caller to count. Returns `None` if the page is not moved and may
-    /// be evicted.
+    /// Moves `frame`, the page at the tail of the list of `slot`, to another list if it belongs there. Returns the
+    /// number of pages that the next generation gained, for the caller to count. Returns `None` if the page is not
+    /// moved and may be evicted.
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn sort(
         &self,
@@ -268,8 +268,8 @@ impl<M: Machine> Lru<M> {
         moved
     }
 
-    /// Takes the pages that may have become reclaimable meanwhile out of `pages`, which are those that reclaim did not
-    /// free, and returns them for a second try. Prepares the other pages to go back to their lists.
+    /// Looks again at `pages`, which reclaim did not free. Takes the pages that may have become reclaimable meanwhile
+    /// out of `pages`, and returns them for a second try. Prepares the other pages to go back to their lists.
     pub(in crate::lru) fn take_out_of_rejected(
         &self,
         multigen: &Multigen,

@@ -10,7 +10,7 @@ const WORDS: usize = BITS as usize / u64::BITS as usize;
 /// A set of tables, which may also contain tables that were not inserted.
 #[derive(Debug)]
 struct Filter {
-    /// `true` if the set was begun. Before that, the set has every table.
+    /// `true` once the set was emptied for the first time. Before that, the set has every table.
     is_begun: AtomicBool,
     words: Box<[AtomicU64]>,
 }
@@ -51,23 +51,24 @@ const fn bits_of(table: u64) -> [usize; 2] {
     [(hash as u32 % BITS) as usize, ((hash >> 32) as u32 % BITS) as usize]
 }
 
-/// Both filters of an lruvec. The number of a generation selects the filter that its walk reads.
+/// Both filters of an lruvec. A walk reads the first filter if the youngest generation's number is even, and otherwise
+/// the second.
 #[derive(Debug, Default)]
 pub struct Filters([Filter; 2]);
 
 impl Filters {
-    /// Begins the walk before the generation after `seq`. Empties the filter into which the walk inserts tables for the
-    /// next walk.
+    /// Prepares a walk while generation `seq` is the youngest: empties the filter into which the walk inserts tables
+    /// for the next walk.
     pub fn begin(&self, seq: u64) {
         self.of(seq + 1).begin();
     }
 
-    /// Returns whether a table is worth the walk of `seq`.
+    /// Returns whether a table is worth a walk while generation `seq` is the youngest.
     pub fn has(&self, seq: u64, table: u64) -> bool {
         self.of(seq).has(table)
     }
 
-    /// Notes that a table is worth the walk of `seq`.
+    /// Notes that a table is worth a walk while generation `seq` is the youngest.
     pub fn insert(&self, seq: u64, table: u64) {
         self.of(seq).insert(table);
     }

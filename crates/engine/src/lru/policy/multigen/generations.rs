@@ -1,15 +1,15 @@
 //! Generations of one lruvec: their numbers, when they began, and how many pages each has (mechanisms/multigen, 2).
 //!
-//! Numbers and sizes are changed under the lock of the lists and read without it. A size counts pages whose *word*
-//! names the generation, on whatever list the pages are. It may be below 0 for a moment, while changes of a walk are
-//! pending.
+//! Numbers and sizes are changed under the lock of the lists and read without it. A size counts the pages whose *flags*
+//! name the generation, on whatever list the pages are. A size may be below 0 for a moment, because a walk of page
+//! tables counts its changes later.
 
 use crate::lru::Family;
 use crate::memory::{Flags, ZoneKind};
 use machine::Nanos;
 use machine::atomic::{AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Largest number of generations. The slot of a generation is its number modulo this.
+/// Largest number of generations. The slot of a generation is its number modulo this constant.
 pub const GENERATIONS: usize = 4;
 
 /// Smallest number of generations of each type.
@@ -64,7 +64,7 @@ impl Seqs {
     }
 }
 
-/// The generations of an lruvec: numbers, sizes and times of birth; see the head of this file.
+/// The generations of an lruvec: their numbers, their sizes in pages, and the times when they began.
 #[derive(Debug)]
 pub struct Generations {
     max: AtomicU64,
@@ -76,7 +76,7 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// Creates the largest number of generations, all empty and begun now.
+    /// Creates four generations, all empty and begun now.
     pub fn new(now: Nanos) -> Self {
         Self {
             max: AtomicU64::new(GENERATIONS as u64 - 1),
@@ -88,8 +88,8 @@ impl Generations {
 
     /// Returns the numbers of the youngest and of the oldest generations.
     pub fn seqs(&self) -> Seqs {
-        // The oldest numbers are read first. If they change in between, a type seems to have too many generations
-        // rather than too few.
+        // The oldest numbers are read first. If the numbers change in between, a type seems to have too many
+        // generations rather than too few.
         let min = [0, 1].map(|family| self.min[family].load(Acquire));
         Seqs { max: self.max.load(Acquire), min }
     }
@@ -117,8 +117,8 @@ impl Generations {
         self.sizes[slot][family as usize][zone as usize].fetch_add(pages, Relaxed);
     }
 
-    /// Returns the number of pages of one type and kind of zone in the generation of a slot; below 0 while changes are
-    /// pending.
+    /// Returns the number of pages of one type and kind of zone in the generation of a slot; below 0 while changes of a
+    /// walk are not counted yet.
     pub fn counted(&self, slot: usize, family: Family, zone: ZoneKind) -> i64 {
         self.sizes[slot][family as usize][zone as usize].load(Relaxed)
     }

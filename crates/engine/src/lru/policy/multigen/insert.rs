@@ -1,4 +1,4 @@
-//! Insertion of pages into lists, their removal, and the counts of both.
+//! Puts pages on lists and takes them off, and counts the pages of each generation.
 
 use super::choices::FileUse;
 use super::generations::{Seqs, is_of, slot_in, slot_of, with_slot};
@@ -146,7 +146,7 @@ impl<M: Machine> Lru<M> {
     /// Notes the use of a page through its file. Its flags were `flags` before.
     pub(in crate::lru) fn note_file_use(&self, multigen: &Multigen, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::SWAPBACKED) {
-            // The page table shows such a use.
+            // Uses of anonymous pages are seen in page tables.
             return;
         }
         let marks = multigen.choices.use_marks;
@@ -192,9 +192,9 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes a given listed page off its list, with another reference, for a caller that moves the page. Returns
-    /// `false`, and leaves the page alone, if its last reference is being dropped. The page keeps a mark that it was
-    /// young.
+    /// Takes the listed page in `frame` off its list, with one more reference, for a caller that moves the page.
+    /// Returns `false`, and leaves the page alone, if its last reference is being dropped. A page of the two youngest
+    /// generations is marked as active.
     pub(in crate::lru) fn isolate_given_generation(
         &self,
         lruvec: &Lruvec<M>,
@@ -216,7 +216,8 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Splits a huge page into small ones, and puts them on lists. Returns `false` as [`Lru::split_frames`] does.
+    /// Splits a huge page into small ones, and puts them on lists. Returns `false` if other references prevent the
+    /// split ([`Lru::split_frames`]).
     pub(in crate::lru) fn split_in_generations(
         &self,
         multigen: &Multigen,
@@ -227,13 +228,14 @@ impl<M: Machine> Lru<M> {
         let head_flags = self.frames[head].flags();
         self.split_frames(region, head, INHERITED.without(Flags::ACTIVE), |tail| {
             self.link_split(multigen, &mut lists, head, head_flags, tail);
-            // The tail needs no more counting: its link counted it, or it was counted before with its head.
+            // The tail needs no more counting: `link` counted it, or it was counted before with its head.
             true
         })
     }
 
-    /// Puts `tail`, a part of a huge page that is about to be split, next to its head, whose flags were `flags`. If the
-    /// head is isolated, puts the tail where pages are taken from next. The caller holds the lock of the lists.
+    /// Puts `tail`, a part of a huge page that is about to be split, behind the huge page's head on its list. The
+    /// head's flags were `flags`. If the head is on no list, puts the tail where reclaim takes pages next. The caller
+    /// holds the lock of the lists.
     fn link_split(&self, multigen: &Multigen, lists: &mut Lists, head: FrameNumber, flags: Flags, tail: FrameNumber) {
         if flags.has(Flags::LRU) {
             self.frames[tail].set(with_slot(Flags::LRU, slot_in(flags)));

@@ -1,8 +1,8 @@
 //! The lists of one lruvec: one for each generation, type and kind of zone.
 //!
-//! A page's word may name another generation than that of the list on which it is linked. So a page has to leave its
-//! list without knowing the list: the links at both ends of a list are the list's own number, which is above all
-//! numbers of frames.
+//! A page's flags may name another generation than that of the list on which the page is. So a page is taken off its
+//! list without knowing the list. For this purpose, the outer links of a list's first and last page are the list's own
+//! number, which is above all numbers of frames.
 
 use super::generations::{GENERATIONS, ZONES};
 use crate::lru::Family;
@@ -31,7 +31,7 @@ impl ListId {
         (0..LISTS as u8).map(Self)
     }
 
-    /// Returns the end of the list, as a link.
+    /// Returns the link that marks both ends of the list: a number above all numbers of frames.
     const fn end(self) -> u32 {
         FRAMES_MAX + self.0 as u32
     }
@@ -49,8 +49,8 @@ struct Ends {
     last: u32,
 }
 
-/// The lists of an lruvec's generations; see the head of this file. Young pages come to the head of a list, old pages
-/// leave at its tail.
+/// The lists of an lruvec's generations, one for each generation, type and kind of zone. Young pages come to the head
+/// of a list, old pages leave at its tail.
 #[derive(Debug)]
 pub struct Lists([Ends; LISTS]);
 

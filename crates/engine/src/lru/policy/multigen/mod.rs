@@ -77,11 +77,11 @@ pub(in crate::lru) struct Generational<M: Machine> {
     pub(in crate::lru) lists: M::Lock<Lists>,
     generations: Generations,
     controller: Controller,
-    /// Page tables that are worth a walk.
+    /// Bloom filters of the page tables that are worth a walk.
     filters: Filters,
-    /// `true` if a scan of kswapd freed enough lately, so that the next round begins no generation
+    /// `true` if kswapd's last scan freed enough pages, so that kswapd's next round begins no generation
     /// (`Ageing::KeepsThree`).
     got_on: AtomicBool,
-    /// Rounds of tasks that are about to begin a generation.
+    /// The round of page-table walks that tasks make before a generation begins, if one is under way.
     rounds: Rounds<M>,
 }

@@ -16,7 +16,7 @@ pub enum Coming {
     Rejected,
 }
 
-/// A place on lists.
+/// A place on the lists of generations: a generation, and the head or the tail of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListPlace {
     /// Number of the generation.

@@ -27,7 +27,7 @@ enum Step {
     },
     Use(usize),
     Rotate(usize),
-    /// A walk finds a page used; the change of sizes is counted at the next age.
+    /// A walk finds a page used. The sizes of the generations are changed at the next `Scan` or `Age`.
     Promote(usize),
     Dirty(usize),
     Scan {
@@ -110,7 +110,7 @@ struct Model {
     /// The shadows of file pages that were reclaimed.
     shadows: Vec<Shadow>,
     pending: Pending,
-    /// Numbers of pages that came, and of pages that left.
+    /// Number of pages that came; `left` is the number of pages that left.
     came: u64,
     left: u64,
 }

@@ -74,7 +74,7 @@ impl Packing {
     }
 }
 
-/// Returns the events of a type: refault, activation, restoration.
+/// Returns a type's counters of refaulted, activated and restored pages.
 const fn events(family: Family) -> [ZoneEvent; 3] {
     match family {
         Family::Anon => {
@@ -86,7 +86,7 @@ const fn events(family: Family) -> [ZoneEvent; 3] {
     }
 }
 
-/// Returns whether a page comes because of a fault, on the page itself or on one beside it.
+/// Returns whether a page comes because of a fault on the page itself or on a neighbour.
 const fn is_in_fault(how: Insert) -> bool {
     match how {
         Insert::Fault | Insert::SwapIn { .. } => true,

@@ -1,5 +1,5 @@
-//! A round of page-table walks before a generation begins. Several tasks share it: each takes regions that no other
-//! has, and the last to end begins the generation (mechanisms/multigen, 5.2).
+//! A round of page-table walks before a generation begins. Several tasks share a round: each walks regions that no
+//! other task has taken, and the task that ends last begins the generation (mechanisms/multigen, 5.2).
 
 use crate::anonymous::Region;
 use machine::{Lock, LockClass, Machine, Nanos, WaitReason, Waiting};
@@ -32,7 +32,7 @@ impl<M: Machine> Rounds<M> {
 
     /// Begins the round after generation `seq`, or joins it if it is under way, is shared and has regions left. Returns
     /// `false` if the caller does neither. `regions` returns the regions of a new round. `begin` is called before any
-    /// task takes one of them. `is_over` returns whether the round after `seq` has ended already.
+    /// task takes a region. `is_over` returns whether the round after `seq` has ended already.
     pub(super) fn join(
         &self,
         seq: u64,
@@ -51,7 +51,7 @@ impl<M: Machine> Rounds<M> {
         if let Some(round) = &mut *self.current.lock() {
             return share(round);
         }
-        // The lock of the table of regions has to be taken before this one.
+        // `regions` takes the lock of the table of regions, which has to be taken before the lock of the round.
         let regions = regions().into_iter();
         let mut current = self.current.lock();
         match &mut *current {

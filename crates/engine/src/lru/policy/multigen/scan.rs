@@ -9,8 +9,8 @@ use crate::lru::{Family, ListKind, Lru, Reach};
 use crate::memory::MarkRights;
 use machine::{Machine, Order, Step};
 
-/// Number of pages above the high mark at which kswapd has enough. Also, a reclaim that wants fewer pages than this
-/// begins at its first priority (`MIN_LRU_BATCH`).
+/// Number of free pages above the high mark at which kswapd has enough. Also, a reclaim that wants fewer pages than
+/// this begins at the demand's priority (`MIN_LRU_BATCH`).
 const ENOUGH: u64 = 64;
 
 /// A scan under way.
@@ -33,8 +33,9 @@ impl GenerationScan {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the priority at which a reclaim begins. Kswapd begins where its share of the inactive pages is about the
-    /// number of pages that it wants (`multigen.first_priority_min`). Other reclaims begin at the demand's priority.
+    /// Returns the priority at which a reclaim begins. Kswapd begins at the priority at which a scan examines about as
+    /// many inactive pages as kswapd wants (`multigen.first_priority_min`). Other reclaims begin at the demand's
+    /// priority.
     pub(in crate::lru) fn first_priority_of_generations(
         &self,
         multigen: &Multigen,
@@ -134,7 +135,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the priority whose share of `pages` is about `wanted`, both rounded to powers of two.
+/// Returns the priority at which a scan examines about `wanted` of `pages` pages, both numbers rounded to powers of
+/// two.
 fn priority_of_share(pages: u64, wanted: u64) -> u32 {
     let log = |n: u64| n.checked_ilog2().unwrap_or_default();
     // The logarithm of `wanted` is rounded up.

@@ -1,5 +1,5 @@
-//! The view of generations from outside: the text of `lru_gen` and `lru_gen_full` in debugfs (mechanisms/multigen, 11).
-//! The commands of `lru_gen` are in [`super::command`].
+//! Shows the generations to users: the text of `lru_gen` and `lru_gen_full` in debugfs (mechanisms/multigen, 11). The
+//! commands of `lru_gen` are in [`super::command`].
 
 use super::controller::Rate;
 use super::generations::Seqs;

@@ -1,8 +1,8 @@
 //! Walks of page tables: used pages become young before the next generation begins (mechanisms/multigen, 5.2).
 //!
-//! Each table has a bit that says whether it was touched since the last walk, and a walk skips untouched tables.
-//! Regions have such a bit, too. A walk promotes pages by changing their words; the pages stay on their lists. Sizes
-//! are changed for many pages under one hold of the lock.
+//! Each table has a bit that says whether it was touched since the last walk, and a walk skips untouched tables. A walk
+//! also skips regions that were not touched. A walk promotes a page by changing its flags; the page stays on its list.
+//! The sizes of the generations are changed later, for many pages under one hold of the lock.
 
 use super::choices::{Promotion, Walk};
 use super::evict::{Evictable, LOOKED_AT_MAX};
@@ -19,7 +19,7 @@ use std::ops::Range;
 /// Number of entries in a cache line. A table is worth the next walk if one in this many of its entries was used.
 const ENTRIES_PER_LINE: u32 = 8;
 
-/// Changes of sizes that are not counted yet.
+/// Changes of the sizes of generations, in pages, that a walk has made and not counted yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pages: [[[i64; ZONES]; 2]; GENERATIONS],
@@ -54,7 +54,7 @@ pub(super) enum Marks {
 
 impl<M: Machine> Lru<M> {
     /// Walks the regions of a round that no other task has taken, in tables that were touched since the last walk. With
-    /// `is_forced`, also walks touched tables that are not in the filter.
+    /// `is_forced`, also walks touched tables that the filter would leave out.
     pub(super) fn walk_regions(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable, is_forced: bool) {
         let of = lruvec.generational();
         let is_filtered = match multigen.choices.walk {
@@ -74,7 +74,8 @@ impl<M: Machine> Lru<M> {
                 if is_filtered && !is_forced && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
                     continue;
                 }
-                // Later kernels skip a table whose lock another task holds; the older one waits for the lock.
+                // Kernels with a filter skip a table whose lock another task holds. The older kernel, without a filter,
+                // waits for the lock.
                 let guard = match is_filtered {
                     true => region.page_table(part.start).try_lock(),
                     false => Some(region.page_table(part.start).lock()),
@@ -147,7 +148,8 @@ impl<M: Machine> Lru<M> {
                 Promotion::FirstSighting => false,
                 Promotion::SecondSighting => !flags.has(Flags::REFERENCED),
             };
-            // The page is isolated or in a batch. The task that holds it finds the mark.
+            // The page is only marked as used: this is the first sighting, or the page is on no list. The task that has
+            // isolated the page finds the mark.
             if is_first || !flags.has(Flags::LRU) {
                 return (!flags.has(Flags::REFERENCED)).then(|| flags.with(Flags::REFERENCED));
             }
@@ -167,7 +169,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds pending changes to the lruvec's sizes.
+    /// Adds the changes that a walk has made to the sizes of the lruvec's generations.
     pub(super) fn count_pending(&self, lruvec: &Lruvec<M>, pending: &mut Pending) {
         if pending.changes == 0 {
             return;

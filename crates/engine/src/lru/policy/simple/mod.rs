@@ -1,4 +1,4 @@
-//! Textbook policies with one list, as a baseline for more expensive policies.
+//! Textbook policies with one list: Clock and strict LRU. Other policies are compared with them.
 
 mod clock;
 mod lru;
