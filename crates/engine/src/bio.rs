@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::stat::Event;
 use machine::{DeviceId, FrameNumber, Machine, Operation, PAGE_BYTES, Request, Step};
 
-/// Largest number of pages in a request that is built here; they are 1 MiB. Devices may split or merge requests.
+/// Largest number of pages in a request that is built here: 256 pages, or 1 MiB. Devices may split or merge requests.
 pub const REQUEST_PAGES: usize = 256;
 
 /// A request that is being built: pages that follow each other on the device.

@@ -1,4 +1,5 @@
-//! Completions: the ground calls this module when a request has ended, and the module updates the lower floors.
+//! Completions: the ground (the simulator or the library) calls this module when a request has ended, and the module
+//! updates the lower floors.
 //!
 //! *Flow*: the end of a read makes its pages valid and unlocks them. The end of a write ends the writeback of all its
 //! pages. Pages that reclaim waits for are also rotated to the tail of their list. *Called by* the ground, in interrupt

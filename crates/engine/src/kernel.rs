@@ -282,7 +282,7 @@ fn keys_of(defaults: &Node) -> Vec<String> {
 
 /// Returns the defaults of the declarations as a tree: the values of [`ROOT`].
 fn defaults() -> &'static Node {
-    // The tree is made once, because a grid of many kernels asks for it for each of them.
+    // The tree is made once, because it is needed for each kernel that is read.
     static DEFAULTS: LazyLock<Node> = LazyLock::new(|| {
         let text = toml::to_string(&Choices::default()).expect("choices are plain tables of numbers and names");
         Node::parse("default", &text).expect("what toml writes, toml reads")
@@ -460,7 +460,8 @@ mod tests {
         assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
-    /// The values of a merged kernel do not depend on which of the two lists it uses, except for waits.
+    /// The two kernel files of one version, `-classic` and `-mglru`, differ only in the choice of LRU lists and in
+    /// waits.
     #[test]
     fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
         for version in ["6.1", "6.6", "6.12"] {

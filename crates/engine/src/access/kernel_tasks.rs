@@ -1,7 +1,7 @@
 //! The tasks that the engine itself needs: kswapd, flushers, khugepaged.
 //!
-//! *Flow*: the ground asks which tasks there are and starts each with `run_kernel_task`, which returns when the task is
-//! killed.
+//! *Flow*: the ground (the simulator or the library) asks which tasks there are and starts each with `run_kernel_task`,
+//! which returns when the task is killed.
 //! *Called by* [`crate::Engine`]. *Locks*: none.
 
 use super::Access;

@@ -72,9 +72,10 @@ impl<M: Machine> Access<M> {
         self.unmap_file_range(file, from);
         self.truncate_pages(file, from);
         file.index.forget_shadows(from..u32::MAX);
-        // A task that was about to copy a page for a private mapping has mapped its copy by now.
+        // A task that was about to copy a cut-off page for a private mapping has mapped its copy by now. This second
+        // call unmaps such copies.
         self.unmap_file_range(file, from);
-        // Other tasks may have made the file longer meanwhile.
+        // Other tasks may have made the file longer before the cut, so the file's end is read again.
         self.give_file_blocks(file, from..old_end.max(file.end_page()));
     }
 

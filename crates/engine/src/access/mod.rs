@@ -216,8 +216,8 @@ impl<M: Machine> Access<M> {
         self.forget_file(file);
     }
 
-    /// Drops the clean pages of all files (`drop_caches`) and returns their number. Kernel objects stay:
-    /// [`Reclaim::drop_slabs`](crate::reclaim::Reclaim::drop_slabs).
+    /// Drops the clean pages of all files (`drop_caches`) and returns their number. Does not drop kernel objects;
+    /// [`Reclaim::drop_slabs`](crate::reclaim::Reclaim::drop_slabs) does.
     pub fn drop_caches(&self) -> u64 {
         self.drain_all();
         self.files().iter().map(|file| self.invalidate_file(file)).sum()

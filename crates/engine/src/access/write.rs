@@ -177,7 +177,7 @@ impl<M: Machine> Access<M> {
     /// ([`File::failed_writes`]).
     ///
     /// # Errors
-    /// When more writes have failed than these. The new failures then count as reported to this handle.
+    /// When more than `seen` writes have failed. The new failures then count as reported to this handle.
     pub fn fsync_since(&self, _task: &mut Task, file: &Arc<File<M>>, seen: &AtomicU32) -> Result<(), Error> {
         let failed_before = file.failed_writes();
         self.write_dirty_pages(file);

@@ -46,7 +46,7 @@ pub struct FileMapping<M: Machine> {
     pub first_page: u32,
     /// The mode of the mapping.
     pub mode: MapMode,
-    /// The read state of the mapping.
+    /// State of the readahead that faults on the mapping do.
     pub(crate) state: M::Lock<ReadState>,
 }
 
@@ -106,11 +106,10 @@ pub(crate) struct TakenMapping<M: Machine> {
     entry: Entry,
 }
 
-/// The use of a page by its mappings.
+/// The use of a page through its mappings since the last call of [`Anonymous::page_referenced`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedUse {
-    /// Number of mappings through which the page was touched since the last call. Mappings that announced sequential
-    /// access do not count.
+    /// Number of mappings through which the page was touched. Mappings that announced sequential access do not count.
     pub touched: u32,
     /// Number of mappings counted in `touched` that announced neither sequential nor random access (`vma_has_recency`).
     pub recent: u32,
@@ -279,8 +278,8 @@ impl<M: Machine> Anonymous<M> {
         let first = self.frames[to].index();
         for TakenMapping { region, page, part, entry } in taken {
             let _guard = region.page_table(page).lock();
-            // `is_closing` and the length of the file are changed before entries are emptied, and emptying takes this
-            // lock.
+            // `is_closing` and the file's length change before entries are emptied, and entries are emptied under this
+            // lock. So an entry that is made here is either seen as unwanted or emptied later.
             let is_wanted = !region.is_closing.load(Acquire) && first + part < file.length_pages();
             if is_wanted && region.entry(page) == Entry::NONE {
                 let frame = FrameNumber(to.0 + part);

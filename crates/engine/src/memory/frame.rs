@@ -56,7 +56,7 @@ impl Flags {
     /// The page was used again after the use that [`Flags::REFERENCED`] stands for; only with `Activation::AtScan`.
     pub const USED_AGAIN: Self = Self(1 << 14);
 
-    /// The ground has taken the frame's memory. The frame has no owner until it comes back
+    /// The machine under the engine has taken the frame's memory. The frame has no owner until it comes back
     /// ([`super::Memory::take_offline`]).
     pub const OFFLINE: Self = Self(1 << 15);
 
@@ -116,7 +116,7 @@ impl Flags {
         Self(self.0 & !other.0)
     }
 
-    /// Returns the union of both sets.
+    /// Returns the flags that are set here or in `other`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
