@@ -94,7 +94,7 @@ mod tests {
             let slots = 1000 * nth..1000 * nth + (1 << log);
             window.note_read(&slots, ahead);
             (0..ahead * used / 100).for_each(|n| window.note_used(slots.start + n));
-            // What was read long ago does not count.
+            // A use of a slot that was read before the last windows does not count.
             window.note_used(1000 * nth.saturating_sub(TRIAL_FAULTS));
             log
         };

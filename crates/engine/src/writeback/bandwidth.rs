@@ -203,7 +203,7 @@ mod tests {
     fn ratelimit_settles_at_the_device_rate() {
         let mut bandwidth = Bandwidth::default();
         let mut now = sample(17_500);
-        // One writer always takes as much as it may, from a device of 20,000 pages a second.
+        // One writer dirties pages as fast as it may, on a device that writes 20,000 pages a second.
         for _ in 0..400 {
             let rate = (bandwidth.ratelimit * bandwidth.position(&now) as u64) >> SHIFT;
             now.now += INTERVAL;

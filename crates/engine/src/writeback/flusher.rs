@@ -205,7 +205,7 @@ impl<M: Machine> Writeback<M> {
             return;
         }
         file.is_listed.store(false, SeqCst);
-        // If the file was dirtied after the check and before the store, no other task has listed it.
+        // A task that dirtied the file between the check and the store has not listed it, so the file is listed here.
         if is_dirty() && !file.is_listed.swap(true, SeqCst) {
             work.dirty.push_back(DirtyFile { since: self.machine.now(), ..listed });
         }
