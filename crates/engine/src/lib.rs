@@ -197,15 +197,16 @@ impl<M: Machine> Engine<M> {
         &self.memory().machine
     }
 
-    /// Returns the task that makes huge pages of small ones; `None` if this kernel has no khugepaged. The ground starts
-    /// the task when it makes a region that may have huge pages. If the ground never starts it, a range whose fault got
-    /// no huge page never gets one.
+    /// Returns the task that makes huge pages of small ones; `None` if this kernel has no khugepaged. The simulator or
+    /// the library starts the task when it makes a region that may have huge pages. If the task is never started, a
+    /// range whose fault got no huge page never gets one.
     #[must_use]
     pub fn khugepaged(&self) -> Option<KernelTask> {
         self.access.khugepaged_task()
     }
 
-    /// Returns the tasks that the ground starts together with the engine; see also [`Engine::khugepaged`].
+    /// Returns the tasks that the simulator or the library starts together with the engine; see also
+    /// [`Engine::khugepaged`].
     #[must_use]
     pub fn kernel_tasks(&self) -> Vec<KernelTask> {
         self.access.kernel_tasks()

@@ -1,5 +1,5 @@
-//! Throttling of writers: a task that dirties pages sleeps so that it dirties them as fast as the device writes them
-//! (`balance_dirty_pages`; mechanisms/reclaim, 21.2, ≥33). The task itself writes nothing.
+//! Throttling of writers: a task that dirties pages sleeps, so that it dirties them no faster than the device writes
+//! them (`balance_dirty_pages`; mechanisms/reclaim, 21.2, ≥33). The task itself writes nothing.
 
 use super::choices::DirtyThrottle;
 use super::{Access, Error};
@@ -13,8 +13,8 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::HeldBack;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
 
-/// Number of pages that a task over the limit dirties between two checks, and smallest number of dirtied pages that is
-/// worth a pause.
+/// Number of dirtied pages that is worth a pause, and after which a new task is first checked. If too many pages are
+/// dirty, a task is checked after at most a quarter of this number.
 const POLL_PAGES: u64 = 32;
 
 /// The longest pause of a writer.

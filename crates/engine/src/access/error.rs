@@ -33,7 +33,7 @@ pub enum Error {
         /// The error of the device.
         source: IoError,
     },
-    /// Page tables take as much memory as they may take. A page table stays until its region is dropped.
+    /// Page tables have reached the limit on their memory. A page table stays until its region is dropped.
     TooManyTables {
         /// Number of pages that page tables take.
         tables: u64,

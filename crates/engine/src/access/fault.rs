@@ -1,4 +1,4 @@
-//! Touching memory, and the faults of pages that are not there.
+//! Touches of a region's pages, and the page faults that they cause.
 
 use super::choices::{HugeDefrag, HugePages};
 use super::{Access, Error};
@@ -339,7 +339,7 @@ impl<M: Machine> Access<M> {
             self.stat.count(Event::ThpFaultAlloc, 1);
             self.add(head, Insert::Fault, self.choices.new_anonymous.is_active());
         } else {
-            // Other tasks have touched pages of the range meanwhile.
+            // Other tasks have touched pages of the range meanwhile, so it gets no huge page.
             self.stat.count(Event::ThpFaultFallback, 1);
             self.free_block(head, PAGEBLOCK_ORDER);
         }

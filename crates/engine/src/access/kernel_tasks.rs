@@ -8,7 +8,7 @@ use super::Access;
 use crate::memory::NodeId;
 use machine::{DeviceId, Machine, Nanos};
 
-/// A task that the engine itself needs. The ground starts each of them once.
+/// A task that the engine itself needs. The simulator or the library starts each of them once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelTask {
     /// The kswapd of a node, which reclaims there.

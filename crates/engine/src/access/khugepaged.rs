@@ -176,8 +176,8 @@ impl<M: Machine> Access<M> {
                 && !descriptor.is(Flags::LOCKED)
                 && !descriptor.is(Flags::HAZARD)
         });
-        // Reading the entries costs little, because a cache line of the table holds eight. Each page's descriptor has a
-        // cache line of its own.
+        // Reading the entries costs little, because a cache line of the table holds eight entries. The descriptors of
+        // the pages cost more: each lies in another cache line.
         self.machine.spend(Step::ScanFrame, looked);
         (is_fit && is_touched && !region.is_closing.load(Acquire)).then_some(frames)
     }

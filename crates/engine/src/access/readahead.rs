@@ -20,11 +20,11 @@ use std::ops::Range;
 /// missing page is read (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
 
-/// Memory divided by this is the most that a window takes, so that a few readers cannot fill all of memory by reading
-/// ahead.
+/// A readahead window takes at most memory divided by this number, so that a few readers cannot fill all of memory by
+/// reading ahead.
 const WINDOWS_IN_MEMORY: u64 = 16;
 
-/// Says when the pages of a window are needed.
+/// The time at which the pages of a readahead window are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Now,

@@ -37,8 +37,8 @@ impl<M: Machine> Access<M> {
     ) -> Result<(), Error> {
         let _span = self.machine.span(Func::SwapPage);
         if self.try_swap_page(task, region, page, slot, write, Around::Window)?.is_some() {
-            // A read of many slots may have failed because of any of them, or in another task's fault, so this slot is
-            // now read alone.
+            // The read may have failed because of another slot that was read together with this one, or in another
+            // task's fault. So this slot is now read alone.
             if let Some(source) = self.try_swap_page(task, region, page, slot, write, Around::Nothing)? {
                 return Err(Error::SwapRead { slot, source });
             }

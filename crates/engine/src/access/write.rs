@@ -114,7 +114,7 @@ impl<M: Machine> Access<M> {
                     self.latch_to_change(file, frame);
                     self.lock_page(frame);
                     if !self.is_page_of(frame, Owner::File(file.id), page) {
-                        // The page was dropped while this task waited.
+                        // The page was dropped while this task waited, so it is looked up again.
                         self.unlock_page(frame);
                         self.unlatch(frame, true);
                         self.put(frame);
@@ -143,7 +143,7 @@ impl<M: Machine> Access<M> {
             self.fill_locked_page(file, frame);
             self.lock_page(frame);
             if !self.is_page_of(frame, Owner::File(file.id), page) {
-                // The page was truncated while it was read.
+                // The page was truncated while it was read, so it is looked up again.
                 self.unlock_page(frame);
                 self.unlatch(frame, true);
                 self.put(frame);

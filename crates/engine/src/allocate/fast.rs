@@ -159,8 +159,8 @@ impl<M: Machine> Allocate<M> {
         let boost = zone.boost();
         let frame = self.take_mixing(zone, order, gfp.migrate, Warmth::Hot, bound.mixing);
         if zone.boost() > boost && !gfp.no_kswapd {
-            // Kswapd is woken for this zone, even if the request could use higher ones, so that it skips the pages of
-            // higher zones.
+            // Kswapd is woken for this zone, even if the request could use higher zones, so that kswapd skips the pages
+            // of those.
             self.wake_kswapd(zone, Order::ZERO, zone.kind as usize);
         }
         frame

@@ -77,7 +77,7 @@ struct Wanted {
 #[derive(Debug, Default)]
 struct Effort {
     compaction: Compaction,
-    /// Pages freed, plus one for each round that freed none.
+    /// Number of pages that the request's rounds have freed, plus one for each round that freed none.
     reclaimed: u64,
     /// Number of fruitless rounds since the last round that freed a page or gave hope ([`Progress::Hope`]).
     fruitless_rounds: u32,
@@ -148,7 +148,7 @@ fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
 
 /// The outcome of a wait for a turn at direct reclaim.
 enum TurnOrFrame<'a, M: Machine> {
-    /// The task reclaims.
+    /// The task has its turn, and reclaims.
     Turn(DirectTurn<'a, M>),
     /// The request ends: other tasks have freed a page for it, or it gets none.
     Frame(Option<FrameNumber>),

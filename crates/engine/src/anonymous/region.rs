@@ -497,7 +497,7 @@ impl Touched {
     }
 }
 
-/// Touches a page by its own entry.
+/// Touches a page through its own page-table entry.
 #[inline]
 fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     let wanted = if write { Entry::ACCESSED | Entry::DIRTY } else { Entry::ACCESSED };
@@ -515,7 +515,7 @@ fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     }
 }
 
-/// Touches a page by the entry of a huge page, after its own entry, `slot`, allowed no access.
+/// Touches a page through the entry of a huge page, after its own entry, `slot`, allowed no access.
 #[cold]
 fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> Touched {
     loop {

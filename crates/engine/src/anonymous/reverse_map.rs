@@ -97,7 +97,7 @@ impl<M: Machine> FileMappers<M> {
     }
 }
 
-/// A mapping that was taken away for a while.
+/// A mapping that was removed for the time in which its folio moves to other frames.
 pub(crate) struct TakenMapping<M: Machine> {
     region: Arc<Region<M>>,
     page: u32,
@@ -170,7 +170,7 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Returns the use of a page by its mappings since this was last asked, and clears their accessed bits.
+    /// Returns the use of a page through its mappings since the last call, and clears their accessed bits.
     pub fn page_referenced(&self, frame: FrameNumber, owners: &mut Owners<M>) -> MappedUse {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -188,8 +188,8 @@ impl<M: Machine> Anonymous<M> {
         MappedUse { touched, recent: touched, is_executable: false }
     }
 
-    /// Returns the number of entries of a large folio in a region that were touched since this was last asked. A huge
-    /// page has one entry.
+    /// Returns the number of entries of a large folio in a region that were touched since the last call. A huge page
+    /// has one entry.
     #[cold]
     fn folio_touched(&self, head: FrameNumber, region: &Region<M>) -> u32 {
         let first = self.frames[head].index();
@@ -290,8 +290,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Checks, in debug builds, an entry of a page of a file that was removed: if the entry is dirty, the page must be
-    /// marked dirty, or have left its file.
+    /// Checks, in debug builds, a page-table entry that was removed from a page of a file: if the entry is dirty, the
+    /// page must be marked dirty, or have left its file.
     pub(crate) fn note_unmapped_entry(&self, frame: FrameNumber, entry: Entry) {
         debug_assert!(
             !entry.is_dirty() || self.frames[frame].is(Flags::DIRTY) || self.frames[frame].owner() == Owner::None,

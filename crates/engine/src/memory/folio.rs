@@ -245,9 +245,9 @@ impl FrameTable {
 /// The effect of adding or removing a mapping of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingChange {
-    /// `true` if the page has become mapped, or unmapped.
+    /// `true` if this was the first mapping of the page, or the last.
     pub is_of_page: bool,
-    /// `true` if the folio has become mapped, or unmapped.
+    /// `true` if this was the first mapping of any page of the folio, or the last.
     pub is_of_folio: bool,
     /// `true` if the folio is large.
     is_large: bool,

@@ -96,7 +96,7 @@ impl Flags {
     pub(crate) const USES: Self = Self(0b11 << Self::USES_SHIFT);
     pub(crate) const USES_SHIFT: u32 = 25;
 
-    /// One read, as it is counted in [`Flags::READS`].
+    /// The number that one read adds to the word, in the bits [`Flags::READS`].
     const READ: u32 = 1 << 27;
     /// The bits that count reads: all bits of the word that no flag uses.
     const READS: u32 = !(Self::READ - 1);
@@ -225,7 +225,7 @@ const _: () = assert!(size_of::<Frame>() == 32, "a terabyte's frame table must f
 
 /// The part of [`Frame::references`] that counts references.
 const REFERENCES: u32 = (1 << 16) - 1;
-/// One reader of the page's bytes, as it is counted in [`READERS`].
+/// The number that one reader of the page's bytes adds to the word, in the bits [`READERS`].
 const READER: u32 = 1 << 16;
 /// The part of [`Frame::references`] that counts readers.
 const READERS: u32 = !(REFERENCES | WAITED_FOR | WRITER);
@@ -697,7 +697,8 @@ impl FrameTable {
         self.0.len() as u32
     }
 
-    /// Returns the addresses of the descriptors of `frames`, for a ground that can put them into huge pages.
+    /// Returns the addresses of the descriptors of `frames`, for a machine that can put the descriptors into huge
+    /// pages.
     #[must_use]
     pub fn addresses(&self, frames: std::ops::Range<u32>) -> std::ops::Range<*const Frame> {
         self.0[frames.start as usize..frames.end as usize].as_ptr_range()

@@ -91,7 +91,7 @@ impl<M: Machine> Memory<M> {
         let pages = &mut slots[usize::from(zone.id.0)];
         self.frames[frame].set_free(Flags::PER_CPU);
         if warmth == Warmth::Cold {
-            // A page at the tail is among the next to be flushed.
+            // A page at the tail is among the next to be flushed, so its buddies are prefetched.
             prefetch_buddies(zone, &self.frames, frame);
         }
         match warmth {

@@ -12,7 +12,8 @@ const NO_BLOCK: u64 = 0;
 /// The placement of a file's pages in blocks.
 #[derive(Debug)]
 enum Placement {
-    /// A block of the device is taken when a page is first written (delayed allocation); 0 while the page has no block.
+    /// For each page, its block of the device. A page gets its block when it is first written (delayed allocation);
+    /// until then, the value is 0.
     Delayed(Box<Segments<AtomicU64>>),
     /// The file is a device of its own, and its page `n` lies at block `n` of the device. A file system under the
     /// engine places the blocks.

@@ -71,7 +71,7 @@ impl<'a> Slot<'a> {
 pub struct FoundPage<'a> {
     slot: &'a AtomicU32,
     stored: u32,
-    /// The frame.
+    /// The frame that was in the slot.
     pub frame: FrameNumber,
 }
 
@@ -200,8 +200,8 @@ impl FileIndex {
         }
     }
 
-    /// Closes a page to readers with hazard pointers: no other reader gets the page by such a pointer. Returns `false`
-    /// if the page was not open, or `frame` is not in its slot.
+    /// Closes a page to readers with hazard pointers: no further reader gets the page by a hazard pointer. Returns
+    /// `false` if the page was not open, or `frame` is not in its slot.
     pub fn close(&self, index: u32, frame: FrameNumber) -> bool {
         let close = |slot: &AtomicU32| {
             slot.compare_exchange(OPEN | frame.0, PAGE | frame.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -228,7 +228,7 @@ impl FileIndex {
     pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<Option<Shadow>, FrameNumber> {
         debug_assert!(frame.0 <= NUMBER, "{frame} has no room in a slot");
         let slot = self.slots.get_or_make(index as usize);
-        // The end is raised first, so that a search for pages does not stop before this one.
+        // The end is raised first, so that a search for pages does not stop before the new page.
         if self.end.load(Ordering::SeqCst) <= index {
             self.end.fetch_max(index + 1, Ordering::SeqCst);
         }
@@ -322,7 +322,7 @@ impl FileIndex {
         }
     }
 
-    /// Forgets the shadows in these slots. Pages that come there later count as new pages.
+    /// Forgets the shadows in a range of slots. Pages that come into these slots later count as new pages.
     pub fn forget_shadows(&self, slots: Range<u32>) {
         let slots = slots.start as usize..slots.end.min(self.end()) as usize;
         for slot in self.used.within(slots).flatten().filter_map(|at| self.slots.get(at)) {

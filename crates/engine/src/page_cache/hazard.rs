@@ -51,7 +51,7 @@ const _: () = assert!(COUNTED_READS <= Flags::READS_MAX, "a page's word counts n
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     frames: Vec<FrameNumber>,
-    /// Number of the last barrier before that moment.
+    /// Number of the last barrier before the pointers were read.
     barrier: u32,
 }
 
@@ -69,7 +69,8 @@ const fn is_before(begun: u32, number: u32) -> bool {
     number.wrapping_sub(begun).cast_signed() > 0
 }
 
-/// State for readers with hazard pointers: barriers, and tasks and pages that wait until readers release pages.
+/// The state that all readers with hazard pointers share: counts of barriers ([`machine::Hazards::barrier`]), and the
+/// tasks and pages that wait until readers release pages.
 pub(crate) struct Readers<M: Machine> {
     /// Number of barriers that have begun, which is also the number of the last barrier that has begun. `barriers_done`
     /// is the number of the last complete barrier.

@@ -122,7 +122,7 @@ struct Current {
 #[derive(Debug, Default)]
 struct Slabs {
     slabs: Vec<Slab>,
-    /// Numbers that no slab has.
+    /// Slab numbers that are free for new slabs.
     unused: Vec<u32>,
     /// The list of slabs that have free objects and no CPU. The key is a number that grows with each slab put on the
     /// list.
@@ -299,9 +299,9 @@ mod tests {
 
     #[test]
     fn much_waste_is_taken_only_where_no_order_has_less() {
-        // 800 bytes: 5 objects in a page would leave 96 bytes, but 8 objects are wanted, and 10 are in two pages.
+        // 800 bytes: 5 objects in a page would leave 96 bytes, but 8 objects are wanted, and two pages hold 10.
         assert_eq!(slub_order(800, 1), Order(1));
-        // 700 bytes: 11 in two pages leave 492, a little under a sixteenth of 8192.
+        // 700 bytes: 11 objects in two pages leave 492 bytes, a little under a sixteenth of 8192.
         assert_eq!(slub_order(700, 1), Order(1));
     }
 }

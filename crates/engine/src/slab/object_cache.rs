@@ -104,7 +104,7 @@ pub struct Shrunk {
     pub objects: u64,
     /// Slabs without objects, to be freed.
     pub slabs: Vec<EmptySlab>,
-    /// Files that the dropped objects named.
+    /// Numbers of the files whose objects were dropped.
     pub files: Vec<u32>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct SwapWindow {
     log: AtomicU32,
     /// Number of pages that were read ahead since the last judgement.
     ahead: AtomicU32,
-    /// Number of these pages that were used soon.
+    /// Number of pages that were read ahead since the last judgement and were used soon.
     used: AtomicU32,
     /// The slots of the last windows: for each window, its first slot in the upper half and the end of its slots in the
     /// lower half.

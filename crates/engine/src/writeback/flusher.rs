@@ -35,7 +35,7 @@ pub(crate) struct Work {
     io: VecDeque<DirtyFile>,
     /// Files of the present round that had more dirty pages than a chunk.
     more_io: VecDeque<DirtyFile>,
-    /// Numbers of pages, one for each request of another task; 0 means all pages.
+    /// For each request of another task, the number of pages to write; 0 means all pages.
     requests: VecDeque<u64>,
 }
 
