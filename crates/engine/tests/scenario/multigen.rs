@@ -137,8 +137,8 @@ fn a_hot_set_beside_a_scan_that_never_repeats_is_protected() {
             found.set(limits);
         });
         let limits = limits.get();
-        // In 7.2, history is folded often. A tier is not protected below 64 refaults, which is many for a memory of 16
-        // MiB.
+        // In 7.2, the counts of refaults are folded into their history often, and a tier is protected only from 64
+        // refaults on. These are many for a memory of 16 MiB.
         let part = if kernel == "7.2-mglru" { 2 } else { 10 };
         assert!(limits[3] * part < limits.iter().sum::<u32>(), "{kernel}: {limits:?}");
     }
