@@ -153,7 +153,7 @@ pub(crate) struct Refused {
     pub message: String,
 }
 
-/// The numbers that are the value of one choice: a single number, or a list.
+/// The value of a choice as numbers: a single number, or the numbers of a list.
 pub(crate) trait Numbers {
     fn numbers(&self) -> impl Iterator<Item = i128>;
 }

@@ -2,10 +2,10 @@
 //!
 //! Modules in reading order. Each is a layer, called a *floor*, and uses only the floors below it:
 //!
-//! * [`interrupt`]: completions come in here and go down;
+//! * [`interrupt`]: the end of a request to a device, reported by the machine;
 //! * [`access`]: what a task does: read, write, touch, fault;
 //! * [`allocate`]: the fast path, and the slow path below the low mark. *Start here*;
-//! * [`reclaim`]: kswapd, direct reclaim, the fate of a page;
+//! * [`reclaim`]: kswapd, direct reclaim, the decision whether a page is freed, kept or written;
 //! * [`compact`]: whether compaction could help, its two scanners, and deferral;
 //! * [`migrate`]: a page moves to another frame;
 //! * [`lru`]: the order in which pages are reclaimed; batches in front of the lists;

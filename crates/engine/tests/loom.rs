@@ -32,9 +32,9 @@ struct World {
     bytes: UnsafeCell<u64>,
 }
 
-// SAFETY: whether tasks touch the bytes at the same time is what the model checks.
+// SAFETY: the model checks whether tasks touch the bytes at the same time.
 unsafe impl Sync for World {}
-// SAFETY: as above.
+// SAFETY: the model checks whether tasks touch the bytes at the same time.
 unsafe impl Send for World {}
 
 fn world() -> Arc<World> {
@@ -226,7 +226,8 @@ fn a_sync_finds_what_was_tagged_before_it() {
     }
 }
 
-/// Reclaim takes the last page of a file while the file is closed. If a task finds no page left, it finds a count of 0.
+/// Reclaim takes the last page of a file while another task looks for pages of the file, as at its close. If this task
+/// finds no page, it also finds a page count of 0.
 #[test]
 fn a_file_without_pages_counts_none() {
     loom::model(|| {
@@ -453,9 +454,9 @@ struct Moving {
     bytes: [UnsafeCell<u64>; 2],
 }
 
-// SAFETY: whether tasks touch the bytes at the same time is what the model checks.
+// SAFETY: the model checks whether tasks touch the bytes at the same time.
 unsafe impl Sync for Moving {}
-// SAFETY: as above.
+// SAFETY: the model checks whether tasks touch the bytes at the same time.
 unsafe impl Send for Moving {}
 
 impl Moving {

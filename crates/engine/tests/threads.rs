@@ -37,7 +37,8 @@ struct World {
     file: Arc<File<ThreadMachine>>,
     /// Number of tasks whose work is not done.
     at_work: AtomicUsize,
-    /// No task releases its memory before all tasks have done their work.
+    /// The barrier at which a task waits when its work is done. So no task releases its memory before all have done
+    /// their work.
     together: Barrier,
     /// `true` if writes to files may fail.
     is_failing: bool,
@@ -58,8 +59,8 @@ impl World {
 
 type Shared = Arc<World>;
 
-/// A task at work. When its work is done, or has failed, it waits for the other tasks; otherwise they would wait for
-/// ever.
+/// A task at work. When it is dropped, because the work is done or has failed, the task waits at the barrier. Without
+/// this, a task that failed would keep the others waiting for ever.
 struct AtWork<'a>(&'a World);
 
 impl Drop for AtWork<'_> {
@@ -143,7 +144,8 @@ fn use_region_of(world: &Shared, worker: usize, pages: u32, is_huge_allowed: boo
         thread::sleep(Duration::from_millis(1));
     }
     drop(at_work);
-    // Now all tasks have twice the memory in use, in whatever order they ran. Half of it is on the device.
+    // Now all tasks together use twice as many pages as memory holds, in whatever order they ran. Half of the pages are
+    // on the device.
     for (page, version) in (0..).zip(versions) {
         engine.access().read_region(&mut task, &region, bytes(page), &mut found).expect("swap can be read");
         assert!(found == contents(worker, page, version), "worker {worker}, page {page}, version {version} at the end");
@@ -283,7 +285,7 @@ fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
     assert!(vmstat["lru_used_once_normal"] > 0, "{vmstat:?}");
 }
 
-/// Policies behind the trait put pages back that other tasks free at the same moment.
+/// Policies that implement the trait `Policy` put pages back that other tasks free at the same moment.
 #[test]
 fn policies_behind_the_trait_lose_nothing() {
     let [file, region, ..] = EACH_ITS_OWN;

@@ -1,5 +1,5 @@
-//! Throttling of writers: a task that dirties pages sleeps so that it dirties them as fast as the device writes them
-//! (`balance_dirty_pages`; mechanisms/reclaim, 21.2, ≥33). The task itself writes nothing.
+//! Throttling of writers: a task that dirties pages sleeps, so that it dirties them no faster than the device writes
+//! them (`balance_dirty_pages`; mechanisms/reclaim, 21.2, ≥33). The task itself writes nothing.
 
 use super::choices::DirtyThrottle;
 use super::{Access, Error};
@@ -13,11 +13,11 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::HeldBack;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
 
-/// Number of pages that a task over the limit dirties between two checks, and smallest number of dirtied pages that is
-/// worth a pause.
+/// Number of dirtied pages that is worth a pause, and after which a new task is first checked. If too many pages are
+/// dirty, a task is checked after at most a quarter of this number.
 const POLL_PAGES: u64 = 32;
 
-/// The longest pause.
+/// The longest pause of a writer.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
 /// Intended length of a pause: long enough to be worth a sleep, short enough not to be noticed.
@@ -73,12 +73,12 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Counts pages that were clean until a write of the task dirtied them, if `access.dirty_throttle` counts only such
-    /// pages.
+    /// Counts pages that a write of the task made dirty and that were clean before. Does so only for the value
+    /// `ForWriteback` of `access.dirty_throttle`.
     pub(super) fn note_dirtied(&self, task: &mut Task, pages: u64) {
         match self.choices.dirty_throttle {
             DirtyThrottle::ForWriteback => task.pages_dirtied += pages,
-            // These two ways count all writes, also those to pages that were dirty already.
+            // Under these two values, every write counts its page, even if the page was dirty before.
             DirtyThrottle::Sleeps | DirtyThrottle::Writes => {}
         }
     }
@@ -89,8 +89,8 @@ impl<M: Machine> Access<M> {
             return;
         }
         let backing = self.backing(device);
-        // At the limit, a sleep for each page would cost more than the page. If many tasks wait, each sleeps after a
-        // single page.
+        // The number of pages that a task may dirty between two checks when too many pages are dirty. One sleep for
+        // each page would cost more than the page. The more tasks wait already, the fewer pages; at the least, one.
         let at_limit = || (POLL_PAGES / 4 / (1 + backing.dirty_waits.tasks())).max(1);
         let is_due = task.pages_dirtied >= task.pages_dirtied_poll.max(1);
         if !(is_due || self.is_over_limit_fast(backing) && task.pages_dirtied >= at_limit()) {
@@ -108,7 +108,8 @@ impl<M: Machine> Access<M> {
             let began = self.machine.now();
             self.wait_for_dirty_room(backing, limits.dirty);
             self.note_held_back(began, device, state);
-            // The tasks that hold these pages may be the writers themselves.
+            // The flusher found only pages that tasks are changing. These tasks may be the writers themselves, so no
+            // writer may wait for such pages.
             if backing.has_only_held.load(Relaxed) {
                 break;
             }
@@ -153,8 +154,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Releases all throttled writers. The ground calls this when the tasks that write back and reclaim for them have
-    /// ended.
+    /// Releases all throttled writers. The ground (the simulator or the library) calls this when the flushers and
+    /// kswapd have ended.
     pub fn release_waiters(&self) {
         self.is_abandoned.store(true, Relaxed);
     }

@@ -15,10 +15,10 @@ use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 /// Number of pages that a task dirties between two checks while too many pages are dirty.
 const POLL_OVER: u64 = 8;
 
-/// Smallest and largest number of pages that a task dirties between two checks in other cases.
+/// Smallest and largest number of pages that a task dirties between two checks while not too many pages are dirty.
 const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as u64;
 
-/// The longest sleep between two attempts.
+/// The longest sleep between two attempts to write dirty pages.
 const PAUSE_MAX: Nanos = Nanos::from_millis(100);
 
 impl<M: Machine> Access<M> {
@@ -63,9 +63,10 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the number of pages that are dirty or under writeback, if it exceeds this task's limit; otherwise
-    /// `None`. The limit is lowered by up to an eighth of the device's limit, in proportion to the task's share of all
-    /// pages dirtied since the start. So the task that dirties most is paused first.
+    /// Returns the dirty limits and the number of dirty pages, if the task must write pages itself; otherwise `None`.
+    /// It must if the device's pages exceed the task's limit, or all dirty pages exceed the global limit. The task's
+    /// limit is the device's limit, less up to an eighth in proportion to the task's share of all pages dirtied since
+    /// the start. So the task that dirties most is paused first.
     fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
         let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
         let device_limit = self.device_limit(backing, limits.dirty);

@@ -33,7 +33,7 @@ pub enum Error {
         /// The error of the device.
         source: IoError,
     },
-    /// Page tables use all the memory that they may use. A page table stays until its region is dropped.
+    /// Page tables have reached the limit on their memory. A page table stays until its region is dropped.
     TooManyTables {
         /// Number of pages that page tables take.
         tables: u64,
@@ -61,7 +61,8 @@ pub enum Error {
         /// First byte that was not written.
         offset: u64,
     },
-    /// The system grants no memory for the index of a file at this distance from the file's start.
+    /// The system grants no memory for the file's index (its table from page numbers to frames) this far from the
+    /// file's start.
     NoIndex {
         /// Number of the file.
         file: u32,

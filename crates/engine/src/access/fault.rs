@@ -1,4 +1,4 @@
-//! Touching memory, and the faults of pages that are not there.
+//! Touches of a region's pages, and the page faults that they cause.
 
 use super::choices::{HugeDefrag, HugePages};
 use super::{Access, Error};
@@ -11,10 +11,10 @@ use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
-/// Memory divided by this is the most that page tables may take. A page-table page maps 512 pages, so a program that
-/// uses all that it maps needs a 512th of its memory for tables. Only a program that maps much and uses single pages of
-/// it comes near this limit. Without the limit, tables, which are never reclaimed, could fill memory, and no page could
-/// be read in.
+/// Page tables may take at most the managed memory divided by this number. A page-table page maps 512 pages, so a
+/// program that uses all that it maps needs a 512th of its memory for tables. Only a program that maps much and uses
+/// single pages of it comes near the limit. Page tables are never reclaimed: without the limit, they could fill memory,
+/// and no page could be read in.
 const TABLES_SHARE: u64 = 2;
 
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
@@ -101,11 +101,10 @@ impl<M: Machine> Access<M> {
     /// Takes a reference to the page that is mapped at `page`, and its latch. Returns the page's frame; `None` if no
     /// page is mapped there with the rights that the access needs, or the mapping changed meanwhile.
     ///
-    /// A huge page is split first, because each of its pages is latched for itself. A smaller folio is latched as a
-    /// whole.
+    /// A huge page is split first, because each of its pages has its own latch. A smaller folio is latched as a whole.
     ///
-    /// Reclaim may still unmap the page. But the page is written to swap only if nothing else refers to it, and it was
-    /// marked dirty before it could be latched for writing.
+    /// Reclaim may still unmap the page, but writes it to swap only if nothing else refers to it. A page that is
+    /// latched for writing was marked dirty before.
     ///
     /// # Errors
     /// When the page is to be read and has as many readers as its descriptor can count.
@@ -138,8 +137,8 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// Handles the fault of a page that is not mapped, or may not be written yet. Returns whether the fault dirtied a
-    /// page of a file.
+    /// Handles a fault on a page that is not mapped, or that is mapped read-only and is to be written. Returns whether
+    /// the fault dirtied a page of a file.
     #[cold]
     pub(super) fn fault(
         &self,
@@ -258,8 +257,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Maps a fresh folio of several pages around a page. The folio is the largest whose aligned range was never
-    /// touched and for which a block is free. Returns `false` if no folio was mapped.
+    /// Maps a fresh folio of several pages around a page. Tries the largest order first, and takes the first order
+    /// whose aligned range was never touched and for which a block is free. Returns `false` if no folio was mapped.
     #[doc(alias = "alloc_anon_folio")]
     fn try_folio(&self, task: &mut Task, region: &Region<M>, page: u32) -> bool {
         for order in (1..=self.choices.anonymous_folio_order as u8).rev().map(Order) {
@@ -343,15 +342,15 @@ impl<M: Machine> Access<M> {
             self.stat.count(Event::ThpFaultAlloc, 1);
             self.add(head, Insert::Fault, self.choices.new_anonymous.is_active());
         } else {
-            // Other tasks have touched pages of the range meanwhile.
+            // Other tasks have touched pages of the range meanwhile, so it gets no huge page.
             self.stat.count(Event::ThpFaultFallback, 1);
             self.free_block(head, PAGEBLOCK_ORDER);
         }
         is_mapped
     }
 
-    /// Makes a fresh block the huge page of a range, whose entry maps the block already. The block's one reference is
-    /// passed to the mapping. The caller holds the entries' lock.
+    /// Makes a fresh block the huge page of the range that begins at page `start`. The range's entry maps the block
+    /// already. The block's one reference is passed to the mapping. The caller holds the entries' lock.
     pub(super) fn map_new_huge(&self, region: &Region<M>, start: u32, head: FrameNumber) {
         self.frames.make_folio(head, PAGEBLOCK_ORDER);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
@@ -374,7 +373,8 @@ impl<M: Machine> Access<M> {
         }
         self.lock_page(frame);
         if is_still_mapped() {
-            // If the page is under writeback, its slot is kept, and that write was useless.
+            // If the page is under writeback, its slot is kept. The writeback was then useless, because the page is
+            // about to change.
             self.try_to_free_swap(frame);
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);

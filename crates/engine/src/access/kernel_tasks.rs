@@ -1,14 +1,14 @@
 //! The tasks that the engine itself needs: kswapd, flushers, khugepaged.
 //!
-//! *Flow*: the ground asks which tasks there are and starts each with `run_kernel_task`, which returns when the task is
-//! killed.
+//! *Flow*: the ground (the simulator or the library) asks which tasks there are and starts each with `run_kernel_task`,
+//! which returns when the task is killed.
 //! *Called by* [`crate::Engine`]. *Locks*: none.
 
 use super::Access;
 use crate::memory::NodeId;
 use machine::{DeviceId, Machine, Nanos};
 
-/// A task that the engine itself needs. The ground starts each of them once.
+/// A task that the engine itself needs. The simulator or the library starts each of them once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelTask {
     /// The kswapd of a node, which reclaims there.

@@ -37,7 +37,7 @@ struct Place {
     page: u32,
 }
 
-/// The result for one range, or for one round over several ranges.
+/// The result of a look at one range, or at several ranges in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
     /// Khugepaged goes on: each range became a huge page or stays as it is.
@@ -84,8 +84,9 @@ impl<M: Machine> Access<M> {
     /// [`Looked::NoMemory`] if a range qualifies but no huge page can be allocated.
     fn khugepaged_round(&self, task: &mut Task, place: &mut Place) -> Looked {
         let _span = self.machine.span(Func::Khugepaged);
-        // A page that waits in a batch has one reference too many, so the batch of this CPU is drained. A page in the
-        // batch of another CPU stays and prevents the collapse. Assumed: no source says so of these kernels.
+        // A page in a batch, on its way to an LRU list, has one reference too many for a collapse. So the batch of this
+        // CPU is drained. A page in the batch of another CPU stays there and prevents the collapse. This is assumed; no
+        // source describes it for these kernels.
         self.drain_before_use();
         let mut regions = self.regions();
         regions.retain(|region| region.is_huge_allowed);
@@ -175,8 +176,8 @@ impl<M: Machine> Access<M> {
                 && !descriptor.is(Flags::LOCKED)
                 && !descriptor.is(Flags::HAZARD)
         });
-        // Reading the entries costs little, because a cache line of the table holds eight. Each page's descriptor has a
-        // cache line of its own.
+        // Reading the entries costs little, because a cache line of the table holds eight entries. The descriptors of
+        // the pages cost more: each lies in another cache line.
         self.machine.spend(Step::ScanFrame, looked);
         (is_fit && is_touched && !region.is_closing.load(Acquire)).then_some(frames)
     }
@@ -211,8 +212,8 @@ impl<M: Machine> Access<M> {
             }
             self.frames[head].get();
             self.map_new_huge(region, start, head);
-            // Each page has its last reference again, as after any unmapping. That reference is dropped below, and the
-            // page then leaves its list.
+            // Each page has its last reference again, as after any unmapping. Dropping this reference below frees the
+            // page, which then leaves its list.
             frames.iter().for_each(|(_, frame)| self.frames[*frame].set_references(1));
             let copied = frames.len() as u32;
             self.machine.spend_on(Step::CopyPage, head, copied);

@@ -1,9 +1,10 @@
 //! The length of a file.
 //!
-//! A file becomes shorter in three steps: [`Access::hold_end`], [`Access::cut`], [`Access::release_end`]. A ground that
-//! keeps file lengths of its own can change its length between the steps. From the first to the last step, the page
-//! that the new end cuts stays in memory. If pages are stable (`writeback.stable_pages`), it is not written either.
-//! Meanwhile the page's bytes after the end may still be on the device, but they are not read from there.
+//! A file becomes shorter in three steps: [`Access::hold_end`], [`Access::cut`], [`Access::release_end`]. If the
+//! machine under the engine keeps file lengths, too, it can change its length between the steps. From the first to the
+//! last step, the page that the new end cuts stays in memory. If pages are stable (`writeback.stable_pages`), this page
+//! is not written either. Meanwhile the page's bytes after the end may still be on the device, but they are not read
+//! from there.
 //!
 //! *Locks*: the latch of the page that is cut, and under it the locks of the pages after it. A task with a page lock
 //! waits for no latch.
@@ -14,7 +15,7 @@ use crate::task::Task;
 use machine::{Machine, PAGE_BYTES};
 use std::sync::Arc;
 
-/// The place at which a file is about to be cut: see [`Access::hold_end`].
+/// The new end of a file that is about to be truncated, as [`Access::hold_end`] returns it.
 #[derive(Debug)]
 #[must_use = "the page that it cuts is held until the end is released"]
 pub struct HeldEnd {
@@ -72,9 +73,10 @@ impl<M: Machine> Access<M> {
         self.unmap_file_range(file, from);
         self.truncate_pages(file, from);
         file.index.forget_shadows(from..u32::MAX);
-        // A task that was about to copy a page for a private mapping has mapped its copy by now.
+        // A task that was about to copy a cut-off page for a private mapping has mapped its copy by now. This second
+        // call unmaps such copies.
         self.unmap_file_range(file, from);
-        // Other tasks may have made the file longer meanwhile.
+        // Other tasks may have made the file longer before the cut, so the file's end is read again.
         self.give_file_blocks(file, from..old_end.max(file.end_page()));
     }
 

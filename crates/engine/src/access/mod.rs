@@ -3,8 +3,8 @@
 //! *Flow*: [`read`] and [`readahead`] read a file, [mod@write] writes it, [`length`] truncates it, [`dirty_throttle`]
 //! slows its writers down. [`fault`] handles page faults in a region, [`map_file`] faults in mapped files.
 //! [`khugepaged`] makes huge pages of small ones. [mod@send] holds data that leaves by the network. *Called by* the
-//! tasks of the ground. *Locks*: page locks, one at a time; `page_table` inside. *Description*:
-//! mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
+//! tasks that the simulator or the library runs. *Locks*: page locks, one at a time; `page_table` inside.
+//! *Description*: mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).
 //!
 //! Next: nothing; this is the last module, where each access to a page begins and ends.
 
@@ -187,7 +187,7 @@ impl<M: Machine> Access<M> {
     /// Makes sure that the index of a file has a node and a slot for a page that is about to be added. *May sleep.*
     ///
     /// # Errors
-    /// When memory is exhausted, or the ground has no memory for the index at this distance from the file's start.
+    /// When memory is exhausted, or the system has no memory for the index at this distance from the file's start.
     pub(super) fn prepare_node(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
         let no_index = || Error::NoIndex { file: file.id, offset: u64::from(page) * PAGE_BYTES as u64 };
         if !file.index.prepare(page) {
@@ -216,8 +216,8 @@ impl<M: Machine> Access<M> {
         self.forget_file(file);
     }
 
-    /// Drops the clean pages of all files (`drop_caches`) and returns their number. Kernel objects stay:
-    /// [`Reclaim::drop_slabs`](crate::reclaim::Reclaim::drop_slabs).
+    /// Drops the clean pages of all files (`drop_caches`) and returns their number. Does not drop kernel objects;
+    /// [`Reclaim::drop_slabs`](crate::reclaim::Reclaim::drop_slabs) does.
     pub fn drop_caches(&self) -> u64 {
         self.drain_all();
         self.files().iter().map(|file| self.invalidate_file(file)).sum()

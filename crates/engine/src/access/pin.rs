@@ -26,8 +26,9 @@ pub struct PinnedForWrite {
 }
 
 impl<M: Machine> Access<M> {
-    /// Pins, for reading, the page that a slot of a file's index holds. Returns `None` unless the page is in memory and
-    /// open ([`crate::page_cache::hazard`]) and [`Hazards::publish_at_once`] finds a free hazard pointer.
+    /// Pins, for reading, the page that a slot of a file's index holds. Returns `None` if the page is not in memory, is
+    /// not open to hazard pointers ([`crate::page_cache::hazard`]), or if [`Hazards::publish_at_once`] finds no free
+    /// hazard pointer.
     // Keep this function short. The fewer instructions lie between two reads, and the fewer of them write a register,
     // the more pages a processor can wait for at the same time.
     #[inline(always)]
@@ -85,9 +86,9 @@ impl<M: Machine> Access<M> {
     }
 
     /// Pins a page of a file for reading if it is in memory and valid. Returns the page's frame and the descriptor of
-    /// its folio. Takes no lock, allocates nothing, and sleeps only for a writer's latch. `is_new_use` says whether the
-    /// caller's last use was of another page, because several reads of one page in pieces are one use. `is_new_use` is
-    /// called only where the answer matters.
+    /// its folio. Takes no lock, allocates nothing, and sleeps only for a writer's latch. `is_new_use` returns whether
+    /// the caller used another page last; several reads of one page in pieces count as one use. `is_new_use` is called
+    /// only where its answer matters.
     #[inline(always)]
     pub fn pin_cached(
         &self,
@@ -112,7 +113,8 @@ impl<M: Machine> Access<M> {
     /// releases the page and returns `false`.
     #[inline(never)]
     fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
-        // A page marked for readahead is left to a caller that has the reader's state.
+        // A page marked for readahead is left to a caller that knows the reader's readahead window and can start the
+        // next one.
         if flags.has(Flags::UPTODATE) && (!flags.has(Flags::READAHEAD) || flags.has(Flags::WRITEBACK)) {
             if is_new_use() {
                 self.mark_accessed(frame);
@@ -165,7 +167,7 @@ impl<M: Machine> Access<M> {
     pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;
-        // The page is locked here, so a task that truncates the file from now on finds it.
+        // The page is locked here, so a task that truncates the file from now on finds the page in the index.
         let bytes = bytes_in_page(file, page);
         let result = match bytes > 0 {
             true => self.prepare_write(file, frame, offset),
@@ -241,7 +243,7 @@ impl<M: Machine> Access<M> {
             if !write && region.entry(page).is_zero_page() {
                 break;
             }
-            // Another task froze the page to free it or to move it. That task goes first.
+            // Another task froze the page (set its reference count to 0) to free it or to move it. Wait for that task.
             self.machine.relax();
         }
         Ok(None)

@@ -100,7 +100,7 @@ impl<M: Machine> Access<M> {
                 self.async_readahead(task, file, state, page);
             }
             if !descriptor.is(Flags::UPTODATE) {
-                // The task that fills the page may want the latch for itself.
+                // The task that reads the page in may need the latch, so the latch is released during the wait.
                 self.unlatch(frame, false);
                 let stalled = self.stall_for_refault(frame);
                 self.wait_on_read(frame);

@@ -20,11 +20,11 @@ use std::ops::Range;
 /// missing page is read (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
 
-/// Memory divided by this is the most that a window takes, so that a few readers cannot fill all of memory by reading
-/// ahead.
+/// A readahead window takes at most memory divided by this number, so that a few readers cannot fill all of memory by
+/// reading ahead.
 const WINDOWS_IN_MEMORY: u64 = 16;
 
-/// Says when the pages of a window are needed.
+/// The time at which the pages of a readahead window are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Now,
@@ -47,9 +47,9 @@ impl<M: Machine> Access<M> {
         (kib * 1024 / PAGE_BYTES as u32).min(most as u32).max(1)
     }
 
-    /// Starts to read the missing pages of a range, and does not wait for them. Of a range longer than the largest
-    /// window, reads only the beginning: at most half the number of pages that are free or on an inactive file list,
-    /// but at least that window. A longer read would evict pages that were just read, and pages that other tasks use.
+    /// Starts to read the missing pages of a range, and does not wait for them. If the range is longer than the largest
+    /// readahead window, reads only its beginning: half as many pages as are free or on an inactive file list, but at
+    /// least one such window. A longer read would evict pages that were just read, and pages that other tasks use.
     /// Stops early when memory is short. *May sleep.*
     #[doc(alias = "force_page_cache_readahead")]
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
@@ -61,8 +61,9 @@ impl<M: Machine> Access<M> {
         self.read_window(task, file, &self.readable_window(pages), For::Now);
     }
 
-    /// Returns the beginning of a range that is read at once. This is the whole range if it fits into the largest
-    /// window of a sequential reader; otherwise, it is at least that window.
+    /// Returns the part of a range that is read at once: the whole range if it fits into the largest window of a
+    /// sequential reader. Of a longer range, returns the beginning: half as many pages as are free or on an inactive
+    /// file list, but at least such a window.
     fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
         let least = self.window_max(ReadPattern::Sequential);
         if pages.len() <= least as usize {

@@ -37,8 +37,8 @@ impl<M: Machine> Access<M> {
     ) -> Result<(), Error> {
         let _span = self.machine.span(Func::SwapPage);
         if self.try_swap_page(task, region, page, slot, write, Around::Window)?.is_some() {
-            // A read of many slots may have failed because of any of them, or in another task's fault, so this slot is
-            // now read alone.
+            // The read may have failed because of another slot that was read together with this one, or in another
+            // task's fault. So this slot is now read alone.
             if let Some(source) = self.try_swap_page(task, region, page, slot, write, Around::Nothing)? {
                 return Err(Error::SwapRead { slot, source });
             }
@@ -86,9 +86,9 @@ impl<M: Machine> Access<M> {
             self.put(frame);
             return Ok(failed);
         }
-        // The page lock is held here. `READAHEAD` is also the flag with which reclaim marks a page that it is about to
-        // write; reclaim holds the page lock until then. If reclaim sets the flag only after the write has ended, the
-        // flag may be mistaken here for the mark of readahead; that is rare.
+        // The flag `READAHEAD` has two meanings: the page was read ahead, or reclaim is about to write the page.
+        // Reclaim holds the page lock while it writes, and this task holds the lock now. So the flag means readahead
+        // here, with one rare exception: reclaim may set the flag after the write has ended.
         if self.is_window_by_use() && !descriptor.is(Flags::WRITEBACK) && descriptor.test_clear(Flags::READAHEAD) {
             region.swap_window.note_used(slot);
         }
@@ -99,7 +99,8 @@ impl<M: Machine> Access<M> {
             self.machine.spend(Step::PteSet, 1);
             let is_wanted = region.entry(page).slot() == Some(slot);
             if is_wanted {
-                // If a folio has not left memory yet, the slot's page may be another than the folio's first.
+                // A large folio that is still in memory has a slot for each page. The wanted slot may be that of a
+                // later page.
                 let n = slot - descriptor.swap_slot();
                 descriptor.set_owner(Owner::Region(region.id), page - n);
                 let part = FrameNumber(frame.0 + n);

@@ -10,8 +10,8 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
-/// Distance, in entries, from the entry that is emptied to the entry whose page's descriptor is prefetched; the same as
-/// in per-CPU lists.
+/// Number of entries by which the prefetch of page descriptors runs ahead of the emptying of entries. The per-CPU lists
+/// use the same distance.
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {

@@ -1,4 +1,4 @@
-//! Counters and gauges of all floors under their kernel names.
+//! The counters and gauges of the whole engine, under their names in the kernel.
 
 use super::Access;
 use crate::memory::NodeId;

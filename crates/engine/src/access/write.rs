@@ -118,7 +118,7 @@ impl<M: Machine> Access<M> {
                     self.latch_to_change(file, frame);
                     self.lock_page(frame);
                     if !self.is_page_of(frame, Owner::File(file.id), page) {
-                        // The page was dropped while this task waited.
+                        // The page was dropped while this task waited, so it is looked up again.
                         self.unlock_page(frame);
                         self.unlatch(frame, true);
                         self.put(frame);
@@ -147,7 +147,7 @@ impl<M: Machine> Access<M> {
             self.fill_locked_page(file, frame);
             self.lock_page(frame);
             if !self.is_page_of(frame, Owner::File(file.id), page) {
-                // The page was truncated while it was read.
+                // The page was truncated while it was read, so it is looked up again.
                 self.unlock_page(frame);
                 self.unlatch(frame, true);
                 self.put(frame);
@@ -181,7 +181,7 @@ impl<M: Machine> Access<M> {
     /// ([`File::failed_writes`]).
     ///
     /// # Errors
-    /// When more writes have failed than these. The new failures then count as reported to this handle.
+    /// When more than `seen` writes have failed. The new failures then count as reported to this handle.
     pub fn fsync_since(&self, _task: &mut Task, file: &Arc<File<M>>, seen: &AtomicU32) -> Result<(), Error> {
         let failed_before = file.failed_writes();
         self.write_dirty_pages(file);

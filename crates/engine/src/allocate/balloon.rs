@@ -11,10 +11,10 @@ use machine::{FrameNumber, Machine, Nanos, Order, WaitReason, Waiting};
 /// Wait before another attempt after a reclaim that freed nothing.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
 
-/// Consecutive fruitless reclaims have weights; if their sum exceeds this, memory counts as too full to shrink. With
-/// the weights in [`Allocate::take_offline_pages`], the sum exceeds it after a tenth of a second if nothing can be
-/// scanned or freed, after a second while pages are being written, and after ten seconds while pages are freed and
-/// other tasks take them.
+/// Limit of a score above which memory counts as too full to shrink. Each fruitless reclaim adds its weight to the
+/// score. With the weights in [`Allocate::take_offline_pages`], the score exceeds the limit after a tenth of a second
+/// if nothing can be scanned or freed, after a second while pages are being written, and after ten seconds while pages
+/// are freed and other tasks take them.
 const FRUITLESS_MAX: u32 = 5000;
 
 impl<M: Machine> Allocate<M> {

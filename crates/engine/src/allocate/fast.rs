@@ -95,8 +95,8 @@ impl<M: Machine> Allocate<M> {
             let frame = self.take_above(zone, preferred.kind as usize, gfp, order, bound);
             frame.inspect(|_| self.count_node(preferred, zone))
         };
-        // A request that may not mix migrate types stays on its own node; it would mix them rather than go to another
-        // node.
+        // A request that may not mix migrate types tries only the zones of its preferred node. It then tries them again
+        // with mixing allowed, before it tries another node.
         let is_asked = |zone: &&Zone<M>| bound.mixing == Mixing::Allowed || zone.node == preferred.node;
         let zones = || {
             let zones = zonelist.iter().map(|id| self.zone(*id)).take_while(is_asked);
@@ -159,8 +159,8 @@ impl<M: Machine> Allocate<M> {
         let boost = zone.boost();
         let frame = self.take_mixing(zone, order, gfp.migrate, Warmth::Hot, bound.mixing);
         if zone.boost() > boost && !gfp.no_kswapd {
-            // Kswapd is woken for this zone, even if the request could use higher ones, so that it skips the pages of
-            // higher zones.
+            // Kswapd is woken for this zone, even if the request could use higher zones, so that kswapd skips the pages
+            // of those.
             self.wake_kswapd(zone, Order::ZERO, zone.kind as usize);
         }
         frame

@@ -22,9 +22,9 @@ const RETRIES_MAX: u32 = 16;
 /// no page is freed; the `linux` ground then makes the kernel reclaim some pages at this interval.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
-/// Time after which a request that gets no page reports that memory is exhausted; the `linux` ground gives up after the
-/// same time. Reclaim's counters of its lists are at most two seconds old (`lru.cgroup_counters`), so they have been
-/// updated ten times by then.
+/// Time after which a request that gets no page reports that memory is exhausted. The `linux` ground uses the same
+/// time. It is long enough for ten updates of the counters that tell reclaim the lengths of its lists: they are at most
+/// two seconds old (`lru.cgroup_counters`).
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {

@@ -17,26 +17,30 @@ use machine::note::{SlowRequest, Work};
 use machine::{FrameNumber, Func, Machine, Nanos, Note, Order, Stalled, WaitReason, Waiting};
 use std::ops::ControlFlow;
 
-/// Longest wait of a request before its next round, for congested queues to get room (`allocate.retry_wait`).
+/// Longest time that a request waits for congested device queues before its next round (`allocate.retry_wait`).
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 
 /// Number of fruitless reclaims after which memory counts as exhausted. A reclaim is fruitless if it found no page to
-/// scan, or freed none in zones that count as hopeless. A reclaim that freed a page sets the count to 0. So does a
-/// reclaim that met a zone in which another task freed a page, but only for [`HOPED_MAX`]. A reclaim that only waited
-/// for a write leaves the count as it is, because the written page may be one that cannot be freed either.
+/// scan, or freed none in zones that count as hopeless.
 ///
-/// With the rules of mechanisms/reclaim, 17.1, alone, a request that finds no page to scan would try endlessly, because
-/// a zone that is never scanned is never hopeless. A request in a hopeless zone would fail at once. But the last scan
-/// marks a zone as hopeless, and only a freed page clears the mark. Pages that were held during that scan and have been
-/// released since would never be found. So all reclaims but the first ignore the mark, and also ignore sums of counters
-/// that may be old (`lru.cgroup_counters`). Linux trusts both to the end and then kills a task; here no task is killed.
-/// The waits between reclaims add up to a quarter of a second. Pages that other tasks hold for a moment are released by
-/// then, even if a thread that holds them gets no CPU for a while.
+/// - A reclaim that freed a page sets the count to 0.
+/// - A reclaim that met a zone in which another task freed a page sets the count to 0, too, but only for [`HOPED_MAX`].
+/// - A reclaim that only waited for a write leaves the count as it is. The written page may be one that cannot be
+///   freed.
+///
+/// This rule replaces that of mechanisms/reclaim, 17.1, for two reasons. First, a zone that is never scanned is never
+/// hopeless, so a request that finds no page to scan would try endlessly. Second, a request in a hopeless zone would
+/// fail at once, even if pages that were held during the last scan have been released since: only a freed page clears
+/// the mark. So all reclaims but the first ignore the mark, and also sums of counters that may be old
+/// (`lru.cgroup_counters`). Linux trusts both to the end and then kills a task; here no task is killed. The waits
+/// between reclaims add up to a quarter of a second, in which other tasks release pages that they hold for a moment,
+/// even if a thread gets no CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
-/// Time after which a reclaim that frees nothing, and only gives hope or waits for writes, counts as fruitless, too. A
-/// disk that has written nothing for so long does not work, or every write to it fails. A zone may give hope only
-/// because other tasks take one of its pages and return it, again and again. Chosen; no other value was tried.
+/// Time after which a reclaim that frees nothing counts as fruitless even if it gives hope ([`Progress::Hope`]) or
+/// waited for writes. A disk that has written nothing for so long does not work, or every write to it fails. A zone may
+/// give hope only because other tasks take one of its pages and return it, again and again. The value was chosen; no
+/// other was tried.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
 /// Wait of a request after each of its first two fruitless reclaims. The wait doubles after every second reclaim.
@@ -45,7 +49,7 @@ const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 /// The longest wait after a fruitless reclaim.
 const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
-/// The rights to go below the min mark that a request has if swap-in needs the page.
+/// The right to go below the min mark of a request whose page is for swap-in.
 const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 
 /// The results of earlier direct compactions for one request.
@@ -53,7 +57,7 @@ const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 struct Compaction {
     /// `true` after the first round; later runs of compaction may wait for locks.
     is_later: bool,
-    /// `true` if compaction was left out because it failed lately.
+    /// `true` if compaction was left out because it had failed shortly before.
     was_deferred: bool,
     /// `true` if compaction gave up because other tasks waited for a lock or for the CPU.
     was_contended: bool,
@@ -73,11 +77,12 @@ struct Wanted {
 #[derive(Debug, Default)]
 struct Effort {
     compaction: Compaction,
-    /// Pages freed, plus one for each round that freed none.
+    /// Number of pages that the request's rounds have freed, plus one for each round that freed none.
     reclaimed: u64,
-    /// Number of fruitless rounds since the last round that freed a page or gave hope.
+    /// Number of fruitless rounds since the last round that freed a page or gave hope ([`Progress::Hope`]).
     fruitless_rounds: u32,
-    /// Time at which a round first only gave hope or waited, after a page was last freed; `None` if no round did.
+    /// Time of the first round that freed no page but gave hope or waited for a write. `None` after a round that freed
+    /// a page.
     hopes_since: Option<Nanos>,
 }
 
@@ -96,8 +101,8 @@ enum Outcome {
 }
 
 impl Effort {
-    /// Counts a round that ended at `now`. Returns `progress`; but if, for [`HOPED_MAX`], rounds have only given hope
-    /// or waited, returns [`Progress::Nothing`].
+    /// Counts a round of reclaim that ended at `now`, and returns its progress. If rounds have only given hope or
+    /// waited for writes for [`HOPED_MAX`], returns [`Progress::Nothing`] instead.
     fn count(&mut self, progress: Progress, now: Nanos) -> Progress {
         let counted = match progress {
             Progress::Freed(_) => {
@@ -141,9 +146,9 @@ fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
     frame.map_or(ControlFlow::Continue(()), |frame| ControlFlow::Break(Some(frame)))
 }
 
-/// The next step of a task whose request needs pages reclaimed.
+/// The outcome of a wait for a turn at direct reclaim.
 enum TurnOrFrame<'a, M: Machine> {
-    /// The task reclaims.
+    /// The task has its turn, and reclaims.
     Turn(DirectTurn<'a, M>),
     /// The request ends: other tasks have freed a page for it, or it gets none.
     Frame(Option<FrameNumber>),
@@ -177,7 +182,7 @@ impl<M: Machine> Allocate<M> {
         work: &mut Work,
     ) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocSlowpath);
-        // `harder` is for requests that may use the reserve.
+        // `harder` is for requests that must not wait and may use the reserve.
         let rights = MarkRights { high: gfp.high, harder: !gfp.wait && !gfp.no_reserve };
         // A request without `may_exhaust` fails as soon as nothing can be freed.
         let may_exhaust = gfp.fs && !gfp.no_retry;
@@ -195,7 +200,7 @@ impl<M: Machine> Allocate<M> {
             };
         };
         found.ok_or_else(|| {
-            // If a request that must not wait, or that may fail, gets no page, memory need not be exhausted.
+            // A request that must not wait, or that may fail, can get no page although memory is not exhausted.
             let is_exhausted = order == Order::ZERO && gfp.wait && !gfp.no_retry;
             self.stat.count(if is_exhausted { Event::OutOfMemory } else { Event::AllocFailed }, 1);
             OutOfMemory { order }

@@ -6,7 +6,7 @@
 //! `writeback`, `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`.
 //! *Description*: mechanisms/reclaim, 1, 9, 12, 20.
 //!
-//! Next: [`crate::writeback`], which takes the right to write away before it writes.
+//! Next: [`crate::writeback`], which makes all mappings of a page read-only before it writes the page.
 
 pub mod owners;
 pub mod region;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// The layer (*floor*) of the engine that holds regions and their page tables.
 pub struct Anonymous<M: Machine> {
-    // Not named `swap`, which is the name of the swap area.
+    // The floor below. A field named `swap` would hide the swap area, which is reached through this field.
     below: Swap<M>,
     regions: M::Lock<Table<Region<M>>>,
     /// The regions that map a file.

@@ -341,8 +341,8 @@ impl<M: Machine> Region<M> {
     /// pages, and holds the lock of their entries.
     pub(crate) fn replace_by_huge(&self, page: u32, head: FrameNumber) {
         let table = self.table(page).expect("a range with pages has a table");
-        // This comes first, so that a task that touches a page meanwhile, without the lock, finds either the one entry
-        // or the other.
+        // The huge page's entry is stored first. A task that touches a page meanwhile, without the lock, then finds
+        // that entry or the small page's entry, never none.
         table.huge.store(Entry::mapped(head, true).0 | Entry::HUGE, Ordering::Release);
         self.note_touched(table);
         table.entries.iter().for_each(|entry| entry.store(0, Ordering::Release));
@@ -383,7 +383,7 @@ impl<M: Machine> Region<M> {
     pub(crate) fn replace_frame(&self, page: u32, to: FrameNumber) {
         let slot = self.slot(page).expect("a page that is mapped has a table");
         let moved = |entry: u64| Some(Entry(entry).of_frame(to).0);
-        // Accessed and dirty bits are set without the lock.
+        // Tasks may set accessed and dirty bits at the same time, without the lock.
         let before = slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, moved);
         debug_assert!(before.is_ok_and(|entry| Entry(entry).frame().is_some()), "page {page} is not mapped");
     }
@@ -418,8 +418,8 @@ impl<M: Machine> Region<M> {
         None
     }
 
-    /// Notes that an entry of a table was marked as touched. The entry is marked first, because a walk clears these
-    /// notes before it reads entries.
+    /// Notes that an entry of a table was marked as touched. The caller has marked the entry first, because a walk
+    /// clears the notes before it reads entries.
     #[inline]
     fn note_touched(&self, table: &Table) {
         // Most of the time another task has noted this before, and nothing is written.
@@ -431,15 +431,15 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Returns whether an entry was marked as touched since this was last asked for the same lruvec, and clears the
-    /// mark.
+    /// Returns whether an entry was marked as touched since the last call for the same lruvec, and clears the lruvec's
+    /// bit.
     pub(crate) fn take_touched(&self, lruvec: LruvecId) -> bool {
         let bit = 1 << (u32::from(lruvec.0) % u64::BITS);
         self.touched.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// Returns whether an entry of the table where `page` lies was marked as touched since this was last asked for the
-    /// table, and clears the mark.
+    /// Returns whether an entry of the table where `page` lies was marked as touched since the last call for the table,
+    /// and clears the table's flag.
     pub(crate) fn take_table_touched(&self, page: u32) -> bool {
         self.table(page).is_some_and(|table| table.is_touched.swap(false, Ordering::AcqRel))
     }
@@ -461,8 +461,8 @@ impl<M: Machine> Region<M> {
             && slot.fetch_and(!Entry::ACCESSED, Ordering::AcqRel) & Entry::ACCESSED != 0
     }
 
-    /// Clears the right to write without a fault and the dirty bit. Returns whether either was set. The caller holds
-    /// the entry's lock.
+    /// Makes the entry of a page read-only and clears its dirty bit. Returns whether the entry was writable or dirty.
+    /// The caller holds the entry's lock.
     pub(super) fn write_protect(&self, page: u32) -> bool {
         let bits = Entry::WRITABLE | Entry::DIRTY;
         self.slot(page).is_some_and(|slot| slot.fetch_and(!bits, Ordering::AcqRel) & bits != 0)
@@ -497,7 +497,7 @@ impl Touched {
     }
 }
 
-/// Touches a page by its own entry.
+/// Touches a page through its own page-table entry.
 #[inline]
 fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     let wanted = if write { Entry::ACCESSED | Entry::DIRTY } else { Entry::ACCESSED };
@@ -515,7 +515,7 @@ fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     }
 }
 
-/// Touches a page by the entry of a huge page, after its own entry, `slot`, allowed no access.
+/// Touches a page through the entry of a huge page, after its own entry, `slot`, allowed no access.
 #[cold]
 fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> Touched {
     loop {

@@ -46,7 +46,7 @@ pub struct FileMapping<M: Machine> {
     pub first_page: u32,
     /// The mode of the mapping.
     pub mode: MapMode,
-    /// The read state of the mapping.
+    /// State of the readahead that faults on the mapping do.
     pub(crate) state: M::Lock<ReadState>,
 }
 
@@ -97,7 +97,7 @@ impl<M: Machine> FileMappers<M> {
     }
 }
 
-/// A mapping that was taken away for a while.
+/// A mapping that was removed for the time in which its folio moves to other frames.
 pub(crate) struct TakenMapping<M: Machine> {
     region: Arc<Region<M>>,
     page: u32,
@@ -106,11 +106,10 @@ pub(crate) struct TakenMapping<M: Machine> {
     entry: Entry,
 }
 
-/// The use of a page by its mappings.
+/// The use of a page through its mappings since the last call of [`Anonymous::page_referenced`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedUse {
-    /// Number of mappings through which the page was touched since the last call. Mappings that announced sequential
-    /// access do not count.
+    /// Number of mappings through which the page was touched. Mappings that announced sequential access do not count.
     pub touched: u32,
     /// Number of mappings counted in `touched` that announced neither sequential nor random access (`vma_has_recency`).
     pub recent: u32,
@@ -171,7 +170,7 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Returns the use of a page by its mappings since this was last asked, and clears their accessed bits.
+    /// Returns the use of a page through its mappings since the last call, and clears their accessed bits.
     pub fn page_referenced(&self, frame: FrameNumber, owners: &mut Owners<M>) -> MappedUse {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -189,8 +188,8 @@ impl<M: Machine> Anonymous<M> {
         MappedUse { touched, recent: touched, is_executable: false }
     }
 
-    /// Returns the number of entries of a large folio in a region that were touched since this was last asked. A huge
-    /// page has one entry.
+    /// Returns the number of entries of a large folio in a region that were touched since the last call. A huge page
+    /// has one entry.
     #[cold]
     fn folio_touched(&self, head: FrameNumber, region: &Region<M>) -> u32 {
         let first = self.frames[head].index();
@@ -279,8 +278,8 @@ impl<M: Machine> Anonymous<M> {
         let first = self.frames[to].index();
         for TakenMapping { region, page, part, entry } in taken {
             let _guard = region.page_table(page).lock();
-            // `is_closing` and the length of the file are changed before entries are emptied, and emptying takes this
-            // lock.
+            // `is_closing` and the file's length change before entries are emptied, and entries are emptied under this
+            // lock. So an entry that is made here is either seen as unwanted or emptied later.
             let is_wanted = !region.is_closing.load(Acquire) && first + part < file.length_pages();
             if is_wanted && region.entry(page) == Entry::NONE {
                 let frame = FrameNumber(to.0 + part);
@@ -291,8 +290,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Checks, in debug builds, an entry of a page of a file that was removed: if the entry is dirty, the page must be
-    /// marked dirty, or have left its file.
+    /// Checks, in debug builds, a page-table entry that was removed from a page of a file: if the entry is dirty, the
+    /// page must be marked dirty, or have left its file.
     pub(crate) fn note_unmapped_entry(&self, frame: FrameNumber, entry: Entry) {
         debug_assert!(
             !entry.is_dirty() || self.frames[frame].is(Flags::DIRTY) || self.frames[frame].owner() == Owner::None,

@@ -32,7 +32,7 @@ impl<M: Machine> Drop for FreeLists<'_, M> {
 }
 
 impl<'a, M: Machine> FreeLists<'a, M> {
-    /// Creates the allocator's view of `area`, the free lists of `zone`. The caller holds the lock of the zone.
+    /// Creates the means to change `area`, the free lists of `zone`. The caller holds the lock of the zone.
     pub const fn new(zone: &'a Zone<M>, frames: &'a FrameTable, area: &'a mut FreeArea) -> Self {
         Self { zone, frames, area, freed: 0 }
     }

@@ -105,8 +105,9 @@ impl FrameTable {
 
     #[cold]
     fn large_folio(&self, frame: FrameNumber) -> Folio {
-        // A head is even, and the frame after it is its first tail. An odd frame is a tail itself. If the caller has no
-        // reference, the folio may be split after the flag was read; the word may then be a swap slot.
+        // A tail has the folio's word. An odd frame is a tail itself. An even frame may be the head, so the word of the
+        // next frame is read. If the caller has no reference, the folio may be split meanwhile; the word may then be a
+        // swap slot.
         let is_of = |folio: &Folio| usize::from(folio.order.0) < MAX_ORDERS && folio.holds(frame);
         decode(self[FrameNumber(frame.0 | 1)].folio_word()).filter(is_of).unwrap_or(Folio::of_page(frame))
     }
@@ -182,7 +183,7 @@ impl FrameTable {
         MappingChange { is_of_page, is_of_folio, is_large: folio.is_large() }
     }
 
-    /// Counts a removed mapping of one page. Returns whether the page and the folio have become unmapped.
+    /// Counts the removal of a mapping of one page. Returns whether the page and the folio have become unmapped.
     #[inline]
     pub fn unmap_page(&self, frame: FrameNumber) -> MappingChange {
         let folio = self.folio(frame);
@@ -246,9 +247,9 @@ impl FrameTable {
 /// The effect of adding or removing a mapping of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingChange {
-    /// `true` if the page has become mapped, or unmapped.
+    /// `true` if this was the first mapping of the page, or the last.
     pub is_of_page: bool,
-    /// `true` if the folio has become mapped, or unmapped.
+    /// `true` if this was the first mapping of any page of the folio, or the last.
     pub is_of_folio: bool,
     /// `true` if the folio is large.
     is_large: bool,
@@ -289,7 +290,8 @@ mod tests {
         }
     }
 
-    /// A task that has no reference may see the mark of a folio, and then the slot of a page that it became.
+    /// A task without a reference may read the flag of a folio, and, after a split, the swap slot of a single page as
+    /// the folio's word.
     #[test]
     fn a_word_that_names_no_folio_of_the_frame_is_not_obeyed() {
         let frames = FrameTable::new(64).unwrap();

@@ -57,7 +57,7 @@ impl Flags {
     /// The page was used again after the use that [`Flags::REFERENCED`] stands for; only with `Activation::AtScan`.
     pub const USED_AGAIN: Self = Self(1 << 14);
 
-    /// The ground has taken the frame's memory. The frame has no owner until it comes back
+    /// The machine under the engine has taken the frame's memory. The frame has no owner until it comes back
     /// ([`super::Memory::take_offline`]).
     pub const OFFLINE: Self = Self(1 << 15);
 
@@ -97,7 +97,7 @@ impl Flags {
     pub(crate) const USES: Self = Self(0b11 << Self::USES_SHIFT);
     pub(crate) const USES_SHIFT: u32 = 25;
 
-    /// One read, as it is counted in [`Flags::READS`].
+    /// The number that one read adds to the word, in the bits [`Flags::READS`].
     const READ: u32 = 1 << 27;
     /// The bits that count reads: all bits of the word that no flag uses.
     const READS: u32 = !(Self::READ - 1);
@@ -117,7 +117,7 @@ impl Flags {
         Self(self.0 & !other.0)
     }
 
-    /// Returns the union of both sets.
+    /// Returns the flags that are set here or in `other`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -226,7 +226,7 @@ const _: () = assert!(size_of::<Frame>() == 32, "a terabyte's frame table must f
 
 /// The part of [`Frame::references`] that counts references.
 const REFERENCES: u32 = (1 << 16) - 1;
-/// One reader of the page's bytes, as it is counted in [`READERS`].
+/// The number that one reader of the page's bytes adds to the word, in the bits [`READERS`].
 const READER: u32 = 1 << 16;
 /// The part of [`Frame::references`] that counts readers.
 const READERS: u32 = !(REFERENCES | WAITED_FOR | WRITER);
@@ -710,7 +710,8 @@ impl FrameTable {
         self.frames.len() as u32
     }
 
-    /// Returns the addresses of the descriptors of `frames`, for a ground that can put them into huge pages.
+    /// Returns the addresses of the descriptors of `frames`, for a machine that can put the descriptors into huge
+    /// pages.
     #[must_use]
     pub fn addresses(&self, frames: std::ops::Range<u32>) -> std::ops::Range<*const Frame> {
         self.frames[frames.start as usize..frames.end as usize].as_ptr_range()

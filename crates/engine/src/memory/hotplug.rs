@@ -36,8 +36,8 @@ impl<M: Machine> Memory<M> {
         added
     }
 
-    /// Takes a page away from the allocator, so that the ground may take its memory. The caller has allocated the page.
-    /// The marks do not change before the caller calls [`Memory::set_marks`].
+    /// Takes a page away from the allocator, so that the machine under the engine may take its memory. The caller has
+    /// allocated the page. The marks do not change before the caller calls [`Memory::set_marks`].
     #[doc(alias = "adjust_managed_page_count")]
     pub fn take_offline(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::OFFLINE);

@@ -1,8 +1,8 @@
 //! A picture of physical memory at a moment: free blocks, types of pageblocks, and the use of each page in them.
 //!
 //! The functions here only read: they take no lock, change nothing and take no virtual time. They read nothing but
-//! descriptors, because a ground may call them between any two steps of its tasks. Pages that a task has taken at that
-//! moment count as [`Use::Other`]. Description: mechanisms/reclaim, 6.
+//! descriptors, because the simulator may call them between any two steps of its tasks. Pages that a task has taken at
+//! that moment count as [`Use::Other`]. Description: mechanisms/reclaim, 6.
 
 use super::buddy::free_order;
 use super::free_area::BLOCK_PAGES;
@@ -30,7 +30,7 @@ pub enum Use {
     Pinned,
     /// Taken offline.
     Offline,
-    /// The page is between two of these uses: isolated, in a batch, or held by a task.
+    /// None of the other uses: the page is isolated, in a batch, or held by a task.
     Other,
 }
 

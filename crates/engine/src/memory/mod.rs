@@ -339,9 +339,9 @@ impl<M: Machine> Memory<M> {
             self.free(head, order, Warmth::Hot);
             return;
         }
-        // A lookup still has a reference of the first page, because it took that page for the page that was in the
-        // frame before. The lookup frees that page when it sees its mistake. The rest of the block is freed now, half
-        // by half.
+        // A lookup still has a reference of the first page: it mistook the page for the one that was in the frame
+        // before. The lookup frees the first page when it sees its mistake. The rest of the block is freed now, half by
+        // half.
         for half in (0..order.0).rev().map(Order) {
             let rest = FrameNumber(head.0 + half.pages() as u32);
             self.frames.set_group(rest, self.frames.group(head));

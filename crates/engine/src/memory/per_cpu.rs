@@ -61,7 +61,7 @@ impl<M: Machine> Memory<M> {
             while (list.len() as u32) < refill {
                 let Some(frame) = lists.take(Order::ZERO, kind, mixing, &self.choices) else { break };
                 self.frames[frame].set_free(Flags::PER_CPU);
-                // At the tail, so that pages leave the list in ascending order of addresses.
+                // Each page goes to the tail, so that pages leave the list in ascending order of addresses.
                 list.push_back(frame);
                 pages.count += 1;
             }
@@ -91,7 +91,7 @@ impl<M: Machine> Memory<M> {
         let pages = &mut slots[usize::from(zone.id.0)];
         self.frames[frame].set_free(Flags::PER_CPU);
         if warmth == Warmth::Cold {
-            // A page at the tail is among the next to be flushed.
+            // A page at the tail is among the next to be flushed, so its buddies are prefetched.
             prefetch_buddies(zone, &self.frames, frame);
         }
         match warmth {
@@ -101,7 +101,7 @@ impl<M: Machine> Memory<M> {
         pages.count += 1;
         self.machine.spend(Step::AllocateFast, 1);
         let rule = self.choices.per_cpu_size;
-        // With fixed sizes, a free below the limit has nothing to adapt.
+        // With fixed sizes, there is no limit to adapt when a page is freed below it.
         if matches!(rule, PerCpuSize::SixBatches) && pages.count < zone.per_cpu_high_min() {
             return;
         }

@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(tuning.limit_at_free(Rule::Tuned, size, false, || false), 1938);
     }
 
-    /// Sizes are three numbers that others may read while they change.
+    /// A reader of a zone's three sizes may get old and new ones mixed while they are being changed.
     #[test]
     fn lists_of_a_zone_that_changes_follow_its_sizes() {
         let mut tuning = Tuning { high: 5000, doublings: 0 };

@@ -8,11 +8,11 @@ use super::choices::MinFree;
 /// The three marks of a zone, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// The reserve.
+    /// The reserve: only requests with special rights ([`MarkRights`]) go below this mark.
     pub min: u64,
     /// Kswapd is woken when fewer pages are free.
     pub low: u64,
-    /// Kswapd's goal.
+    /// Kswapd reclaims until more pages are free.
     pub high: u64,
 }
 
@@ -82,7 +82,7 @@ pub fn boost_max(factor: u64, pages: u64, high: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Reference points of mechanisms/reclaim, 3.
+    /// The values of `min_free_kbytes` for 1 to 8 GiB that mechanisms/reclaim, 3, gives.
     #[test]
     fn min_free_kbytes_follows_the_square_root_of_memory() {
         let choices = Choices { min_free: MinFree::Formula, ..Choices::default() };
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Linux 4.6, "mm: scale kswapd watermarks in proportion to memory": 0.1 % of a zone by default.
+    /// Linux 4.6, "mm: scale kswapd watermarks in proportion to memory": marks are 0.1 % of a zone apart by default.
     #[test]
     fn marks_of_large_zones_are_as_far_apart_as_the_scale_factor_says() {
         let of = |pages, factor| {

@@ -133,7 +133,7 @@ impl ZoneLayout {
 }
 
 impl Layout {
-    /// Returns a layout with one Normal zone on one node. The ground of an application has such a layout.
+    /// Returns a layout with one Normal zone on one node.
     #[must_use]
     pub fn flat(pages: u64) -> Self {
         Self::of_nodes(vec![NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, pages)] }])
@@ -277,7 +277,7 @@ pub struct Zone<M: Machine> {
     /// `true` while kswapd works for a request that the zone can serve.
     #[doc(alias = "ZONE_RECLAIM_ACTIVE")]
     kswapd_works: AtomicBool,
-    /// Page counts.
+    /// Numbers of pages: free, dirty, on each LRU list, and others.
     pub gauges: Gauges,
     /// Counters of the zone.
     pub stat: ZoneStat,

@@ -85,7 +85,8 @@ impl Contiguity {
 mod tests {
     use super::*;
 
-    /// Notes pages, each as if the one before it lay where `frame_of` says.
+    /// Notes pages in the order of `pages`. Each page, and the page before it in the file, is in the frame that
+    /// `frame_of` returns.
     fn note(contiguity: &Contiguity, pages: impl Iterator<Item = u32>, frame_of: impl Fn(u32) -> u32) {
         for page in pages {
             let before = || page.checked_sub(1).map(|page| FrameNumber(frame_of(page)));
@@ -116,13 +117,13 @@ mod tests {
     fn a_guess_is_given_up_when_pages_lie_elsewhere() {
         let contiguity = Contiguity::default();
         note(&contiguity, 0..STRETCH_PAGES, |page| page);
-        // Pages come in no order. The old guess stays until half of the pages have come again.
+        // Pages come in no order. The old guess stays until half of the stretch's pages have contradicted it.
         let anywhere = |page: u32| page * 2 + 1000;
         note(&contiguity, 0..TRUST_MAX - 1, anywhere);
         assert_eq!(contiguity.guess(500), Some(FrameNumber(500)));
         note(&contiguity, 0..TRUST_MAX, anywhere);
         assert_eq!(contiguity.guess(500), None);
-        // Pages come in order, elsewhere.
+        // Pages come in order, but in other frames than at first.
         note(&contiguity, 0..STRETCH_PAGES, |page| page + 7000);
         assert_eq!(contiguity.guess(500), Some(FrameNumber(7500)));
     }
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn frames_below_their_pages_are_guessed() {
         let contiguity = Contiguity::default();
-        // The stretch would begin before frame 0.
+        // Page 100 is in frame 0, so the first page of the stretch would be in a frame before frame 0.
         note(&contiguity, 100..200, |page| page.wrapping_sub(100));
         assert_eq!(contiguity.guess(150), Some(FrameNumber(50)));
     }

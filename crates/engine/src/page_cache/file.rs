@@ -12,10 +12,11 @@ const NO_BLOCK: u64 = 0;
 /// The placement of a file's pages in blocks.
 #[derive(Debug)]
 enum Placement {
-    /// A block of the device is taken when a page is first written (delayed allocation); 0 while the page has no block.
+    /// For each page, its block of the device. A page gets its block when it is first written (delayed allocation);
+    /// until then, the value is 0.
     Delayed(Box<Segments<AtomicU64>>),
-    /// Page `n` lies at block `n` of a device of the file's own. The layer under the engine leaves placement to a file
-    /// system.
+    /// The file is a device of its own, and its page `n` lies at block `n` of the device. A file system under the
+    /// engine places the blocks.
     Placed {
         /// Number of pages that have contents on the device. Pages after these read as zeroes.
         stored_pages: AtomicU32,
@@ -42,7 +43,8 @@ pub struct File<M: Machine> {
     /// flag. The flusher takes the file off its list and then looks for tags. One of them must see the other, so both
     /// pairs are sequentially consistent.
     pub(crate) is_listed: AtomicBool,
-    /// `true` while a task writes the file's dirty pages. Two tasks at a time would tear its extents into single pages.
+    /// `true` while a task writes the file's dirty pages. Two tasks that write at a time would write single pages
+    /// instead of extents.
     pub(crate) is_being_written: AtomicBool,
     /// Tasks that wait to be the next to write the file's dirty pages.
     pub(crate) written_wait: M::WaitQueue,

@@ -71,7 +71,7 @@ impl<'a> Slot<'a> {
 pub struct FoundPage<'a> {
     slot: &'a AtomicU32,
     stored: u32,
-    /// The frame.
+    /// The frame that was in the slot.
     pub frame: FrameNumber,
 }
 
@@ -153,8 +153,8 @@ impl FileIndex {
     #[inline(always)]
     pub fn find(&self, index: u32) -> Option<FoundPage<'_>> {
         let slot = self.slots.get(index as usize)?;
-        // In one total order with the file's length: a task that truncates the file and a task that fills a page must
-        // not miss each other.
+        // This load and the stores of the file's length are in one total order, so that a task that truncates the file
+        // and a task that fills a page do not miss each other.
         let stored = slot.load(Ordering::SeqCst);
         frame_of(stored).map(|frame| FoundPage { slot, stored, frame })
     }
@@ -200,8 +200,8 @@ impl FileIndex {
         }
     }
 
-    /// Closes a page to readers with hazard pointers: no other reader gets the page by such a pointer. Returns `false`
-    /// if the page was not open, or `frame` is not in its slot.
+    /// Closes a page to readers with hazard pointers: no further reader gets the page by a hazard pointer. Returns
+    /// `false` if the page was not open, or `frame` is not in its slot.
     pub fn close(&self, index: u32, frame: FrameNumber) -> bool {
         let close = |slot: &AtomicU32| {
             slot.compare_exchange(OPEN | frame.0, PAGE | frame.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -228,7 +228,7 @@ impl FileIndex {
     pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<Option<Shadow>, FrameNumber> {
         debug_assert!(frame.0 <= NUMBER, "{frame} has no room in a slot");
         let slot = self.slots.get_or_make(index as usize);
-        // The end is raised first, so that a search for pages does not stop before this one.
+        // The end is raised first, so that a search for pages does not stop before the new page.
         if self.end.load(Ordering::SeqCst) <= index {
             self.end.fetch_max(index + 1, Ordering::SeqCst);
         }
@@ -281,7 +281,8 @@ impl FileIndex {
         (0..folio.pages()).for_each(|n| self.remove(index + n, folio.head, shadow));
     }
 
-    /// Empties a slot and its tags; only `shadow` stays. The caller has the page's lock, or froze the page.
+    /// Empties a page's slot, except for `shadow`, and clears the page's tags. The caller has the page's lock, or froze
+    /// the page.
     ///
     /// # Panics
     /// When the slot does not hold `frame`.
@@ -292,7 +293,8 @@ impl FileIndex {
         for tag in Tag::ALL {
             self.clear_tag(index, tag);
         }
-        // The count is lowered before, too: a task that finds every slot empty then also finds a count of 0.
+        // The count of pages is lowered before the slot is emptied, too: a task that finds every slot empty then also
+        // finds a count of 0.
         self.pages.0.fetch_sub(1, Ordering::Relaxed);
         let stored = slot.swap(shadow.map_or(0, |shadow| SHADOW | shadow.0), Ordering::AcqRel);
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
@@ -320,7 +322,7 @@ impl FileIndex {
         }
     }
 
-    /// Forgets the shadows in these slots. Pages that come there later count as new pages.
+    /// Forgets the shadows in a range of slots. Pages that come into these slots later count as new pages.
     pub fn forget_shadows(&self, slots: Range<u32>) {
         let slots = slots.start as usize..slots.end.min(self.end()) as usize;
         for slot in self.used.within(slots).flatten().filter_map(|at| self.slots.get(at)) {
@@ -431,7 +433,7 @@ mod tests {
         let index = FileIndex::default();
         let (first, last) = (FrameNumber(0), FrameNumber(FRAMES_MAX - 1));
         for frame in [first, last] {
-            // In the head, and behind it.
+            // Page 7 lies in the head of the index's array, page 100,000 behind the head.
             for page in [7, 100_000] {
                 let slot = || index.slot(page as usize).unwrap();
                 index.insert(page, frame).unwrap();
@@ -511,7 +513,8 @@ mod tests {
         }
     }
 
-    /// Folios of orders 0 to 9 come, move and go; one that meets another leaves the index as it was.
+    /// Inserts, replaces and removes folios of orders 0 to 9. If a folio overlaps another, the insertion changes no
+    /// slot that holds a page.
     #[test]
     fn folios_match_naive() {
         const PAGES: u32 = 2048;
@@ -533,7 +536,7 @@ mod tests {
                         None => Ok(shadows.range(slots.clone()).next().map(|(_, shadow)| *shadow)),
                     };
                     assert_eq!(index.insert_folio(start, fresh), expected);
-                    // Of those before the page that was met, shadows are lost.
+                    // The failed insertion has lost the shadows in the slots before the folio that was there.
                     let filled = start..there.map_or(slots.end, |(slot, _)| slot);
                     shadows.retain(|slot, _| !filled.contains(slot));
                     if there.is_none() {

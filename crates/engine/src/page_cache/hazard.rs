@@ -31,12 +31,15 @@ use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, W
 
 /// Average number of reads after which a page that was dirty is opened again to readers with hazard pointers.
 ///
-/// A read that takes a reference needs some 80 ns more than a read of an open page (docs/studies/library-changes.md,
-/// "Hazard pointers beside writes"). A `page_mut` beside readers took 15 us longer for its barrier (two CPUs, Linux
-/// 6.18), so a barrier costs 190 times these 80 ns. The constant is larger than 190, so that a page stays closed if one
-/// in a hundred of its uses is a write. A use of such a page is a counted read with a chance of 0.031 and a write with
-/// a chance of 0.01, so the chance that 32 counted reads come before one write is (0.031 / 0.041)^32, or 0.01 %. With a
-/// constant of 512, and one read in 16 counted, this chance was 0.8 %. The constant was chosen, not found by a sweep.
+/// Opening a page pays only if readers save more than the barrier of its next write costs. A read of an open page saves
+/// some 80 ns, the cost of a reference and the latch (docs/studies/library-changes.md, "Hazard pointers beside
+/// writes"). The barrier took 15 us in a `page_mut` beside readers (two CPUs, Linux 6.18), which is what 190 such reads
+/// save.
+///
+/// The constant is larger than 190, so that a page stays closed if one in a hundred of its uses is a write. One read in
+/// 32 is counted. So a use of the page is a counted read with a chance of 0.031, and a write with a chance of 0.01. The
+/// chance that 32 counted reads come before one write is (0.031 / 0.041)^32, or 0.01 %. With a constant of 512, and one
+/// read in 16 counted, it was 0.8 %. The constant was chosen, not found by a sweep.
 pub const READS_AFTER_A_WRITE: u32 = 1024;
 
 /// The number of reads, out of [`READS_AFTER_A_WRITE`], that are counted on average.
@@ -48,7 +51,7 @@ const _: () = assert!(COUNTED_READS <= Flags::READS_MAX, "a page's word counts n
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     frames: Vec<FrameNumber>,
-    /// Number of the last barrier before that moment.
+    /// Number of the last barrier before the pointers were read.
     barrier: u32,
 }
 
@@ -66,10 +69,11 @@ const fn is_before(begun: u32, number: u32) -> bool {
     number.wrapping_sub(begun).cast_signed() > 0
 }
 
-/// State for readers with hazard pointers: barriers, and tasks and pages that wait until readers release pages.
+/// The state that all readers with hazard pointers share: counts of barriers ([`machine::Hazards::barrier`]), and the
+/// tasks and pages that wait until readers release pages.
 pub(crate) struct Readers<M: Machine> {
-    /// Number of barriers that have begun; the last of these barriers has the same number. `barriers_done` is the
-    /// number of the last complete barrier.
+    /// Number of barriers that have begun, which is also the number of the last barrier that has begun. `barriers_done`
+    /// is the number of the last complete barrier.
     barriers_begun: AtomicU32,
     barriers_done: AtomicU32,
     /// Number of tasks that wait until readers release a page, plus the number of pages in `cut_off`.
@@ -99,8 +103,8 @@ impl<M: Machine> PageCache<M> {
             return;
         }
         let descriptor = &self.frames[frame];
-        // This is tested first, because pages that are written again and again are met most often, and their readers do
-        // no more than this here.
+        // This test comes first, because pages that are written again and again are met most often, and their readers
+        // then do no other work here.
         if flags.has(Flags::WRITTEN) && !(self.machine.hazards().counts_read() && descriptor.count_read(COUNTED_READS))
         {
             return;
@@ -192,7 +196,8 @@ impl<M: Machine> PageCache<M> {
         if !kept.is_empty() {
             self.readers.waits.fetch_add(kept.len() as u32, Ordering::SeqCst);
             self.readers.cut_off.lock().extend(&kept);
-            // A reader that released one of the pages before it could see it in `cut_off` has left it there.
+            // A reader may have released one of the pages before the page was in `cut_off`, and so have left the page
+            // to this task.
             pages.extend(self.let_go(None));
         }
     }

@@ -6,7 +6,7 @@
 //! not change while they are written. *Turns*: a task that changes a page repeatedly would take the latch again each
 //! time before a waiter has woken up. So a waiter that has waited for a millisecond claims the next turn, and tasks
 //! that want the page for writing leave it to that waiter. Readers do not leave the page to the waiter: another reader
-//! may have the latch already, and the waiter and the new reader would both wait for that one.
+//! may have the latch already, and the waiter and the new reader would both wait for that reader.
 
 use super::file_index::Miss;
 use super::{FileIndex, PageCache};
@@ -73,7 +73,7 @@ impl<M: Machine> PageCache<M> {
             let waiting = Waiting::begin(&self.machine, WaitReason::PageLatch);
             self.machine.sleep(queue, ticket, None);
             drop(waiting);
-            // A killed task does not sleep: at least it lets others go first.
+            // A killed task does not sleep. It only lets other tasks run first.
             self.machine.relax();
             if exclusive && !is_next {
                 self.let_next_go_first(frame);

@@ -357,8 +357,8 @@ impl<M: Machine> PageCache<M> {
         }
         let folio = self.frames.folio(frame);
         file.index.remove_folio(descriptor.index(), folio, shadow);
-        // The time is spent only here. While the page was frozen and in its slot, a task that found it there tried
-        // again in a loop, which takes no simulated time.
+        // The simulated time for the shadow is spent only now. Until here the page was frozen and in its slot, and a
+        // task that found it there retried in a loop that takes no simulated time.
         if shadow.is_some() {
             self.machine.spend(Step::ShadowStore, 1);
         }

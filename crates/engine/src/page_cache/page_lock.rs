@@ -63,7 +63,7 @@ impl<M: Machine> PageCache<M> {
             let waiting = Waiting::begin(&self.machine, reason);
             self.machine.sleep(queue, ticket, None);
             drop(waiting);
-            // A killed task does not sleep: at least it lets others go first.
+            // A killed task does not sleep. It only lets other tasks run first.
             self.machine.relax();
         }
     }

@@ -171,8 +171,8 @@ impl UsedParts {
     pub fn note(&self, index: usize) -> Option<()> {
         let (word, bit) = Self::place(index);
         let word = self.0.try_get_or_make(word)?;
-        // In one total order with the elements: a task that adds an element and a task that walks must not miss each
-        // other.
+        // The loads and stores of this word and of the elements are in one total order, so that a task that adds an
+        // element and a task that walks do not miss each other.
         if word.load(Ordering::SeqCst) & bit == 0 {
             word.fetch_or(bit, Ordering::SeqCst);
         }

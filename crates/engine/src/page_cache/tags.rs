@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Places at which a word, or the range of a count, begins or ends, and others.
+    /// Page numbers at which a word, or the range of a count, begins or ends, and some other page numbers.
     const PAGES: [u32; 16] = [
         0,
         1,

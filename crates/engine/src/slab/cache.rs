@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 /// Largest order of a slab (`slub_max_order`).
 const SLAB_ORDER_MAX: u8 = 3;
 
-/// Largest length of the list of partly free slabs at which a slab that becomes empty stays on it, for objects to come
+/// Largest length of the list of partly free slabs at which an empty slab stays on the list, for new objects
 /// (`MIN_PARTIAL`; "how many empty slabs shall remain on a node's partial list", the kernel's documentation of
-/// `/sys/kernel/slab`). One value for all kernels is assumed.
+/// `/sys/kernel/slab`). All kernels are assumed to have this value.
 const MIN_PARTIAL: usize = 5;
 
 /// Returns the order of SLUB's slabs for objects of `object_bytes` bytes (mechanisms/balance-trial, 6). It is the
@@ -55,7 +55,7 @@ pub enum SlabKind {
 }
 
 impl SlabKind {
-    /// Returns the gauge that counts the pages of such slabs.
+    /// Returns the gauge that counts the pages of slabs of this kind.
     #[must_use]
     pub const fn gauge(self) -> Gauge {
         match self {
@@ -64,7 +64,7 @@ impl SlabKind {
         }
     }
 
-    /// Returns the rights of a request for a block of such a slab.
+    /// Returns the rights of a request for the block of a slab of this kind.
     #[must_use]
     pub const fn gfp(self) -> Gfp {
         match self {
@@ -74,7 +74,7 @@ impl SlabKind {
     }
 }
 
-/// The block of a slab that has no object and is not kept. [`crate::slab::Slab::free_slab`] is to free it.
+/// The block of a slab that has no object any more. The holder frees the block by [`crate::slab::Slab::free_slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct EmptySlab {
@@ -122,7 +122,7 @@ struct Current {
 #[derive(Debug, Default)]
 struct Slabs {
     slabs: Vec<Slab>,
-    /// Numbers that no slab has.
+    /// Slab numbers that are free for new slabs.
     unused: Vec<u32>,
     /// The list of slabs that have free objects and no CPU. The key is a number that grows with each slab put on the
     /// list.
@@ -299,9 +299,9 @@ mod tests {
 
     #[test]
     fn much_waste_is_taken_only_where_no_order_has_less() {
-        // 800 bytes: 5 objects in a page would leave 96 bytes, but 8 objects are wanted, and 10 are in two pages.
+        // 800 bytes: 5 objects in a page would leave 96 bytes, but 8 objects are wanted, and two pages hold 10.
         assert_eq!(slub_order(800, 1), Order(1));
-        // 700 bytes: 11 in two pages leave 492, a little under a sixteenth of 8192.
+        // 700 bytes: 11 objects in two pages leave 492 bytes, a little under a sixteenth of 8192.
         assert_eq!(slub_order(700, 1), Order(1));
     }
 }

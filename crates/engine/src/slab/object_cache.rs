@@ -1,9 +1,9 @@
 //! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
 //!
 //! The objects lie in slabs ([`super::cache`]). They are dropped in the order of their last use, with a second chance
-//! for objects that were in use. A directory entry holds its file's inode, which comes to the list of inodes that may
-//! be dropped only when the entry is dropped. When the inode is dropped, it takes the file's clean cache pages with it.
-//! An open file holds its entry. Description: mechanisms/reclaim, 19.
+//! for objects that were in use. A directory entry holds its file's inode, so the inode may be dropped only after the
+//! entry. An inode that is dropped takes the file's clean cache pages with it. An open file holds its entry.
+//! Description: mechanisms/reclaim, 19.
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 use super::choices::SlabOrder;
@@ -104,7 +104,7 @@ pub struct Shrunk {
     pub objects: u64,
     /// Slabs without objects, to be freed.
     pub slabs: Vec<EmptySlab>,
-    /// Files that the dropped objects named.
+    /// Numbers of the files whose objects were dropped.
     pub files: Vec<u32>,
 }
 

@@ -1,8 +1,8 @@
 //! Counters for many threads that count at the same time.
 //!
-//! If a counter were one word, threads would take its cache line from each other, which costs more than the rest of a
-//! miss. So each counter has several rows. Threads count in different rows, as far as there are enough rows, and the
-//! value of the counter is the sum over its rows. One row is enough if only one thread ever runs
+//! If a counter were one word, threads would take its cache line from each other, which costs more than all other work
+//! of a page-cache miss. So each counter has several rows. Threads count in different rows, as far as there are enough
+//! rows, and the value of the counter is the sum over its rows. One row is enough if only one thread ever runs
 //! ([`machine::Machine::counter_rows`]).
 
 use machine::atomic::{AtomicU64, Ordering::Relaxed};

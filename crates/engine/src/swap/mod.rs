@@ -210,7 +210,7 @@ impl<M: Machine> Swap<M> {
     }
 
     /// Adds a locked page to the swap cache at `slot`, with a reference for the cache. Returns the shadow that was
-    /// there. The shadow of a free slot means nothing: it belongs to the page that had the slot before.
+    /// there. If the slot was free before, the shadow means nothing: it is left from the slot's last page.
     ///
     /// # Errors
     /// The head of the folio that is in the cache already, at one of these slots.

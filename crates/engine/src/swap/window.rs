@@ -18,7 +18,7 @@ pub(crate) struct SwapWindow {
     log: AtomicU32,
     /// Number of pages that were read ahead since the last judgement.
     ahead: AtomicU32,
-    /// Number of these pages that were used soon.
+    /// Number of pages that were read ahead since the last judgement and were used soon.
     used: AtomicU32,
     /// The slots of the last windows: for each window, its first slot in the upper half and the end of its slots in the
     /// lower half.
@@ -94,7 +94,7 @@ mod tests {
             let slots = 1000 * nth..1000 * nth + (1 << log);
             window.note_read(&slots, ahead);
             (0..ahead * used / 100).for_each(|n| window.note_used(slots.start + n));
-            // What was read long ago does not count.
+            // A use of a slot that was read before the last windows does not count.
             window.note_used(1000 * nth.saturating_sub(TRIAL_FAULTS));
             log
         };

@@ -143,8 +143,8 @@ impl<M: Machine> Backings<M> {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Adds a device, with a flusher that the ground has to start ([`crate::KernelTask::Flusher`]). Returns `None` if
-    /// there are too many devices.
+    /// Adds a device, with a flusher that the simulator or the library has to start ([`crate::KernelTask::Flusher`]).
+    /// Returns `None` if there are too many devices.
     pub fn add_device(&self, layout: &DeviceLayout) -> Option<DeviceId> {
         self.backings.add(&self.machine, layout)
     }

@@ -24,11 +24,11 @@ pub struct Bandwidth {
     updated: Nanos,
     dirtied_stamp: u64,
     written_stamp: u64,
-    /// Pages a second written, averaged over [`WINDOW`].
+    /// Rate at which pages are written, in pages a second, averaged over [`WINDOW`].
     write: u64,
-    /// Pages a second written: the averaged rate, smoothed once more.
+    /// Rate at which pages are written, in pages a second: the averaged rate, smoothed once more.
     pub average_write: u64,
-    /// Pages a second that one writer may dirty when the number of dirty pages is at the setpoint.
+    /// Rate at which one writer may dirty pages when the number of dirty pages is at the setpoint, in pages a second.
     pub ratelimit: u64,
     balanced: u64,
     /// The global dirty limit, smoothed: it follows a falling limit slowly.
@@ -50,7 +50,7 @@ impl Default for Bandwidth {
     }
 }
 
-/// The values from which the estimates are updated.
+/// The time, the counts and the limits of a device from which its estimates are updated.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// The present time.
@@ -203,7 +203,7 @@ mod tests {
     fn ratelimit_settles_at_the_device_rate() {
         let mut bandwidth = Bandwidth::default();
         let mut now = sample(17_500);
-        // One writer always takes as much as it may, from a device of 20,000 pages a second.
+        // One writer dirties pages as fast as it may, on a device that writes 20,000 pages a second.
         for _ in 0..400 {
             let rate = (bandwidth.ratelimit * bandwidth.position(&now) as u64) >> SHIFT;
             now.now += INTERVAL;

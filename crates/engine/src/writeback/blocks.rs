@@ -1,4 +1,5 @@
-//! The free blocks of a device, kept as extents. They are taken first fit from a goal.
+//! The free blocks of a device, kept as extents. A request begins its search at a goal and takes the first extent that
+//! fits.
 
 use std::collections::BTreeMap;
 

@@ -13,10 +13,10 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, Step};
 
-/// Number of pages of a file that are written from copies, after a task has changed, or wanted to change, a page of the
-/// file during its write. A wait for a device takes about a millisecond, and a copy half a microsecond. So even if all
-/// these copies are of no use, they cost no more than the wait before them. Chosen for that reason; no other value was
-/// tried.
+/// Number of page writes of a file that are made from copies after a task has changed, or wanted to change, a page of
+/// the file during the page's write. A copy takes half a microsecond, and the wait for a device that it may save about
+/// a millisecond. So even if none of these copies saves a wait, they cost no more than one. Chosen for that reason; no
+/// other value was tried.
 const COPIES_AFTER_CHANGE: u32 = 2048;
 
 /// Notes that a task changes, or wants to change, a page of a file before the page's write has ended.

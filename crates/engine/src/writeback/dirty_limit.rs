@@ -142,9 +142,9 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns how many of the `dirty` pages that the limit for writers of the device allows may be the device's own.
-    /// With [`DeviceLimits::Together`], this is `dirty` times the device's part of all pages ever written; with
-    /// [`DeviceLimits::Apart`], it is `dirty`.
+    /// Returns how many of the device's own pages may be dirty, given the dirty limit `dirty` for its writers. With
+    /// [`DeviceLimits::Together`], the limit is for all devices, and the device's part of it is its part of all pages
+    /// ever written. With [`DeviceLimits::Apart`], the limit is the device's own, and is the result.
     pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Apart => dirty,

@@ -35,7 +35,7 @@ pub(crate) struct Work {
     io: VecDeque<DirtyFile>,
     /// Files of the present round that had more dirty pages than a chunk.
     more_io: VecDeque<DirtyFile>,
-    /// Numbers of pages, one for each request of another task; 0 means all pages.
+    /// For each request of another task, the number of pages to write; 0 means all pages.
     requests: VecDeque<u64>,
 }
 
@@ -205,7 +205,7 @@ impl<M: Machine> Writeback<M> {
             return;
         }
         file.is_listed.store(false, SeqCst);
-        // If the file was dirtied after the check and before the store, no other task has listed it.
+        // A task that dirtied the file between the check and the store has not listed it, so the file is listed here.
         if is_dirty() && !file.is_listed.swap(true, SeqCst) {
             work.dirty.push_back(DirtyFile { since: self.machine.now(), ..listed });
         }

@@ -89,8 +89,8 @@ impl<M: Machine> Writeback<M> {
             file.index.set_tag(index, Tag::WriteFailed);
             file.index.clear_tag(index, Tag::Dirty);
         });
-        // This comes after the tags are set, so that a sync that has not found the page learns of the failure. It comes
-        // before the page is counted, so that a refused writer learns the reason.
+        // The failure is noted after the tags are set, so that a sync that has not found the page learns of the
+        // failure. It is noted before the page is counted, so that a refused writer learns the reason.
         file.note_write_error(index, error);
         if !failed_before || was_written {
             self.add_write_failed(file, frame, 1);

@@ -82,8 +82,8 @@ proptest! {
                 Step::Take(order, kind) => {
                     let order = Order(order);
                     let Some(head) = memory.take(&memory.zones[0], order, MigrateType::ALL[kind], Warmth::Hot) else {
-                        // This is the largest block at this moment. Single pages in front of the lists may complete a
-                        // larger block when they are drained.
+                        // `largest` is the largest block at this moment. The drain of the per-CPU lists may complete a
+                        // larger one.
                         let largest = blocks(&memory).into_iter().rev().find(|(_, heads)| !heads.is_empty());
                         prop_assert!(
                             largest.as_ref().is_none_or(|(found, _)| *found < usize::from(order.0)) || order == Order::ZERO,
@@ -123,8 +123,8 @@ proptest! {
 }
 
 /// A zone begins with one block in reserve, for requests that no other block can satisfy. A task that takes all other
-/// blocks does not change the reserve's type, and gets it last. After the reserve is freed, it may merge into a block
-/// of another type. Only the reserve's own pages belong to it then, as before.
+/// blocks does not change the reserve's type, and gets the reserve last. After the reserve is freed, it may merge into
+/// a block of another type. Even then, its own pageblock keeps the type of the reserve.
 #[test]
 fn the_reserve_is_taken_last() {
     let memory = memory(&Layout::flat(4096));

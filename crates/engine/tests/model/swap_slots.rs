@@ -35,7 +35,7 @@ impl Uses {
     }
 }
 
-/// Among the slots for which a step is possible, returns the one with number `which`.
+/// Returns one of the slots for which `fits` holds: number `which` of them, counted round and round.
 fn choose(naive: &[Uses], which: usize, fits: impl Fn(&Uses) -> bool) -> Option<u32> {
     let slots: Vec<u32> = (1..naive.len() as u32).filter(|slot| fits(&naive[*slot as usize])).collect();
     (!slots.is_empty()).then(|| slots[which % slots.len()])

@@ -64,8 +64,8 @@ fn a_shadow_costs_time_where_pages_leave_one() {
     assert_eq!(time(Admission::Always, 0), time(Admission::Always, 1_000_000));
 }
 
-/// A set is read twice. Then three times as many pages as memory holds pass, each read once. The set stays, and reclaim
-/// has almost nothing to do.
+/// A set of 1000 pages is read twice. Then a stream of three times the memory is read once. The set stays in memory,
+/// and reclaim has almost nothing to do.
 #[test]
 fn what_is_read_once_passes_by() {
     let passed = |admission| {
@@ -104,8 +104,8 @@ fn a_page_goes_on_a_list_when_it_is_read_again_soon() {
     });
 }
 
-/// A waiting page joins a list when it is used again, after any number of uses, and even if a second use does something
-/// else with other choices.
+/// A page that waits for admission joins a list when it is used again. This holds after any number of uses, and also
+/// with choices that treat a second use in another way.
 #[test]
 fn a_page_goes_on_a_list_when_it_is_used_again_while_it_waits() {
     let of = |activation, accessed_in_batch, uses| {
@@ -139,7 +139,7 @@ fn a_page_that_left_long_ago_is_not_missed() {
     });
 }
 
-/// A page that is written or held while it waits stays in memory, with its new contents.
+/// A page that is written or held while it waits for admission stays in memory, with its new contents.
 #[test]
 fn a_page_that_is_written_while_it_waits_stays() {
     plan(Admission::ByRefault).run(|ground| {
@@ -172,7 +172,7 @@ fn pages_that_faults_read_do_not_wait() {
     });
 }
 
-/// A page that was read ahead has not been used yet when it leaves its batch.
+/// A page that was read ahead has not been used yet when it leaves its batch. It goes on a list all the same.
 #[test]
 fn pages_that_are_read_ahead_go_on_lists() {
     plan(Admission::ByRefault).run(|ground| {
@@ -209,7 +209,8 @@ fn drawn(end: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// If all pages are used alike, some come back soon by chance. Keeping these instead of others gains nothing.
+/// If all pages are used equally often, some come back soon by chance. Keeping these pages instead of others gains
+/// nothing.
 #[test]
 fn pages_that_come_back_soon_by_chance_are_let_go() {
     const READS: u64 = 12 * PAGES;
@@ -227,8 +228,8 @@ fn pages_that_come_back_soon_by_chance_are_let_go() {
     assert!(few < all * 51 / 50, "{few} KiB read for {all}");
 }
 
-/// Memory is full of pages that no task uses again. A set is read beside more such pages. The set comes into memory
-/// page by page, as its pages refault.
+/// Memory is full of pages that no task uses again. Then a set of pages is read again and again, beside more pages that
+/// are read once. The set comes into memory page by page, as its pages refault.
 #[test]
 fn pages_that_come_back_soon_because_they_are_used_more_go_on_lists() {
     const HOT: u32 = PAGES as u32 * 6 / 10;

@@ -106,8 +106,9 @@ fn memory_is_exhausted_even_if_kswapd_never_looks() {
     assert_eq!(vmstat["oom"], 1);
 }
 
-/// One file page is left among anonymous pages that cannot be reclaimed. Half of one page is rounded down to none. So
-/// if priority 1 were the lowest, the page would never be scanned, and its zone would never be hopeless.
+/// One file page is left among anonymous pages that cannot be reclaimed. Priority 1 scans half of a list, and half of
+/// one page is rounded down to none. So if priority 1 were the lowest, the page would never be scanned, and its zone
+/// would never be hopeless.
 #[test]
 fn a_last_page_does_not_keep_a_request_waiting() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };

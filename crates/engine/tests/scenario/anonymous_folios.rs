@@ -32,7 +32,7 @@ enum Step {
         region: usize,
         pages: Range<u32>,
     },
-    /// Touches a region while other tasks have all memory except so many pages.
+    /// Touches a region while other tasks have all memory except `free` pages.
     Squeeze {
         free: u64,
         region: usize,
@@ -159,7 +159,7 @@ fn a_folio_comes_in_one_fault_and_goes_to_swap_in_pages() {
         assert_eq!((ground.count("nr_anon_pages"), ground.count("pgfault")), (16, 1));
         ground.touch(&region, 32..48, true).unwrap();
         assert_eq!(ground.count("pgfault"), 1, "all are mapped");
-        // This region is as large as memory once more.
+        // This region alone is larger than memory, so it pushes the first region into swap.
         let other = ground.region(6000);
         ground.touch(&other, 0..6000, true).unwrap();
         assert!(region.entry(37).slot().is_some(), "it is in swap");

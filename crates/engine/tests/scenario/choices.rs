@@ -131,9 +131,10 @@ fn each_choice_alone_changes_something() {
             changes_nothing.push(name);
         }
     }
-    // If tasks stall after scanning a list, the naps of direct reclaim come too late to show. With the earlier
-    // accounting, no zone is ever marked congested. So the naps show only if tasks do not stall after lists. As long as
-    // no scanners run, the moment at which kswapd compacts shows at most in the time that this takes.
+    // Two choices may show nothing. `direct_nap`: if tasks stall after scanning a list, the naps of direct reclaim come
+    // too late to show; and with the earlier accounting of dirty pages, no zone is ever marked congested. So the naps
+    // show only if tasks do not stall after lists. `kswapd_compact`: no compaction scanner runs here, so the moment at
+    // which kswapd compacts shows at most in the time that this takes.
     changes_nothing.retain(|name| *name != "kswapd_compact");
     assert_eq!(changes_nothing, ["direct_nap"]);
     let no_stall = |choices: &mut Choices| choices.reclaim.list_stall = ListStall::Never;

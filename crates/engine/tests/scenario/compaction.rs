@@ -200,7 +200,7 @@ fn a_request_compacts_for_its_block() {
             let kept = ground.region(4 * PAGES as u32);
             fill_with_holes(ground, |page| ground.write_stamps(&kept, page..page + 1).unwrap());
             let mut blocks = Vec::new();
-            // The last kernel may give up a request because other tasks wait for a lock, so the request is repeated.
+            // 3.10 may give up a request because other tasks wait for a lock, so the request is repeated.
             for _ in 0..20 {
                 if blocks.len() >= 4 {
                     break;

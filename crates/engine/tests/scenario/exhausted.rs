@@ -201,8 +201,8 @@ fn a_request_that_repeats_ends_when_swap_is_full() {
     }
 }
 
-/// The request also ends if the pages on the lists are dirty and the disk writes none of them. So pages without a swap
-/// slot are not the only pages that cannot be reclaimed.
+/// A request with `__GFP_REPEAT` ends although the disk writes none of the dirty pages on the lists. So pages without a
+/// swap slot are not the only pages that cannot be reclaimed.
 #[test]
 fn a_request_that_repeats_ends_when_no_dirty_page_is_written() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };

@@ -80,7 +80,7 @@ fn a_sync_ends_though_the_file_grows() {
 }
 
 /// All writes of a file fail from now on. Its writers get an error when the file has as many dirty pages as it may
-/// have, so that other files have the rest. The flusher retries at intervals, and not all the time.
+/// have, so that other files have the rest of memory. The flusher retries at intervals, and not all the time.
 #[test]
 fn a_file_that_cannot_be_written_is_refused_more_and_left_alone() {
     // Each write fails at once, so writes fail as fast as the flusher submits them.
@@ -193,7 +193,7 @@ fn memory_that_can_be_written_again_is_there_for_who_needs_it() {
     assert_eq!(vmstat["oom"], 0);
 }
 
-/// Two files cannot be written. One of them is then cut off completely, so only the other is refused more writes.
+/// Two files cannot be written. One of them is then truncated to nothing, so only the other is refused more writes.
 #[test]
 fn a_file_that_has_nothing_unwritten_is_refused_nothing() {
     let vmstat = Plan { choices: choices_of("highwater"), ..Plan::default() }.run(|ground| {
@@ -513,8 +513,8 @@ fn a_file_that_was_cut_and_grows_again_reads_as_zeroes() {
     assert_eq!(vmstat["nr_dirty"], 0);
 }
 
-/// A file lies at blocks that its ground chose, and ends before its last block was ever written. That block reads as
-/// zeroes without a request to the device. A program changes a pinned page in place while the flusher writes it. The
+/// A file system under the engine placed the file's blocks. A page after the last block that was ever written reads as
+/// zeroes, without a request to the device. A program changes a pinned page in place while the flusher writes it. The
 /// later changes reach the device, too.
 #[test]
 fn a_page_is_written_in_place() {

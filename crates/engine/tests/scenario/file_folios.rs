@@ -211,7 +211,7 @@ proptest! {
 fn folios_of_every_order_come_and_go() {
     let mut steps = vec![Step::Write(0..PAGES), Step::Sync, Step::Drop];
     for order in 0..=9u32 {
-        // The distance is so small that only folios up to this order fit.
+        // The file has so few pages that only folios up to this order fit.
         let (pages, next) = (1 << order, (1 << order) + 1);
         steps.extend([Step::SetPages(pages), Step::Drop, Step::Prefetch(0..pages), Step::Read(0..pages), Step::Check]);
         steps.extend([Step::Write(0..PAGES.min(next)), Step::Write(0..PAGES), Step::Sync, Step::Drop]);

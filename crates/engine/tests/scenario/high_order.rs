@@ -106,9 +106,10 @@ fn high_wmark_hits(kernel: &str) -> u64 {
     vmstat["kswapd_high_wmark_hit_quickly"]
 }
 
-/// Kanyzone's sleep test asks the lower zones for the reserve that they keep from requests for the zone that the call
-/// of `balance_pgdat` reports. The check that ended the call did not ask for this reserve. So there is one more call,
-/// which finds nothing to do and reports the lowest zone, and kswapd naps. Traceonly's test asks for no reserve.
+/// The two kernels differ in the test before kswapd sleeps. Each call of `balance_pgdat` reports a zone. Kanyzone's
+/// test also asks the lower zones for the reserve that they keep from requests for this zone; the check that ended the
+/// call did not. So there is one more call, which finds nothing to do and reports the lowest zone, and kswapd naps.
+/// Traceonly's test asks for no reserve.
 #[test]
 fn kanyzone_calls_once_more_before_it_naps() {
     let [before, after] = ["2.6.37-traceonly", "2.6.37-kanyzone"].map(high_wmark_hits);

@@ -103,8 +103,9 @@ fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
 }
 
 /// mechanisms/reclaim, 18.4: kswapd judges a zone before it shrinks it. So the pass that brings the zone to its high
-/// mark is not the last. Below priority 10, kswapd waits 100 ms after this pass and makes one more. So the priority
-/// that is left for the next reclaim (11.1) is that of a pass with nothing to do. The marks are 128, 160 and 192 pages.
+/// mark is not the last pass. If its priority is below 10, kswapd waits 100 ms after this pass. It then makes one more
+/// pass, which has nothing to do. The priority that is left for the next reclaim (11.1) is that of this last pass. The
+/// marks are 128, 160 and 192 pages.
 #[test]
 fn kswapd_waits_after_the_pass_that_suffices() {
     let story = |kswapd_gap| {

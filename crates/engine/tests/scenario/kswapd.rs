@@ -125,8 +125,8 @@ fn comes_to_priority_zero(kernel: &str) -> bool {
     found.get()
 }
 
-/// While a disk with dirty pages stands still, no pass frees a cluster. 3.10 then scans all pages. The later rule also
-/// lowers the priority, because nothing is freed at all, but stops at half of each list.
+/// While a disk with dirty pages stands still, no pass frees a cluster. 3.10 then scans all pages. The later kernels
+/// also lower the priority, because nothing is freed at all, but stop at half of each list.
 #[test]
 fn kswapd_of_3_10_scans_everything_where_mmotm_scans_half() {
     assert!(comes_to_priority_zero("3.10-rc4-vanilla"));
@@ -134,8 +134,8 @@ fn kswapd_of_3_10_scans_everything_where_mmotm_scans_half() {
     assert!(!comes_to_priority_zero("mm1-lessdisrupt-v1"));
 }
 
-/// Under the same stream of clean pages, 3.10 counts a run for each restart at priority 12. The later rule counts a run
-/// for each call.
+/// Under the same stream of clean pages, 3.10 counts a run for each restart at priority 12. Later kernels, which do not
+/// restart, count a run for each call of `balance_pgdat`.
 #[test]
 fn restarts_are_counted_as_runs() {
     let runs = |priority| {
@@ -152,8 +152,9 @@ fn restarts_are_counted_as_runs() {
     assert!(restarting > descending, "{restarting} runs freed {by_restarts}, {descending} freed {by_descents}");
 }
 
-/// The reserve against requests for the upper zone is larger than the lower zone. A kswapd that does not know class
-/// zones sleeps nevertheless: if it checked this reserve, it could never bring the zone above it.
+/// The lower zone keeps a reserve from requests for the upper zone, and the reserve is larger than the lower zone. A
+/// kswapd that does not know class zones ignores the reserve, and sleeps. If it checked the reserve, it could never
+/// bring the zone above it.
 #[test]
 fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_class_zones() {
     let layout = Layout::single_node(0, 1024, 3072);

@@ -30,7 +30,7 @@ fn a_block_that_is_lent_is_missing_until_it_is_taken_back() {
         assert!(blocks.iter().all(|block| block.head().0 % 512 == 0 && block.order() == Order(9)));
         blocks.into_iter().for_each(|block| engine.memory().take_back(block));
         assert_eq!((free(), engine.memory().lent_pages()), (before, 0));
-        // These are more blocks than there are.
+        // More blocks are requested than the machine has.
         let mut taken = Vec::new();
         while let Ok(block) = engine.access().take_block(&mut task, Gfp::HUGE_PAGE, Order(9)) {
             taken.push(block);

@@ -51,7 +51,8 @@ fn a_fault_reads_the_pages_around() {
         assert_eq!(ground.count("nr_mapped"), 1);
         ground.touch(&region, 184..208, false).unwrap();
         assert_eq!((ground.faults(), ground.count("nr_mapped")), ((23, 1), 24));
-        // The mark in the last quarter continues the readahead.
+        // Page 208, in the last quarter of the window, has the readahead mark. A touch of this page continues the
+        // readahead.
         ground.touch(&region, 208..209, false).unwrap();
         assert!(ground.faults().1 == 1 && file.index.pages() > 32);
         assert_eq!(ground.read_stamp(&region, 190).unwrap(), stamp(190));

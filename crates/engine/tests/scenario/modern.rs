@@ -444,7 +444,7 @@ fn kswapd_gives_up_after_sixteen_failures_and_comes_back() {
     });
 }
 
-/// Exhausted memory is reported by either rule of giving hope, with and without swap.
+/// Exhausted memory is reported under either rule by which zones or nodes become hopeless, with and without swap.
 #[test]
 fn exhausted_memory_is_told_whoever_hopes() {
     for hopeless in [Hopeless::ByScan, Hopeless::ByFailures] {

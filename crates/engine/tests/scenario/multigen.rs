@@ -137,8 +137,8 @@ fn a_hot_set_beside_a_scan_that_never_repeats_is_protected() {
             found.set(limits);
         });
         let limits = limits.get();
-        // In 7.2, history is folded often. A tier is not protected below 64 refaults, which is many for a memory of 16
-        // MiB.
+        // In 7.2, the counts of refaults are folded into their history often, and a tier is protected only from 64
+        // refaults on. These are many for a memory of 16 MiB.
         let part = if kernel == "7.2-mglru" { 2 } else { 10 };
         assert!(limits[3] * part < limits.iter().sum::<u32>(), "{kernel}: {limits:?}");
     }
@@ -260,7 +260,7 @@ fn a_command_evicts_the_type_that_it_names() {
                 assert_eq!(ground.read_stamp(&region, page).unwrap(), crate::ground::stamp(page), "{kernel}");
             }
             // Later versions keep a page only if it is found used twice. When the page moves out of a generation that
-            // is given up, the first time is forgotten.
+            // is given up, its first use is forgotten.
             if ["mglru-v2", "6.1-mglru"].contains(&kernel) {
                 assert_eq!(ground.engine.vmstat()["pswpin"], in_swap, "{kernel}: what was used has stayed");
             }
@@ -290,7 +290,8 @@ fn touch_mapped(kernel: &str, pattern: ReadPattern) -> [u64; 4] {
     [of("pgactivate"), of("workingset_refault_file"), of("workingset_activate_file"), of("workingset_restore_file")]
 }
 
-/// See mechanisms/multigen, 8.6.
+/// mechanisms/multigen, 8.6: a page that refaults through a mapping counts as restored in 6.1, and as activated in
+/// 6.14.
 #[test]
 fn a_refault_through_a_mapping_restores_in_6_1_and_activates_in_6_14() {
     let [_, refaults, activated, restored] = touch_mapped("6.1-mglru", ReadPattern::Normal);
@@ -383,7 +384,8 @@ fn pages_found_used_while_they_are_isolated_stay() {
     assert!(kept * 4 > evicted * 5, "{kept} pages scanned, {evicted} where they go");
 }
 
-/// See mechanisms/multigen, 8.6.
+/// mechanisms/multigen, 8.6: 6.1 protects a page once if a fault brought it back. A rule that looks only at tiers
+/// protects no such page.
 #[test]
 fn what_came_back_by_a_fault_is_protected_once_in_6_1() {
     let protected = |refault_marks| touch_swapped(IsolatedMarks::FirstTaken, refault_marks)[1];

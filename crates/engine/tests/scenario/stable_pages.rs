@@ -93,8 +93,8 @@ fn without_memory_for_a_copy_who_changes_a_page_waits() {
     });
 }
 
-/// The first task that changes a page under writeback waits. Then the file's pages are written from copies, until none
-/// of thousands was changed during its write. Pages of another file are not copied.
+/// The first task that changes a page under writeback waits. Then the file's pages are written from copies, until 2,048
+/// copies in a row were of no use. Pages of another file are not copied.
 #[test]
 fn pages_are_written_from_copies_once_somebody_waited() {
     plan(StablePages::CopyWhenChanged).run(|ground| {
