@@ -14,8 +14,8 @@ use std::fmt;
 pub trait EngineView {
     /// Returns the first reclaim scan at priority 0 since the last call of this method; `None` if there was none.
     fn take_first_priority_zero(&self) -> Option<PriorityZero>;
-    /// Returns how long kswapd ran, from each wake-up to its next sleep, on all nodes since the last call of this
-    /// method.
+    /// Returns the number and the durations of kswapd's runs of `balance_pgdat`, on all nodes, since the last call of
+    /// this method.
     fn take_kswapd_calls(&self) -> KswapdCalls;
     /// Returns the zones of all nodes, lowest first, with name, pages and free pages.
     fn zones(&self) -> Vec<ZoneView>;
