@@ -1,11 +1,14 @@
 //! Counters of the running kernel, under the names of `/proc/vmstat`.
 //!
-//! The kernel counts most events for the whole computer. If a cgroup counts an event itself, the cgroup's value is
-//! used. Values of the computer that miss the events of a cgroup are left out: `/proc/vmstat` counts pages that reclaim
-//! scans and frees in a cgroup at its limit neither for kswapd nor for tasks. Version 1 does not count these pages for
-//! the cgroup either; the values are then those of the limits of all cgroups together ([`at_limits`]). `pgpgin` is the
-//! amount that this process has read from devices (`/proc/self/io`), KiB. `pgpgout` and the counters of swapping are
-//! those of the whole computer if the cgroup does not count them.
+//! The kernel counts most events for the whole computer. If a cgroup is given and counts an event itself, its value is
+//! used instead.
+//!
+//! Pages that reclaim scans and frees in a cgroup at its limit are missing from `pgscan_kswapd`, `pgscan_direct` and
+//! similar counters of `/proc/vmstat`, so these counters are left out. Version 2 counts such pages for the cgroup.
+//! Version 1 does not; the values are then sums over the limits of all cgroups ([`at_limits`]).
+//!
+//! `pgpgin` is the number of KiB that this process has read from devices (`/proc/self/io`). `pgpgout` and the counters
+//! of swapping are those of the whole computer if the cgroup does not count them.
 
 use engine::stat::Vmstat;
 use figures::cgroup::{Cgroup, Version};
@@ -13,13 +16,14 @@ use figures::counters::{at_limits, named};
 use machine::PAGE_BYTES;
 use std::fs;
 
-/// Beginnings of the names of counters that reclaim in a cgroup raises only for the cgroup.
+/// First parts of the names of counters. When reclaim works in a cgroup at its limit, it raises these counters only for
+/// the cgroup, and not in `/proc/vmstat`.
 const KEPT_TO_CGROUP: [&str; 4] = ["pgscan", "pgsteal", "pgrefill", "allocstall"];
 
-/// Counters in `memory.stat` of version 1 that have the same meaning as in `/proc/vmstat`.
+/// Counters in `memory.stat` of a cgroup of version 1 that mean the same as in `/proc/vmstat`.
 const OF_VERSION_1: [&str; 2] = ["pgfault", "pgmajfault"];
 
-/// The source of counters: the computer and, if there is one, a cgroup.
+/// A source of counters: the computer alone, or the computer and a cgroup.
 #[derive(Clone, Debug)]
 pub struct Counters {
     cgroup: Option<Cgroup>,
@@ -42,7 +46,7 @@ impl Counters {
         }
     }
 
-    /// Reads all counters.
+    /// Reads all counters of the computer or, where the cgroup counts an event itself, of the cgroup.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         let mut vmstat = named(&read("/proc/vmstat"));

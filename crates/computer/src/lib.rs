@@ -1,4 +1,5 @@
-//! The computer that this process runs on: Linux calls that the standard library lacks ([`sys`]), and its [`counters`].
+//! Access to the computer on which this process runs: system calls that the standard library lacks ([`sys`]), and the
+//! kernel's [`counters`].
 
 pub mod counters;
 pub mod sys;

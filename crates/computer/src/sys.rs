@@ -1,4 +1,5 @@
-//! Calls of the operating system that the standard library lacks. No other file of the laboratory has unsafe code.
+//! System calls that the standard library lacks. No other file of the laboratory (the command `highwater`) has unsafe
+//! code.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Mapped memory of one task: anonymous memory, or pages of a file.
+/// A memory mapping that one task uses: anonymous memory, or pages of a file.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -21,20 +22,20 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `pages` pages of zeroes.
+    /// Maps `pages` pages of zeroes as anonymous memory, without huge pages.
     ///
     /// # Errors
     /// When the address space has no room.
     pub fn new(pages: u32) -> io::Result<Self> {
         let (start, bytes) = map_zeroes(pages, 0)?;
-        // SAFETY: the range is the mapping just made. If the system has no huge pages, the advice fails and is not
-        // needed.
+        // SAFETY: the range is the mapping just made. The advice fails only if the system has no huge pages, and is
+        // then not needed.
         unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE) };
         Ok(Self { start, bytes })
     }
 
-    /// Maps `pages` pages of zeroes at an address that is a multiple of the size of a huge page, without advice for or
-    /// against huge pages.
+    /// Maps `pages` pages of zeroes as anonymous memory, aligned to a huge page. Whether it gets huge pages is left to
+    /// the system's setting.
     ///
     /// # Errors
     /// When the address space has no room.
@@ -59,8 +60,8 @@ impl Mapping {
     /// Maps `pages` pages of a file, from page `first` on, for reads and writes.
     ///
     /// # Errors
-    /// When the address space has no room, or when an executable mapping is wanted from a file system whose files may
-    /// not be executed.
+    /// When the address space has no room. Also when `mode` asks for an executable mapping, and the file lies in a file
+    /// system that is mounted `noexec`.
     pub fn of_file(file: &File, first: u32, pages: u32, mode: FileMode) -> io::Result<Self> {
         let bytes = pages.max(1) as usize * PAGE_BYTES;
         let run = if mode.is_executable { libc::PROT_EXEC } else { 0 };
@@ -77,7 +78,7 @@ impl Mapping {
             Reads::Sequential => libc::MADV_SEQUENTIAL,
             Reads::Random => libc::MADV_RANDOM,
         };
-        // SAFETY: the range is the mapping just made. Reads also return the right bytes without the advice.
+        // SAFETY: the range is the mapping just made. The advice changes only readahead, so a refusal is ignored.
         unsafe { libc::madvise(start, bytes, advice) };
         let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
         Ok(Self { start, bytes })
@@ -88,45 +89,45 @@ impl Mapping {
         assert!(fits, "{bytes} bytes at {offset} of a region of {}", self.bytes);
     }
 
-    /// Copies bytes into the mapping.
+    /// Copies `bytes` into the mapping, from byte `offset` on.
     ///
     /// # Panics
     /// When the bytes lie outside of the mapping.
     pub fn store(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
-        // SAFETY: the range lies in the mapping, as was just checked, which lives as long as `self`. `Mapping` is not
+        // SAFETY: the range was just checked to lie in the mapping, which lives as long as `self`. `Mapping` is not
         // `Sync` and gives out no references, so no other code of this program accesses these bytes, and `bytes` lies
-        // elsewhere. Bytes of a shared file may change through another mapping of the file, like memory of a device;
-        // they are only copied.
+        // elsewhere. If the file is shared, another mapping may change the bytes at any time; they are only copied.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) };
     }
 
-    /// Copies bytes out of the mapping.
+    /// Copies bytes out of the mapping into `bytes`, from byte `offset` of the mapping on.
     ///
     /// # Panics
     /// When the bytes lie outside of the mapping.
     pub fn load(&self, offset: usize, bytes: &mut [u8]) {
         self.check(offset, bytes.len());
-        // SAFETY: as in `store`.
+        // SAFETY: the range was just checked to lie in the mapping; `store` says why no other code accesses it.
         unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), bytes.as_mut_ptr(), bytes.len()) };
     }
 
-    /// Reads a byte, and writes the same value back if `write` is set.
+    /// Reads the byte at `offset` and, if `write` is set, writes the same value back, so that the page becomes dirty.
     ///
     /// # Panics
     /// When the byte lies outside of the mapping.
     pub fn touch(&self, offset: usize, write: bool) {
         self.check(offset, 1);
-        // SAFETY: as in `store`. The read is volatile, so that it is made although the value is not used.
+        // SAFETY: the byte was just checked to lie in the mapping; `store` says why no other code accesses it. The read
+        // is volatile, so that it is made although its value is not used.
         let (byte, held) = unsafe {
             let byte = self.start.as_ptr().add(offset);
             (byte, byte.read_volatile())
         };
         if write {
-            // SAFETY: as in `store`; a byte is always aligned. The write is atomic, because another mapping of the file
-            // may write the byte between the read and the write.
+            // SAFETY: the byte lies in the mapping, and a byte is always aligned. The write is atomic, because another
+            // mapping of the file may write the byte after the read above.
             let byte = unsafe { AtomicU8::from_ptr(byte) };
-            // If the exchange fails, another mapping has written the byte meanwhile, and therefore the page.
+            // If the exchange fails, another mapping has changed the byte meanwhile, so the page is dirty anyway.
             let _ = byte.compare_exchange(held, held, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -135,8 +136,8 @@ impl Mapping {
 /// Size and alignment of a huge page, bytes.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Maps `pages` pages and `more` bytes of zeroes, private to this program. Returns the beginning and the size of the
-/// mapping.
+/// Maps `pages` pages and `more` further bytes of zeroes as private anonymous memory. Returns the address and the size
+/// in bytes of the mapping.
 fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
     // A mapping has at least one page.
     let bytes = pages.max(1) as usize * PAGE_BYTES + more;
@@ -150,7 +151,7 @@ fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
     Ok((NonNull::new(start.cast()).expect("no mapping is at address 0"), bytes))
 }
 
-/// The way in which a file is mapped.
+/// The options for mapping a file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileMode {
     /// `true` if written data stay with the task and never reach the file.
@@ -174,8 +175,8 @@ pub enum Reads {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is the mapping that was made with this value. It is unmapped only here, and no reference to
-        // it was given out.
+        // SAFETY: the range is the mapping that belongs to this value. It is unmapped only here, and no reference to it
+        // was given out.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -183,7 +184,7 @@ impl Drop for Mapping {
 /// A file mapped for reading, shared with the page cache.
 ///
 /// An access to a page that cannot be read ends the process with SIGBUS. This happens when the disk fails or the file
-/// was cut meanwhile; files in the folder of a run are not cut.
+/// was truncated meanwhile; runs do not truncate their files.
 #[derive(Debug)]
 pub struct FileMapping {
     start: NonNull<u8>,
@@ -192,7 +193,7 @@ pub struct FileMapping {
 
 // SAFETY: the mapping is memory that is only read and does not move. Any thread may drop it.
 unsafe impl Send for FileMapping {}
-// SAFETY: as for `Send`; a shared reference only gives access to bytes that are read.
+// SAFETY: the mapping is memory that is only read and does not move.
 unsafe impl Sync for FileMapping {}
 
 impl FileMapping {
@@ -209,14 +210,14 @@ impl FileMapping {
             return Err(io::Error::last_os_error());
         }
         if is_random {
-            // SAFETY: the range is the mapping just made. Reads also return the right bytes without the advice.
+            // SAFETY: the range is the mapping just made. The advice changes only readahead, so a refusal is ignored.
             unsafe { libc::madvise(start, bytes, libc::MADV_RANDOM) };
         }
         let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
         Ok(Self { start, bytes })
     }
 
-    /// Returns the number of pages. The last one may be partial.
+    /// Returns the number of pages of the mapping. The last page may lie in the file only in part.
     #[must_use]
     #[inline]
     pub fn pages(&self) -> u64 {
@@ -233,8 +234,8 @@ impl FileMapping {
     pub fn page(&self, page: u64) -> &[u8] {
         assert!(page < self.pages(), "page {page} of a mapping of {}", self.pages());
         // SAFETY: the page lies in the mapping, which is whole pages long and lives as long as `self`. The bytes do not
-        // change while they are borrowed: the file lies in the folder of one run, whose tasks do not write a page that
-        // is being read in place, and do not cut the file.
+        // change while they are borrowed: only the tasks of one run use the file, and they neither truncate it nor
+        // write a page that is being read in place.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(page as usize * PAGE_BYTES), PAGE_BYTES) }
     }
 }
@@ -269,7 +270,7 @@ pub fn faults() -> Faults {
     Faults { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64, major_wait: Nanos(0) }
 }
 
-/// Computes until this thread has used `time` of CPU time.
+/// Keeps the CPU busy until this thread has used `time` more of CPU time.
 pub fn compute(time: Nanos) {
     let started = thread_time();
     while thread_time().since(started) < time {
@@ -285,13 +286,14 @@ fn thread_time() -> Nanos {
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Makes a write beyond the largest file size (`ulimit -f`) return an error instead of ending the process.
+/// Makes writes beyond the largest allowed file size (`ulimit -f`) return an error instead of ending the process by
+/// SIGXFSZ.
 pub fn ignore_size_signal() {
     // SAFETY: no handler is set, and the signal has no other use here.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Makes a system call that has no effect.
+/// Makes a system call that has no effect, to measure what entering the kernel costs.
 #[inline]
 pub fn enter() {
     // SAFETY: the call takes no arguments and only returns a number.
@@ -315,7 +317,7 @@ pub fn stay_on_first_cpu() {
     }
 }
 
-/// Resources used by processes.
+/// CPU time and page faults of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
     /// CPU time in user mode, s.
@@ -328,7 +330,7 @@ pub struct Used {
     pub minor_faults: u64,
 }
 
-/// Returns the resources used by the child processes for which this process has waited.
+/// Returns the CPU time and page faults of all child processes that have ended and for which this process has waited.
 pub fn used_by_children() -> Used {
     // SAFETY: all zeroes are a value of the type, and the call writes only to this value.
     let usage = unsafe {
@@ -345,8 +347,8 @@ pub fn used_by_children() -> Used {
     }
 }
 
-/// Makes a command put its process into a cgroup before its program begins. `procs` is the file `cgroup.procs` of the
-/// cgroup. If this fails, the program does not start.
+/// Makes `command` start its program inside a cgroup. `procs` is the path of the cgroup's file `cgroup.procs`. If the
+/// process cannot be put into the cgroup, the program does not start.
 pub fn start_in(command: &mut std::process::Command, procs: std::path::PathBuf) {
     use std::os::unix::process::CommandExt;
     // SAFETY: between fork and exec the child only opens and writes a file whose name was allocated before; it takes no
@@ -354,8 +356,8 @@ pub fn start_in(command: &mut std::process::Command, procs: std::path::PathBuf) 
     unsafe { command.pre_exec(move || std::fs::OpenOptions::new().write(true).open(&procs)?.write_all(b"0")) };
 }
 
-/// Ties a command's process to the thread that starts it: the system kills the process when that thread has ended in
-/// any way. If the thread has ended before the program begins, the program does not begin.
+/// Makes the system kill the process of `command` when the thread that starts it has ended in any way. If the thread
+/// has ended before the program begins, the program does not begin.
 pub fn end_with_this_thread(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     let starter = std::process::id();
@@ -378,14 +380,15 @@ pub fn expect_random_reads(file: &File) {
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
-/// Starts to read bytes of a file into memory. On a system that does not support this, the bytes are read on demand.
+/// Asks the system to read `bytes` bytes of a file from `offset` on into the page cache, and does not wait. If the
+/// system does not support this, later reads read the bytes from the disk.
 pub fn start_read(file: &File, offset: u64, bytes: usize) {
     let (Ok(offset), Ok(bytes)) = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) else { return };
     // SAFETY: the call takes a descriptor, which is open, and numbers.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, libc::POSIX_FADV_WILLNEED) };
 }
 
-/// Drops the clean pages of a file from memory.
+/// Drops the clean pages of a file from the system's page cache.
 ///
 /// # Errors
 /// When the system refuses.
@@ -424,16 +427,16 @@ pub fn swap_on(path: &Path) -> io::Result<()> {
     with_path(path, |path| unsafe { libc::swapon(path, 0) })
 }
 
-/// Stops swapping to a file. The pages in the file return to memory.
+/// Makes the kernel stop swapping to a file. The pages in the file return to memory.
 ///
 /// # Errors
-/// When memory has no room for these pages.
+/// When memory has no room for the pages in the file, or the file is not in use as swap, or permission is missing.
 pub fn swap_off(path: &Path) -> io::Result<()> {
-    // SAFETY: as in `swap_on`.
+    // SAFETY: the call reads a path that ends with a zero and lives until it returns.
     with_path(path, |path| unsafe { libc::swapoff(path) })
 }
 
-/// Returns whether a file lies in memory instead of on a disk.
+/// Returns whether a file lies in memory (tmpfs or ramfs) instead of on a disk.
 ///
 /// # Errors
 /// When the system does not report the file system.

@@ -1,20 +1,21 @@
-//! A profile as text in the two forms of `perf report`, for each column and each part of its runs.
+//! Writes profiles as text in the two forms of `perf report`. A report has both forms for each column (kernel) and each
+//! part of its runs.
 //!
-//! *Self time by task*: for each task the share of its time that it spent in each function itself, and the call paths
-//! to this function. *Inclusive time of all tasks*: for each call path the share of all time that was spent on it and
-//! in its callees. Shares below half a percent are left out.
+//! *Self time by task* lists for each task the functions in which it spent time: the share of the task's time, without
+//! callees, and the call paths to the function. *Inclusive time of all tasks* is a tree of calls: for each call path
+//! the share of all time, callees included. Shares below half a percent are left out.
 
 use crate::profile::{self, ColumnProfile, RunProfile, View};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Smallest share that is shown, percent.
+/// Smallest share of time that a call tree shows, percent.
 const LEAST: f64 = 0.5;
 
-/// Largest number of callers shown for a function.
+/// Largest number of callers that are shown of a call path to a function.
 const CALLERS: usize = 4;
 
-/// A function with its callees.
+/// A function at one place of a call tree: its time in ns, without (`own`) and with callees (`total`), and its callees.
 #[derive(Default)]
 struct Node<'a> {
     own: u64,
@@ -31,15 +32,15 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the functions that this one called, the longest time first.
+    /// Returns the callees of this function by name, the one with the longest time first.
     fn by_time(&self) -> Vec<(&'a str, &Self)> {
         let mut called: Vec<_> = self.called.iter().map(|(name, node)| (*name, node)).collect();
         called.sort_by_key(|(_, node)| std::cmp::Reverse(node.total));
         called
     }
 
-    /// Calls `visit` for each function that has self time, with the path of calls that leads to it, the function last,
-    /// and with this time.
+    /// Calls `visit` for each function of the tree that has self time, with the call path that ends in the function,
+    /// and with its self time in ns.
     fn for_each_own(&self, path: &mut Vec<&'a str>, visit: &mut impl FnMut(&[&'a str], u64)) {
         if self.own > 0 {
             visit(path, self.own);
@@ -52,7 +53,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Writes profiles as text.
+/// Writes profiles as text, in the two forms that the module's head describes, for each column.
 ///
 /// # Errors
 /// When writing fails.
@@ -77,7 +78,7 @@ pub fn write(profile: &[RunProfile], view: View, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-/// Returns the call tree of each part of a column's runs.
+/// Returns the call tree of each part of a column's runs, by the name of the part.
 fn trees(column: &ColumnProfile) -> BTreeMap<&str, Node<'_>> {
     let mut parts: BTreeMap<&str, Node<'_>> = BTreeMap::new();
     for (path, ns) in &column.stacks {

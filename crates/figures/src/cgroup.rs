@@ -1,13 +1,13 @@
-//! A cgroup, given by its folder, and the kernel's counters for it. `grounds::system::linux::limit` makes cgroups.
+//! Access to a cgroup by its folder: the kernel's counters and limits. `grounds::system::linux::limit` makes cgroups.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Memory that one call of [`Cgroup::help`] frees for waiting processes, bytes.
+/// Number of bytes that one call of [`Cgroup::help`] frees for waiting processes.
 const HELP_BYTES: u64 = 1 << 20;
 
-/// Version of a cgroup hierarchy.
+/// The version of a cgroup hierarchy, 1 or 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Version {
@@ -28,7 +28,7 @@ impl Version {
     }
 }
 
-/// A cgroup, given by its folder.
+/// A cgroup of the running kernel, as the path of its folder and the version of its hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Cgroup {
     /// The cgroup's folder.
@@ -51,8 +51,8 @@ impl Cgroup {
         text.trim().parse().map_err(io::Error::other)
     }
 
-    /// Returns the number of processes in the cgroup that the kernel has killed for lack of memory; none if the kernel
-    /// does not tell.
+    /// Returns the number of processes in the cgroup that the kernel has killed for lack of memory; `None` if the
+    /// kernel does not count them.
     #[must_use]
     pub fn kills(&self) -> Option<u64> {
         let file = match self.version {
@@ -62,34 +62,34 @@ impl Cgroup {
         number(&fs::read_to_string(self.path.join(file)).ok()?, "oom_kill")
     }
 
-    /// Returns how often the cgroup reached its limit; none if the kernel does not tell.
+    /// Returns how often the cgroup reached its memory limit; `None` if the kernel does not count this.
     #[must_use]
     pub fn times_at_limit(&self) -> Option<u64> {
         times_at_limit(&self.path)
     }
 
-    /// Returns the cgroup's own `memory.stat`: events, and sizes in bytes; empty if the kernel does not tell.
+    /// Returns the cgroup's `memory.stat`: counts of events, and sizes in bytes; empty if there is no such file.
     #[must_use]
     pub fn stat(&self) -> engine::stat::Vmstat {
         crate::counters::named(&fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default())
     }
 
-    /// Returns the cgroup's own `memory.pressure` (PSI); none if the kernel does not tell.
+    /// Returns the text of the cgroup's `memory.pressure` (PSI); `None` if there is no such file.
     #[must_use]
     pub fn pressure(&self) -> Option<String> {
         fs::read_to_string(self.path.join("memory.pressure")).ok()
     }
 
-    /// Returns whether the cgroup's processes wait for memory that has not been freed so far. Only version 1 has such
-    /// waits.
+    /// Returns whether processes of the cgroup wait because the cgroup is out of memory (`under_oom`). In version 2,
+    /// processes never wait for this.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         let text = fs::read_to_string(self.path.join("memory.oom_control")).unwrap_or_default();
         self.version == Version::V1 && number(&text, "under_oom") == Some(1)
     }
 
-    /// Frees some memory for the cgroup's waiting processes and wakes them, in version 1 only. The cgroup's limit stays
-    /// as it is.
+    /// Frees some memory for processes that wait because the cgroup is out of memory, and wakes them. Works in version
+    /// 1 only. The cgroup's limit is afterwards as before.
     ///
     /// # Errors
     /// When nothing could be freed.
@@ -112,9 +112,9 @@ impl Cgroup {
     }
 }
 
-/// Returns how often the cgroup in `folder` reached its limit; none if the kernel does not tell. In version 2 the
-/// number comes from `memory.events.local`, or from `memory.events` if that file does not exist. In version 1 it comes
-/// from `memory.failcnt`.
+/// Returns how often the cgroup in `folder` reached its memory limit; `None` if the kernel does not count this. In
+/// version 2 the number comes from `memory.events.local`, or from `memory.events` if there is no such file. In version
+/// 1 it comes from `memory.failcnt`.
 #[must_use]
 pub fn times_at_limit(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
@@ -124,7 +124,7 @@ pub fn times_at_limit(folder: &Path) -> Option<u64> {
     }
 }
 
-/// Counters of a cgroup that needed memory and found none to reclaim.
+/// The out-of-memory counters of a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutOfMemory {
     /// Number of allocations that were about to fail at the cgroup's limit (`oom`); 0 in version 1, which does not
@@ -134,14 +134,13 @@ pub struct OutOfMemory {
     pub kills: u64,
     /// Number of times that the cgroup was killed as a whole (`oom_group_kill`, since 5.17).
     pub group_kills: u64,
-    /// Whether a process in the cgroup waits for memory that is not freed by a kill (`under_oom`, with
-    /// `oom_kill_disable`). Only version 1 has such waits.
+    /// `true` if a process in the cgroup waits for memory and no kill will free it (`under_oom`, with
+    /// `oom_kill_disable`). Always `false` in version 2.
     pub is_waiting: bool,
 }
 
-/// Returns the counters of a cgroup, given by its folder, that needed memory and found none to reclaim; `None` if the
-/// cgroup has no memory controller. Child cgroups have counters of their own. Their events are included only if version
-/// 2 has no `memory.events.local`.
+/// Returns the out-of-memory counters of the cgroup in `folder`; `None` if the cgroup has no memory controller. Events
+/// of child cgroups are not included, except where version 2 has no `memory.events.local`.
 #[must_use]
 pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
@@ -156,7 +155,7 @@ pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
     })
 }
 
-/// Returns the number that follows `name` on a line; none if no line begins with this name.
+/// Returns the number after `name` on the line of `text` that begins with this name; `None` if there is no such line.
 fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -1,4 +1,5 @@
-//! Counters under the names of `/proc/vmstat` in any kernel, kept by zone or not.
+//! Reads counters of `/proc/vmstat` of any kernel version, whether the kernel keeps a counter for each zone or in
+//! total.
 
 use engine::stat::Vmstat;
 
@@ -12,17 +13,18 @@ pub fn named(text: &str) -> Vmstat {
     text.lines().filter_map(pair).collect()
 }
 
-/// Suffixes of counters that are kept by zone.
+/// Names of zones, as they end the names of counters that are kept for each zone.
 const ZONES: [&str; 7] = ["dma", "dma32", "normal", "high", "highmem", "movable", "device"];
 
-/// Returns the zone in a counter's name `key` if this name is `name` with a zone as its suffix; otherwise none.
+/// Returns the zone at the end of a counter's name: `normal` if `key` is `pgscan_direct_normal` and `name` is
+/// `pgscan_direct`. Returns `None` if `key` is not `name` with a zone.
 #[must_use]
 pub fn zone_of<'k>(key: &'k str, name: &str) -> Option<&'k str> {
     key.strip_prefix(name)?.strip_prefix('_').filter(|rest| ZONES.contains(rest))
 }
 
-/// Returns the value of a counter, or the sum over its zones if the counter is only kept by zone; none if neither
-/// exists.
+/// Returns the value of the counter `name`. If the kernel keeps it only for each zone, returns the sum over the zones.
+/// Returns `None` if there is neither.
 #[must_use]
 pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     let of_zones = || {
@@ -32,8 +34,9 @@ pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     counters.get(name).copied().or_else(of_zones)
 }
 
-/// Returns the numbers of pages that were scanned and reclaimed neither by kswapd nor by direct reclaim: at limits of
-/// cgroups, by khugepaged, and on demand. Returns none for kernels before 5.8, which do not have these counters.
+/// Returns the number of pages that were scanned, and the number that were reclaimed, neither by kswapd nor by direct
+/// reclaim: at limits of cgroups, by khugepaged, and on demand. Returns `None` for kernels before 5.8, which lack
+/// `pgscan_anon` and the similar counters that are needed.
 #[must_use]
 pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     let of = |event: &str| {
@@ -44,8 +47,8 @@ pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     Some([of("pgscan")?, of("pgsteal")?])
 }
 
-/// Returns the numbers of pages reclaimed by kswapd and by others; each is none if it is not known. Kernels up to 3.3
-/// counted the total and kswapd's part.
+/// Returns the number of pages that kswapd reclaimed, and the number that others reclaimed; each is `None` if it is not
+/// known. Kernels up to 3.3 count the total and kswapd's part; later kernels count each part.
 #[must_use]
 pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     match counters.get("kswapd_steal") {
@@ -54,7 +57,7 @@ pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     }
 }
 
-/// Returns the growth of each counter. For a gauge that fell, the growth is 0.
+/// Returns by how much each counter grew from `before` to `after`; 0 for a gauge that fell.
 #[must_use]
 pub fn difference(before: &Vmstat, after: &Vmstat) -> Vmstat {
     let of = |name: &String| before.get(name).copied().unwrap_or(0);
@@ -72,7 +75,7 @@ mod tests {
         assert_eq!((reclaimed(&old), sum(&old, "allocstall")), ([Some(50), Some(30)], Some(3)));
         let new: Vmstat = of(&[("pgsteal_kswapd", 70), ("allocstall_normal", 2), ("allocstall_movable", 3)]);
         assert_eq!((reclaimed(&new), sum(&new, "allocstall")), ([Some(70), None], Some(5)));
-        // A counter that is kept both by zone and in total counts once.
+        // If a counter is kept both for each zone and in total, the total is the result.
         let both: Vmstat = of(&[("pgscan_kswapd", 70), ("pgscan_kswapd_normal", 60), ("pgscan_kswapd_dma32", 10)]);
         assert_eq!(sum(&both, "pgscan_kswapd"), Some(70));
         let scans: Vmstat = of(&[("pgscan_direct_throttle", 9), ("pgscan_direct_high", 1)]);

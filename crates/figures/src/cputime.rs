@@ -1,10 +1,10 @@
-//! The rows `cputime` of MMTests over several builds.
+//! The rows of the group `cputime` of MMTests: times of several kernel builds, and statistics over them.
 
 use crate::figure::{Better, Format, Row};
 use crate::usage::CpuTimes;
 use machine::Nanos;
 
-/// The time that one build took.
+/// The times that one kernel build took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Built {
     /// Time from the build's start to its end.
@@ -13,10 +13,11 @@ pub struct Built {
     pub cpu: CpuTimes,
 }
 
-/// One figure of a build.
+/// A function that computes one figure of a build, such as its CPU time in user mode in seconds.
 type Part = fn(&Built) -> f64;
 
-/// Returns the rows of the group `cputime`: statistics over the builds. The standard deviation is that of a population.
+/// Returns the rows of the group `cputime`: for each figure of a build, statistics over all builds. The standard
+/// deviation divides by the number of builds (that of a population).
 #[must_use]
 pub fn cputime_rows(built: &[Built]) -> Vec<Row> {
     let parts: [(&str, &str, Better, Part); 4] = [

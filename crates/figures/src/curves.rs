@@ -1,35 +1,35 @@
-//! Curves and steps of a run, for pictures.
+//! What a workload records of a run for pictures: curves of its own quantities, and the steps of its work.
 
 use serde::{Deserialize, Serialize};
 
-/// Consecutive steps of a run, which pictures over time mark.
+/// The consecutive steps of a run's workload. Pictures over time mark them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Steps {
     /// The steps of the run, in order.
     pub steps: Vec<Step>,
-    /// Name of the time between two steps.
+    /// Name of the time between two steps, for the picture.
     pub between: String,
 }
 
-/// One step of a run.
+/// One step of a run's workload, with its beginning and end.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Step {
     /// Name of the step, a word or two.
     pub name: String,
-    /// Time at which the step began, seconds of the run.
+    /// Time at which the step began, in seconds since the start of the run.
     pub from_s: f64,
-    /// Time at which the step ended, seconds of the run.
+    /// Time at which the step ended, in seconds since the start of the run.
     pub to_s: f64,
 }
 
-/// A quantity that grows while a workload runs, as a function of another quantity that grows.
+/// A curve for a picture: one quantity that grows while a workload runs, against another one that grows.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Curve {
-    /// Name and unit of the quantity.
+    /// Name and unit of the quantity on the vertical axis.
     pub name: String,
-    /// Name and unit of the other quantity.
+    /// Name and unit of the quantity on the horizontal axis.
     pub across: String,
-    /// Points of the curve: the value of the other quantity, then the value of this quantity.
+    /// Points of the curve: the value on the horizontal axis (`across`), then the value on the vertical axis.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -40,7 +40,7 @@ pub struct RunCurves {
     pub column: String,
     /// The run's seed.
     pub seed: u64,
-    /// The curves. All runs of a workload have curves with these names.
+    /// The curves of the run. All runs of a workload have curves of the same names.
     pub curves: Vec<Curve>,
     /// The steps of the run.
     pub steps: Steps,

@@ -1,4 +1,4 @@
-//! Read access to an engine, for [`crate::series`] and for workloads.
+//! [`EngineView`]: read access to the state of an engine, for [`crate::series`] and for workloads.
 
 use engine::{
     Engine,
@@ -9,11 +9,13 @@ use engine::{
 use machine::{DeviceId, Machine};
 use std::fmt;
 
-/// Read access to the engine of a ground, if the ground runs on our engine. The running kernel gives no such access.
+/// Read access to the state of the engine on which a workload runs. A workload that runs on a real kernel has no such
+/// access.
 pub trait EngineView {
-    /// Returns the first scan at priority 0 since the last call of this method; none if there was no such scan.
+    /// Returns the first reclaim scan at priority 0 since the last call of this method; `None` if there was none.
     fn take_first_priority_zero(&self) -> Option<PriorityZero>;
-    /// Returns the durations of kswapd's runs on all nodes since the last call of this method.
+    /// Returns the number and the durations of kswapd's runs of `balance_pgdat`, on all nodes, since the last call of
+    /// this method.
     fn take_kswapd_calls(&self) -> KswapdCalls;
     /// Returns the zones of all nodes, lowest first, with name, pages and free pages.
     fn zones(&self) -> Vec<ZoneView>;
@@ -21,11 +23,11 @@ pub trait EngineView {
     fn nodes(&self) -> Vec<Vmstat>;
     /// Returns the number of blocks on the first device for files, and the number of free blocks on it.
     fn room(&self) -> [u64; 2];
-    /// Returns how often the cgroup of all tasks reached its limit; none if it has no limit.
+    /// Returns how often the tasks reached their common memory limit; `None` if there is no limit.
     fn times_at_limit(&self) -> Option<u64>;
 }
 
-/// A zone, as [`EngineView`] shows it.
+/// The size and the free pages of one zone, as [`EngineView::zones`] returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneView {
     /// Node that contains the zone.

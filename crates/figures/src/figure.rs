@@ -1,10 +1,10 @@
-//! One figure: its name, its better direction, its format.
+//! [`Row`]: one figure of a report, with its name, its unit, its format, and whether higher or lower is better.
 //!
-//! Workloads, experiments and reports all use these types. This module depends on none of them.
+//! Workloads, experiments and reports all use the types of this module. It depends on none of them.
 
 use serde::{Deserialize, Serialize};
 
-/// The better direction of a figure.
+/// Whether a higher or a lower value of a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -12,29 +12,30 @@ pub enum Better {
     Higher,
     /// Lower is better.
     Lower,
-    /// Neither is better: the row is context. Where MMTests prints a percentage, it is computed as for `Lower`.
+    /// Neither is better; the figure is background information. If MMTests prints a percentage beside it, the
+    /// percentage is computed as for `Lower`.
     Neutral,
 }
 
-/// The format of a figure.
+/// The format in which a figure is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// A number with this many decimals.
     Decimals(u8),
-    /// A whole percentage without the percent sign, which the row's unit contains.
+    /// A whole percentage. The percent sign is in the row's unit, not in the number.
     Percent,
-    /// A share in percent with this many decimals. Its changes are in percentage points.
+    /// A share in percent with this many decimals. A change of it is printed in percentage points.
     Points(u8),
-    /// A moment with this many decimals, or `never` for the value 0: the moment has not come.
+    /// The time at which something happened, with this many decimals; the value 0 is printed as `never`.
     Moment(u8),
 }
 
 impl Format {
-    /// Returns `value` in this format. A median of whole percentages may have a half.
+    /// Returns `value` in this format. A whole percentage that is a median may end in a half, which is printed.
     #[must_use]
     pub fn show(self, value: f64) -> String {
-        // If all digits are zeroes, no sign is shown either.
+        // A number that is printed as zero gets no minus sign.
         let text = self.digits(value);
         match text.strip_prefix('-') {
             Some(digits) if digits.bytes().all(|digit| b"0.".contains(&digit)) => digits.to_owned(),
@@ -53,21 +54,21 @@ impl Format {
         }
     }
 
-    /// Returns `value`, or 0 if [`Format::show`] shows only zeroes.
+    /// Returns `value`, or 0 if [`Format::show`] prints it as zero.
     #[must_use]
     pub fn as_shown(self, value: f64) -> f64 {
-        // For a moment the value 0 means never, so an early moment must not become 0.
+        // The value 0 of a `Moment` means never, so a very early time must not become 0.
         let is_nothing = !matches!(self, Self::Moment(_)) && self.show(value).parse() == Ok(0.0);
         if is_nothing { 0.0 } else { value }
     }
 }
 
-/// One figure of one run.
+/// One figure of one run: a row of a report, with all that is needed to print it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Row {
     /// Name of the block that contains the row: `Ops`, `duration`, `vmstat`, `iostat`, ….
     pub group: String,
-    /// Name of the row, as in `published.toml`, with the statistic in front if one is printed.
+    /// Name of the row, as in `published.toml`. If the figure is a statistic, such as a mean, its name stands in front.
     pub name: String,
     /// Unit of the figure: `pages`, `ops/s`, ….
     pub unit: String,
@@ -80,14 +81,14 @@ pub struct Row {
 }
 
 impl Row {
-    /// Makes a row.
+    /// Makes a row of a report from its parts.
     #[must_use]
     pub fn new(group: &str, name: impl Into<String>, unit: &str, better: Better, format: Format, value: f64) -> Self {
         Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
     }
 
-    /// Returns whether the figure is a time or a rate, or is made of one. On a ground whose clock says nothing, such a
-    /// figure says nothing.
+    /// Returns whether the figure is a time or a rate, or is computed from one. Such a figure is meaningless where the
+    /// clock is, as in an emulated virtual machine.
     #[must_use]
     pub fn is_of_time(&self) -> bool {
         const UNITS: [&str; 5] = ["ns", "us", "ms", "s", "MHz"];
@@ -96,14 +97,15 @@ impl Row {
         is_time || GROUPS.contains(&self.group.as_str())
     }
 
-    /// Makes a row whose figure is a rate. Higher is better.
+    /// Makes a row whose figure is a rate with two decimals; a higher rate is better.
     #[must_use]
     pub fn rate(group: &str, name: impl Into<String>, unit: &str, value: f64) -> Self {
         Self::new(group, name, unit, Better::Higher, Format::Decimals(2), value)
     }
 }
 
-/// The name of a row and the name of the block that contains it. A word of `--rows` matches either name.
+/// The name of a row of a report, and the name of the block of rows that contains it. The option `--rows` selects rows
+/// by either name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowName {
     /// Name of the block, as in [`Row`].
@@ -112,22 +114,23 @@ pub struct RowName {
     pub name: String,
 }
 
-/// Returns the names of rows.
+/// Returns the names of `rows` and of the blocks that contain them.
 #[must_use]
 pub fn names(rows: Vec<Row>) -> Vec<RowName> {
     rows.into_iter().map(|Row { group, name, .. }| RowName { group, name }).collect()
 }
 
-/// A published figure.
+/// A figure from a posting or paper, to which a simulated figure is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// The figure.
+    /// The published value.
     pub value: f64,
-    /// The percentage printed in brackets beside the figure; none if there is none.
+    /// The percentage that the publication prints in brackets beside the value, if any.
     pub percent: Option<f64>,
 }
 
-/// Returns the rows `User`, `System`, `Elapsed` of the group `duration`: seconds over the whole test.
+/// Returns the rows of the group `duration`: CPU time in user mode, CPU time in the kernel, and elapsed time of the
+/// whole test, s.
 #[must_use]
 pub fn duration_rows(user_s: f64, system_s: f64, elapsed_s: f64) -> Vec<Row> {
     [("User", user_s), ("System", system_s), ("Elapsed", elapsed_s)]

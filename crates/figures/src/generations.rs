@@ -1,4 +1,4 @@
-//! Generations of pages over time, as `--lru-gen` writes them.
+//! The generations of pages (multi-generational LRU) over time, as the option `--lru-gen` writes them.
 
 use std::{borrow::Cow, io};
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::moments::OfRun;
 
-/// The generations at a moment.
+/// The generations of pages at one moment of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Moment {
     /// Time since the system started, ns.
     pub now_ns: u64,
-    /// Name that the workload gives to the moment, if any.
+    /// The name that the workload gave to this moment; `None` for a moment that was recorded at the interval.
     pub mark: Option<Cow<'static, str>>,
     /// The generations in the form of `lru_gen_full` of debugfs.
     pub text: String,
@@ -20,8 +20,8 @@ pub struct Moment {
 /// The generations of pages over one run.
 pub type RunGenerations = OfRun<Moment>;
 
-/// Writes runs as text. Each moment has a line that begins with `#`, with its time, its run and its name if it has one.
-/// The generations at this moment follow below.
+/// Writes the generations of runs as text. For each moment there is a line that begins with `#` and has the time, the
+/// run and the moment's name, if any. The generations at this moment follow.
 ///
 /// # Errors
 /// When `out` cannot be written to.

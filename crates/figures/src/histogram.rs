@@ -1,23 +1,23 @@
-//! Durations of operations, counted in buckets. Eight buckets cover a factor of ten.
+//! Histograms: durations of operations, counted in buckets on a logarithmic scale, eight for each factor of ten.
 
 use hdrhistogram::Histogram as Recorded;
 use serde::{Deserialize, Serialize};
 
-/// Number of buckets that cover a factor of ten.
+/// Number of buckets for each factor of ten of the duration.
 const PER_DECADE: f64 = 8.0;
 
-/// Counts of operations by duration. Bucket `n` begins at 10^((first + n) / 8) ns.
+/// A histogram: counts of operations by duration. Bucket `n` begins at 10^((first + n) / 8) ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buckets {
-    /// The exponent at which the first bucket begins, in eighths.
+    /// The position of the first bucket: it begins at 10^(first / 8) ns.
     pub first: i32,
     /// Number of operations in each bucket.
     pub counts: Vec<u64>,
 }
 
 impl Buckets {
-    /// Returns the counts of recorded times, ns, by bucket.
+    /// Returns the histogram of recorded durations, ns.
     #[must_use]
     pub fn of(recorded: &Recorded<u64>) -> Self {
         let mut this = Self::default();
@@ -42,15 +42,15 @@ impl Buckets {
         self.counts[at] += count;
     }
 
-    /// Adds the counts of another run.
+    /// Adds the counts of another histogram, such as that of another run.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in (other.first..).zip(&other.counts) {
             self.add(bucket, *count);
         }
     }
 
-    /// Returns each bucket's start in microseconds with its share in percent. The last element is the end of the last
-    /// bucket, with this bucket's share once more.
+    /// Returns the points of a step curve: for each bucket, its start in microseconds and its share of the operations
+    /// in percent. One more point has the end of the last bucket, with this bucket's share.
     #[must_use]
     pub fn shares(&self) -> Vec<(f64, f64)> {
         let all = self.counts.iter().sum::<u64>().max(1) as f64;
@@ -69,33 +69,33 @@ fn bucket_of(ns: u64) -> i32 {
     libm::floor(PER_DECADE * libm::log10(ns.max(1) as f64)) as i32
 }
 
-/// Durations of one kind of operation in one run.
+/// The histogram of one kind of operation in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Times {
     /// Name of the operations.
     pub name: String,
-    /// Durations of the operations.
+    /// Counts of the operations by duration.
     pub buckets: Buckets,
 }
 
 impl Times {
-    /// Returns the counts of recorded times, ns, under a name; none if there are no times.
+    /// Returns the histogram of recorded durations, ns, under `name`; `None` if nothing was recorded.
     #[must_use]
     pub fn of(name: impl Into<String>, recorded: &Recorded<u64>) -> Option<Self> {
         (!recorded.is_empty()).then(|| Self { name: name.into(), buckets: Buckets::of(recorded) })
     }
 }
 
-/// Durations of one kind of operation, by column.
+/// The histograms of one kind of operation, one for each column (kernel) of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     /// Name of the operations.
     pub name: String,
-    /// For each column, its id and the durations in all its runs.
+    /// For each column, its id, and the histogram over all its runs.
     pub columns: Vec<(String, Buckets)>,
 }
 
-/// Adds the durations `times` from a run of the column `id` to `histograms`.
+/// Adds `times`, the histograms of a run of the column `id`, to those of the report, `histograms`.
 pub fn gather(histograms: &mut Vec<Histogram>, id: &str, times: Vec<Times>) {
     for Times { name, buckets } in times {
         let at = histograms.iter().position(|it| it.name == name).unwrap_or_else(|| {

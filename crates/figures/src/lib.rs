@@ -1,11 +1,11 @@
 //! The figures of runs, and statistics over them.
 //!
-//! * [`figure`] is a row. [`vmscan`], [`mmtests`], [`locks`] and [`nodes`] make groups of rows from [`counters`] and
-//!   [`usage`].
+//! * [`figure`] has the type of a row of a report. [`vmscan`], [`mmtests`], [`locks`] and [`nodes`] make groups of rows
+//!   from [`counters`] and [`usage`].
 //! * [`series`] are counters over time, [`histogram`] counts durations of operations, [`curves`] are a workload's
 //!   curves.
-//! * [`profile`], [`call_tree`] and [`trace`] show where time was spent; [`memory_map`] and [`generations`] show where
-//!   pages were, at [`moments`].
+//! * [`profile`], [`call_tree`] and [`trace`] show where time was spent; [`memory_map`] and [`generations`] show what
+//!   memory held at recorded [`moments`].
 //! * [`statistics`] computes intervals of medians, [`shift`] the difference between two columns, [`verdict`] the
 //!   significance of this difference.
 //!

@@ -1,20 +1,21 @@
-//! Rows of locks (taken, waited for, held) and of times without interrupts, for `--locks`.
+//! The rows that the option `--locks` adds to a report: how often and how long locks were taken, waited for and held,
+//! and how long interrupts were off.
 //!
-//! The rows cover all CPUs and the whole run, including the time before the workload. If the workload itself counts
-//! interrupts, the rows of interrupts begin with the workload.
+//! The rows cover all CPUs and the whole run, including the time before the workload. If the workload itself measures
+//! times without interrupts, the rows about interrupts cover only the time of the workload.
 
 use crate::figure::{self, Better, Format, Row, RowName};
 use machine::Nanos;
 use sim::{LockStatistics, MaskStatistics, Sim};
 
-/// Names of the figures for each class of locks.
+/// Names of the figures that each class of locks has, such as `wait max`, the longest wait.
 const OF_LOCKS: [&str; 6] = ["taken", "contended", "wait total", "wait max", "hold total", "hold max"];
 
-/// Names of the figures for each cause of disabled interrupts.
+/// Names of the figures that each cause of disabled interrupts has: how often, how long in total, and at most.
 const OF_MASKS: [&str; 3] = ["times", "total", "max"];
 
-/// Returns the rows of locks and of times without interrupts. Classes and causes that did not occur have rows, too, so
-/// that columns can be compared.
+/// Returns the rows about locks and about times without interrupts of a simulated run. A class of locks that was not
+/// taken has rows, too, so that all columns of a report have the same rows.
 #[must_use]
 pub fn rows(sim: &Sim) -> Vec<Row> {
     let locks = sim.lock_statistics();
@@ -52,7 +53,7 @@ fn lock_rows(lock: &LockStatistics) -> [Row; OF_LOCKS.len()] {
     ]
 }
 
-/// Returns the rows for one cause of disabled interrupts.
+/// Returns the rows for one cause of disabled interrupts: how often, how long in total, and the longest time.
 #[must_use]
 pub fn mask_rows(mask: &MaskStatistics) -> [Row; OF_MASKS.len()] {
     let name = |what: usize| format!("Interrupts off by {} {}", mask.cause, OF_MASKS[what]);

@@ -1,4 +1,4 @@
-//! Physical memory over time, for `--memory-map` and `--buddyinfo`.
+//! What physical memory holds over time, for the options `--memory-map` and `--buddyinfo`.
 
 use std::{borrow::Cow, io};
 
@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 use crate::csv_error::io_error;
 use crate::moments::OfRun;
 
-/// The memory at one moment.
+/// What physical memory holds at one moment of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Moment {
     /// Time since the system started, ns.
     pub now_ns: u64,
-    /// Name that the workload gives to the moment, if any.
+    /// The name that the workload gave to this moment; `None` for a moment that was recorded at the interval.
     pub mark: Option<Cow<'static, str>>,
     /// The zones, lowest first.
     pub zones: Vec<Zone>,
 }
 
 impl Moment {
-    /// Returns the moment `now` with the contents of `zones`.
+    /// Returns what `zones` hold at the time `now`. `mark` is the workload's name for the moment.
     #[must_use]
     pub fn of(now: Nanos, mark: Option<&'static str>, zones: &[ZoneMap]) -> Self {
         Self { now_ns: now.0, mark: mark.map(Cow::from), zones: zones.iter().map(Zone::of).collect() }
     }
 }
 
-/// A zone at one moment.
+/// What one zone holds at one moment of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Zone {
     /// Node that contains the zone.
@@ -37,11 +37,11 @@ pub struct Zone {
     pub name: Cow<'static, str>,
     /// The migrate types that the kernel has, with their free blocks and pageblocks.
     pub kinds: Vec<Kind>,
-    /// The main contents of each pageblock, from low to high frame numbers.
+    /// For each pageblock, from low to high frame numbers, the kind of contents that fills most of it.
     pub most: Vec<Most>,
 }
 
-/// The blocks of one migrate type in a zone.
+/// The free blocks and the pageblocks of one migrate type in a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Kind {
     /// Name of the type as `/proc/pagetypeinfo` prints it.
@@ -87,10 +87,11 @@ pub enum Most {
 }
 
 impl Most {
-    /// All kinds; `ALL[m as usize] == m`.
+    /// All kinds of contents, in declaration order: `ALL[m as usize] == m`.
     pub const ALL: [Self; 6] = [Self::Free, Self::File, Self::Anonymous, Self::Kernel, Self::Whole, Self::Mixed];
 
-    /// Returns the kind of a pageblock, given the number of its pages for each use.
+    /// Returns the kind of contents that fills more than half of a pageblock. `pages` has the number of its pages by
+    /// use.
     #[must_use]
     pub fn of_pages(pages: &[u16; Use::ALL.len()]) -> Self {
         let all: u16 = pages.iter().sum();
@@ -104,7 +105,7 @@ impl Most {
         }
     }
 
-    /// Returns the name of this kind in a legend.
+    /// Returns the name of this kind of contents in the legend of a picture.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -118,12 +119,12 @@ impl Most {
     }
 }
 
-/// The memory over one run.
+/// What physical memory holds over one run.
 pub type RunMemory = OfRun<Moment>;
 
-/// Writes runs as CSV. For each moment, zone and migrate type there are lines of two kinds: one for each order, with
-/// the number of free blocks of this order, and one with an empty order, with the number of pageblocks. The last field
-/// is the workload's name for the moment, if any.
+/// Writes the memory of runs as CSV. For each moment, zone and migrate type there is a line for each order, with the
+/// number of free blocks of this order. One more line has no order, and the number of pageblocks of the migrate type.
+/// The last field is the workload's name for the moment, if any.
 ///
 /// # Errors
 /// When `out` cannot be written to.

@@ -1,4 +1,4 @@
-//! The rows that MMTests derives from two copies of `/proc/vmstat` and from iostat.
+//! The rows that MMTests computes from `/proc/vmstat` before and after a test, and from iostat.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,26 @@ use crate::counters;
 use crate::figure::{Better, Format, Row, RowName, names};
 use crate::usage::DiskSample;
 
-/// Zones in the order in which their velocities are printed.
+/// Zones in the order in which MMTests prints their scan velocities.
 const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];
 
-/// Largest mean queue, and largest mean wait in ms, in a sample that counts. Larger values are wrong: the first report
-/// of iostat covers the time since boot, and counters that wrapped make absurd samples.
+/// Largest plausible value in a sample of iostat, both for the mean queue length and for the mean wait in ms. A sample
+/// with a larger one is ignored: the first report of iostat covers the time since boot, and a counter that wrapped
+/// makes absurd values.
 const SAMPLE_MAX: f64 = 7200.0;
 
-/// Smallest mean queue with which a device is shown.
+/// Smallest mean queue length, over all samples, with which a device gets rows.
 const QUEUE_MIN: f64 = 0.01;
 
-/// Returns the names of the rows that [`vmstat_rows`] may have.
+/// Returns the names of all rows that [`vmstat_rows`] may return.
 #[must_use]
 pub fn vmstat_row_names() -> Vec<RowName> {
     let scans = ZONES.iter().flat_map(|zone| ["kswapd", "direct"].map(|who| (format!("pgscan_{who}_{zone}"), 1)));
     names(vmstat_rows(&scans.collect(), 1.0))
 }
 
-/// Returns the rows of the group `vmstat`. `counters` holds the growth of each counter in `/proc/vmstat` during the
-/// whole test, which took `elapsed_s` seconds. A missing counter counts as 0; a zone without a scan counter has no row.
+/// Returns the rows of the group `vmstat`. `counters` says by how much each counter of `/proc/vmstat` grew during the
+/// test, which took `elapsed_s` seconds. A missing counter counts as 0; a zone without a scan counter gets no row.
 #[must_use]
 pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};
@@ -79,11 +80,11 @@ pub fn vmstat_rows(counters: &BTreeMap<String, u64>, elapsed_s: f64) -> Vec<Row>
     rows
 }
 
-/// Reads one figure from a sample.
+/// A function that returns one figure of a sample of iostat.
 type Part = fn(&DiskSample) -> f64;
 
-/// Returns the rows of the group `iostat` for one device: means over the samples, then maxima. There are no rows if
-/// nothing was sampled or the device was idle.
+/// Returns the rows of the group `iostat` for one device: means over all samples, then maxima. Returns no rows if there
+/// are no samples, or if the device was idle.
 #[must_use]
 pub fn iostat_rows(device: &str, samples: &[DiskSample]) -> Vec<Row> {
     let kept: Vec<&DiskSample> =

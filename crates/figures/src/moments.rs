@@ -1,8 +1,9 @@
-//! Records of a simulated machine, taken from outside at even intervals and at the marks that its workload sets.
+//! Recording of the state of a simulated machine at even intervals, and at moments that its workload marks.
 
 use machine::Nanos;
 
-/// A recorder of moments at even intervals and at marks.
+/// A recorder of a machine's state, as a `T` for each moment: at even intervals of virtual time, and at moments that
+/// the workload marks.
 #[derive(Clone, Debug)]
 pub struct Recorder<T> {
     every: Nanos,
@@ -17,31 +18,32 @@ impl<T> Recorder<T> {
         Self { every, next: Nanos(0), moments: Vec::new() }
     }
 
-    /// Returns whether the next moment of the interval is due.
+    /// Returns whether the interval since the last record has passed, so that the caller should call
+    /// [`Recorder::push`].
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         now >= self.next
     }
 
-    /// Records a moment that was due, and sets the time of the next.
+    /// Records the state at `now`, and sets the time of the next record.
     pub fn push(&mut self, now: Nanos, moment: T) {
         self.next = Nanos((now.0 + 1).next_multiple_of(self.every.0.max(1)));
         self.moments.push(moment);
     }
 
-    /// Records a marked moment, in addition to the moments at the interval.
+    /// Records the state at a moment that the workload marks. The interval of the other records does not change.
     pub fn mark(&mut self, moment: T) {
         self.moments.push(moment);
     }
 
-    /// Returns the recorded moments.
+    /// Returns all records, in order of time.
     #[must_use]
     pub fn finish(self) -> Vec<T> {
         self.moments
     }
 }
 
-/// The record of a run, with its column and seed.
+/// The recorded moments of one run, with the run's column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfRun<T> {
     /// Name of the run's column.

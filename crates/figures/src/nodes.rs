@@ -1,4 +1,4 @@
-//! Rows of memory nodes, on a machine with several nodes.
+//! The rows that a report has for each memory node, on a machine with several nodes.
 //!
 //! The rows cover the whole run, including the time before the workload.
 
@@ -6,7 +6,8 @@ use crate::counters;
 use crate::figure::{self, Better, Format, Row, RowName};
 use engine::stat::Vmstat;
 
-/// Counters reported for each node, with their units. A counter that is kept by zone is summed over its zones.
+/// Counters that get a row for each memory node, with their units. A counter that is kept for each zone is summed over
+/// the zones of the node.
 const COUNTERS: [(&str, &str); 11] = [
     ("pgalloc", "pages"),
     ("numa_hit", "blocks"),
@@ -21,14 +22,14 @@ const COUNTERS: [(&str, &str); 11] = [
     ("nr_free_pages", "pages"),
 ];
 
-/// Returns the rows of nodes, given the counters of each node; none if there is only one node.
+/// Returns the rows of all memory nodes, from the counters of each node. Returns no rows if there is only one node.
 #[must_use]
 pub fn rows(nodes: &[Vmstat]) -> Vec<Row> {
     if nodes.len() < 2 {
         return Vec::new();
     }
     let rows_of = |(node, counts): (usize, &Vmstat)| {
-        // A kernel may lack a counter.
+        // A counter that the kernel does not have gets no row.
         let row = move |(counter, unit): (&str, &str)| {
             let value = counters::sum(counts, counter)? as f64;
             Some(Row::new("nodes", name_of(node, counter), unit, Better::Neutral, Format::Decimals(0), value))

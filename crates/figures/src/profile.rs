@@ -1,34 +1,36 @@
-//! CPU time of runs by call path, as reported and as shown.
+//! Profiles: the CPU time of runs by call path.
 //!
-//! A run has *folded stacks*, `part;task;function;… ns`. [`lines`] returns all of them for `--profile`. Flame graphs,
-//! call trees and pages show a [`View`] instead: the runs of a column are summed over seeds, and the time that programs
-//! spend in their own code is left out, since it hides the kernel's work.
+//! The profile of a run is a list of *folded stacks*: texts of the form `part;task;function;… ns`. [`lines`] returns
+//! all of them for the option `--profile`. Flame graphs, call trees and HTML pages show less ([`View`]): the runs of a
+//! column are summed over seeds. The time that programs spend in their own code is left out, because it would hide the
+//! kernel's work.
 //!
 //! Next: `report::plot::flames`, [`crate::call_tree`].
 
 use machine::Func;
 use std::collections::BTreeMap;
 
-/// The profile of one run.
+/// The profile of one run: its CPU time by call path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunProfile {
-    /// Id of the run's column.
+    /// Id of the column (kernel) of the report to which the run belongs.
     pub column: String,
-    /// The name of the run in folded stacks: its column, and its seed if there are several.
+    /// The name of the run, with which its folded stacks begin in [`lines`]: its column, and its seed if there are
+    /// several seeds.
     pub root: String,
-    /// The run's folded stacks.
+    /// The run's folded stacks: texts of the form `part;task;function;… ns`.
     pub stacks: Vec<String>,
 }
 
-/// Returns all folded stacks of all runs. Each begins with the name of its run.
+/// Returns the folded stacks of all runs (`run;part;task;function;… ns`). Each begins with the name of its run.
 pub fn lines(profiles: &[RunProfile]) -> impl Iterator<Item = String> {
     profiles
         .iter()
         .flat_map(|RunProfile { root, stacks, .. }| stacks.iter().map(move |stack| format!("{root};{stack}")))
 }
 
-/// Returns the profiles in the output of [`lines`], or in folded stacks from another tool. The first element of each
-/// stack is the name of the run. Other lines are ignored.
+/// Reads profiles from a text of folded stacks, which [`lines`] or another tool has made. The first element of each
+/// stack is taken as the name of the run. Lines without a `;` are ignored.
 #[must_use]
 pub fn read(text: &str) -> Vec<RunProfile> {
     let mut found: Vec<RunProfile> = Vec::new();
@@ -55,10 +57,10 @@ fn without_seed(root: &str) -> &str {
 /// The text between column and seed in the name of a run.
 const SEED: &str = "_seed_";
 
-/// The part of a profile that is shown.
+/// Options that decide which part of a profile is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// Whether the time that programs spend in their own code is shown.
+    /// `true` if the time that programs spend in their own code is shown, too.
     pub user_time: bool,
 }
 
@@ -69,14 +71,14 @@ pub struct ColumnProfile {
     pub column: String,
     /// Number of runs over which the profile is summed.
     pub runs: u64,
-    /// CPU time by path, `part;task;function;…`, ns.
+    /// CPU time in ns by call path, `part;task;function;…`.
     pub stacks: BTreeMap<String, u64>,
-    /// Time that the view leaves out, ns.
+    /// CPU time that is not shown, ns.
     pub left_out_ns: u64,
 }
 
 impl ColumnProfile {
-    /// Returns CPU time by path, `task;function;…`, summed over the parts of the run, ns.
+    /// Returns CPU time in ns by call path, `task;function;…`, summed over the parts of the runs.
     #[must_use]
     pub fn by_task(&self) -> BTreeMap<String, u64> {
         let mut tasks = BTreeMap::new();
@@ -87,13 +89,14 @@ impl ColumnProfile {
         tasks
     }
 
-    /// Returns the time that the profile shows, ns.
+    /// Returns the sum of all CPU time that the profile shows, ns.
     #[must_use]
     pub fn shown_ns(&self) -> u64 {
         self.stacks.values().sum()
     }
 
-    /// Returns a text about the left-out time and the number of summed runs; empty if one run is shown completely.
+    /// Returns a text that says how much time is not shown and how many runs are summed. The text is empty for a single
+    /// run of which all time is shown.
     #[must_use]
     pub fn about(&self) -> String {
         let all = self.left_out_ns + self.shown_ns();
@@ -106,7 +109,7 @@ impl ColumnProfile {
     }
 }
 
-/// Returns the profile of each column, in the order of the columns' first runs.
+/// Sums the profiles of runs for each column. Returns the columns in the order of their first runs.
 #[must_use]
 pub fn columns(profiles: &[RunProfile], view: View) -> Vec<ColumnProfile> {
     let mut found: Vec<ColumnProfile> = Vec::new();
@@ -128,14 +131,14 @@ pub fn columns(profiles: &[RunProfile], view: View) -> Vec<ColumnProfile> {
     found
 }
 
-/// Returns the path of a folded stack, and its time in ns; none if the line is no folded stack.
+/// Splits a folded stack into its call path and its time in ns; returns `None` for a line that is no folded stack.
 fn time_of(stack: &str) -> Option<(&str, u64)> {
     let (path, ns) = stack.rsplit_once(' ')?;
     Some((path, ns.parse().ok()?))
 }
 
-/// Returns whether a path ends in a program's own code. In a path to the kernel's work for the program, a kernel
-/// function follows.
+/// Returns whether a call path ends in a program's own code. If the kernel works for the program, the path ends in a
+/// kernel function instead.
 fn is_user(path: &str) -> bool {
     path.rsplit_once(';').is_some_and(|(_, last)| last == Func::User.name())
 }

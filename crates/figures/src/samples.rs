@@ -1,4 +1,4 @@
-//! Sample runs for the tests of this crate and other crates.
+//! Made-up results of runs, for the tests of this crate and of others.
 
 use crate::{
     memory_map::{Kind, Moment, Most, RunMemory, Zone},
@@ -6,15 +6,15 @@ use crate::{
 };
 use engine::memory::{MAX_ORDERS, MigrateType};
 
-/// Returns the profile of a run from its folded stacks. The run belongs to the column `column` and has the name `root`.
+/// Returns the profile of a run of the column `column`, with the name `root` and the given folded stacks.
 #[must_use]
 pub fn profile_run(column: &str, root: &str, stacks: &[&str]) -> RunProfile {
     let stacks = stacks.iter().map(|stack| (*stack).to_owned()).collect();
     RunProfile { column: column.to_owned(), root: root.to_owned(), stacks }
 }
 
-/// Returns the memory of a run with one zone. Its first pageblock is always kernel memory; the others are allocated one
-/// after the other.
+/// Returns what memory holds over a run with one zone. The first pageblock is always kernel memory; at each further
+/// moment one more of the others is allocated.
 #[must_use]
 pub fn memory_run() -> RunMemory {
     let moment = |n: u64| {

@@ -1,9 +1,9 @@
-//! The scale of an experiment.
+//! [`Scale`]: the factor by which an experiment is made smaller.
 
 use std::{fmt, num::NonZeroU32, str::FromStr};
 
-/// A factor for memory, for swap and for the disk's bandwidth. Sizes in a workload scale with memory. Virtual time and
-/// disk latencies are not scaled.
+/// The scale of an experiment: a factor by which the machine's memory, swap and disk bandwidth, and the sizes in the
+/// workload, are multiplied. Virtual time and disk latencies are not scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     numerator: NonZeroU32,
@@ -11,10 +11,10 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Full size, at which published figures are compared.
+    /// Full size (factor 1), at which figures are compared with published ones.
     pub const FULL: Self = Self { numerator: NonZeroU32::MIN, denominator: NonZeroU32::MIN };
 
-    /// Returns `value` at this scale, rounded down and capped at `u64::MAX`.
+    /// Returns `value` multiplied by the scale, rounded down, and at most `u64::MAX`.
     #[must_use]
     pub fn of(self, value: u64) -> u64 {
         let scaled = u128::from(value) * u128::from(self.numerator.get()) / u128::from(self.denominator.get());

@@ -1,11 +1,11 @@
-//! Counters over time, for `--series`.
+//! Series: counters of a run over time, for the option `--series`.
 //!
-//! Most names are those of `/proc/vmstat`. Further names, on grounds that have these values:
+//! Most counters have the names of `/proc/vmstat`. Not every run has the following ones:
 //! - `nr_free_pages_dma32` and similar names: the free pages of one zone.
 //! - `sda_in_flight`, `sda_reads`, …: the fields of `/proc/diskstats`.
 //! - `psi_memory_some_us`, `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free`: values from other
 //!   files of `/proc`.
-//! - `nr_blocks_total` and `nr_blocks_free`: the room for files.
+//! - `nr_blocks_total` and `nr_blocks_free`: the size of the disk for files, and its free part, in blocks of one page.
 //! - `memory_events_max`: the number of times that a cgroup reached its limit.
 //! - `node0_pgalloc_normal` and similar names: the counters of one node, if there are several nodes.
 
@@ -20,17 +20,17 @@ use crate::csv_error::io_error;
 use crate::engine_view::EngineView;
 use kit::wrong::Wrong;
 
-/// The interval between two records.
+/// The interval at which counters are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Every {
     /// A fixed interval, ns.
     Ns(u64),
-    /// An interval that leaves some hundred moments at the end of a run of any length. The interval doubles when there
-    /// are too many moments.
+    /// An interval that doubles whenever there are too many records. At the end of a run of any length, some hundred
+    /// records are left.
     Some,
 }
 
-/// A recorder of counters.
+/// A recorder of a run's counters at an interval of virtual time.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     series: Series,
@@ -40,7 +40,7 @@ pub struct Recorder {
     is_over: bool,
 }
 
-/// For [`Every::Some`]: the first interval, and the largest number of moments.
+/// The first interval with [`Every::Some`]. It doubles whenever there are more than [`MOST`] records.
 const FIRST: Nanos = Nanos::from_millis(10);
 const MOST: usize = 1024;
 
@@ -55,7 +55,7 @@ impl Recorder {
         Self { series: Series::default(), every, next: Nanos(0), most, is_over: false }
     }
 
-    /// Returns the shortest time until the next record.
+    /// Returns the present interval between two records.
     #[must_use]
     pub const fn every(&self) -> Nanos {
         self.every
@@ -67,7 +67,8 @@ impl Recorder {
         now >= self.next && !self.is_over
     }
 
-    /// Records the end of the run. This replaces the last moment if both have equal times in the CSV form.
+    /// Records the counters at the end of the run. If the last record has the same time in the CSV form (whole
+    /// milliseconds), the new record replaces it.
     pub fn end(&mut self, now: Nanos, values: &Vmstat) {
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
         self.series.points.pop_if(|last| ms(last.now_ns) == ms(now.0));
@@ -75,11 +76,11 @@ impl Recorder {
         self.is_over = true;
     }
 
-    /// Records a moment. Drops earlier moments if there are too many.
+    /// Records the counters at `now`. Drops earlier records if there are too many.
     pub fn push(&mut self, now: Nanos, values: &Vmstat) {
         self.series.push(now, values);
-        // Doubling the interval drops only moments that are closer together than the new interval. The interval is
-        // doubled until few enough moments are left.
+        // Doubling the interval may drop no record, if all are farther apart than the new interval. Therefore the
+        // interval is doubled until few enough records are left.
         while self.series.points.len() > self.most {
             self.every = Nanos(self.every.0 * 2);
             let mut kept: Option<u64> = None;
@@ -92,44 +93,44 @@ impl Recorder {
         self.next = if self.most == usize::MAX { Nanos(0) } else { now + self.every };
     }
 
-    /// Returns the record of the run.
+    /// Returns all records of the run.
     #[must_use]
     pub fn finish(self) -> Series {
         self.series
     }
 }
 
-/// The record of one run.
+/// The recorded counters of one run, over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Series {
-    /// Names of the values, sorted.
+    /// Names of the counters, sorted.
     pub names: Vec<String>,
-    /// The recorded moments, in order.
+    /// The values of the counters at each recorded moment, in order of time.
     pub points: Vec<Point>,
 }
 
-/// The values at one moment.
+/// The values of all counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Point {
     /// Time since the system started, ns.
     pub now_ns: u64,
-    /// A value for each name.
+    /// The value of each counter, in the order of [`Series::names`].
     pub values: Vec<u64>,
 }
 
-/// The record of a run, with its column and seed.
+/// The recorded counters of one run, with the run's column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSeries {
     /// Name of the run's column.
     pub column: String,
     /// The run's seed.
     pub seed: u64,
-    /// The record of the run.
+    /// The recorded counters.
     pub series: Series,
 }
 
 impl Series {
-    /// Adds a moment. The names of the first moment are the names of the whole series.
+    /// Adds the counters at one moment. Only counters that the first moment had are kept.
     pub fn push(&mut self, now: Nanos, values: &Vmstat) {
         if self.points.is_empty() {
             self.names = values.keys().cloned().collect();
@@ -139,19 +140,19 @@ impl Series {
     }
 }
 
-/// Adds the number of operations that the workload has done.
+/// Adds to `values` the number of operations that the workload has done, under the name `operations`.
 pub fn add_operations(values: &mut Vmstat, operations: u64) {
     values.insert("operations".into(), operations);
 }
 
-/// Adds the number of free pages in each zone.
+/// Adds to `values` the number of free pages of each zone: `nr_free_pages_dma32`.
 pub fn add_zones(values: &mut Vmstat, engine: &dyn EngineView) {
     for zone in engine.zones() {
         *values.entry(format!("nr_free_pages_{}", zone.name.to_lowercase())).or_default() += zone.free;
     }
 }
 
-/// Adds the counters of each node, if there are several: `node0_pgalloc_normal`.
+/// Adds to `values` the counters of each memory node, if there are several: `node0_pgalloc_normal`.
 pub fn add_nodes(values: &mut Vmstat, engine: &dyn EngineView) {
     let nodes = engine.nodes();
     if nodes.len() > 1 {
@@ -161,7 +162,7 @@ pub fn add_nodes(values: &mut Vmstat, engine: &dyn EngineView) {
     }
 }
 
-/// Adds the counters of the disk, in the units of `/proc/diskstats`.
+/// Adds to `values` the counters of the disk, in the units of `/proc/diskstats`: `sda_read_sectors`.
 pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
     let fields = [
         ("in_flight", disk.in_flight),
@@ -177,8 +178,8 @@ pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
     values.extend(fields.map(|(field, value)| (format!("sda_{field}"), value)));
 }
 
-/// Adds the time that tasks stalled for memory and the CPU time of kswapd, us, as in `/proc/pressure/memory` and
-/// `/proc/PID/stat`.
+/// Adds to `values` the time that tasks were stalled for memory (`/proc/pressure/memory`), and the CPU time of kswapd,
+/// us.
 pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
     let PressureStatistics { some, full } = sim.pressure();
     let times =
@@ -186,21 +187,22 @@ pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
     values.extend(times.map(|(name, time)| (name.to_owned(), time.0 / 1000)));
 }
 
-/// Adds the size of swap and the free part of it, pages: `SwapTotal` and `SwapFree` of `/proc/meminfo`.
+/// Adds to `values` the size of swap and its free part, pages: `SwapTotal` and `SwapFree` of `/proc/meminfo`.
 pub fn add_swap(values: &mut Vmstat, swap: &SwapArea<Sim>) {
     let slots = [("nr_swap_total", swap.total_slots()), ("nr_swap_free", swap.free_slots())];
     values.extend(slots.map(|(name, slots)| (name.to_owned(), u64::from(slots))));
 }
 
-/// Adds the room for files in blocks of one page (`f_blocks` and `f_bavail` of `statvfs`). If there is a cgroup, adds
-/// how often it reached its limit (`max` of `memory.events`).
+/// Adds to `values` the size of the disk for files and its free part, in blocks of one page (`f_blocks` and `f_bavail`
+/// of `statvfs`). If the tasks have a memory limit, adds how often they reached it (`max` of `memory.events`).
 pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
     let [all, free] = engine.room();
     values.extend([("nr_blocks_total".to_owned(), all), ("nr_blocks_free".to_owned(), free)]);
     values.extend(engine.times_at_limit().map(|times| ("memory_events_max".to_owned(), times)));
 }
 
-/// Returns whether the value called `name` is a gauge, which rises and falls, and not a counter.
+/// Returns whether the value called `name` is a gauge, which rises and falls. Otherwise it is a counter, which only
+/// rises.
 #[must_use]
 pub fn is_gauge(name: &str) -> bool {
     const COUNTERS: [&str; 3] = ["nr_dirtied", "nr_written", "nr_vmscan"];
@@ -209,11 +211,11 @@ pub fn is_gauge(name: &str) -> bool {
     name.ends_with("_in_flight") || (name.starts_with("nr_") && !COUNTERS.iter().any(|it| name.starts_with(it)))
 }
 
-/// First line of the CSV form of runs.
+/// First line of series in CSV form: the names of the fields.
 pub const HEADING: &str = "column,seed,seconds,name,value,per_second";
 
-/// Writes runs as CSV: a line for each moment and name. The line of a counter also has the counter's rate since the
-/// previous moment.
+/// Writes the series of runs as CSV: a line for each moment and counter. The line of a counter also has its rate since
+/// the previous moment; the line of a gauge has none.
 ///
 /// # Errors
 /// When `out` cannot be written to.
@@ -239,7 +241,7 @@ pub fn write(runs: &[RunSeries], out: &mut dyn io::Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// Time of the latest moment that can be read, s: 317 years, whose number of ns fits into 64 bits.
+/// Latest time that [`read`] accepts, s: 317 years, so that the time in ns fits into 64 bits.
 const SECONDS_MAX: f64 = 1e10;
 
 /// Returns whether a text is a series in CSV form. The series may begin after empty lines.
@@ -248,8 +250,8 @@ pub fn is_it(text: &str) -> bool {
     text.trim_start().starts_with(HEADING)
 }
 
-/// Returns the runs in a text that [`write()`] wrote. The last moment of a run is left out if it lacks counters, since
-/// its writer was stopped.
+/// Reads the series of runs from a text that [`write()`] wrote. If the last moment of a run lacks counters, it is left
+/// out: the program that wrote it was stopped.
 ///
 /// # Errors
 /// A line that belongs to no series, goes back in time, or repeats an earlier line.
@@ -301,7 +303,7 @@ pub fn read(file: &str, text: &str) -> Result<Vec<RunSeries>, Wrong> {
     Ok(runs)
 }
 
-/// Returns whether a moment has all names of the earlier moments of its run.
+/// Returns whether `values`, the counters at one moment of a run, has all counters that the run's earlier moments have.
 fn has_all(series: &Series, values: &Vmstat) -> bool {
     series.names.iter().all(|name| values.contains_key(name))
 }
@@ -372,7 +374,7 @@ mod tests {
     #[test]
     fn a_long_run_leaves_some_moments_at_even_distances() {
         let mut recorder = Recorder::new(Every::Some);
-        // In the first half of the run, an event happens only once a second.
+        // The recorder is called every 10 ms in the second half of the run, but only once a second in the first half.
         for n in (0..100_000).filter(|n| *n > 50_000 || n % 100 == 0) {
             let now = Nanos(10_000_000 * n);
             if recorder.is_due(now) {

@@ -1,22 +1,22 @@
-//! Differences between two sets of values, without assumptions about their distribution.
+//! Estimates by how much one set of values exceeds another, without assumptions about their distribution.
 //!
-//! [`of_pairs`] compares values in pairs, one from each set. Its estimate is that of Hodges and Lehmann: the median of
-//! the means of all pairs of differences. Its interval belongs to the signed-rank test of Wilcoxon. [`of_apart`]
-//! compares independent sets. Its estimate is the median of all differences between values of the two sets, with the
-//! interval of the rank-sum test of Mann and Whitney.
+//! [`of_pairs`] is for values that come in pairs, such as runs with equal seeds. Its estimate is that of Hodges and
+//! Lehmann: the median of the means of all pairs of differences. Its interval belongs to the signed-rank test of
+//! Wilcoxon. [`of_apart`] is for independent sets. Its estimate is the median of all differences between a value of one
+//! set and a value of the other, with the interval of the rank-sum test of Mann and Whitney.
 //!
-//! Either interval excludes 0 exactly when its test says that the sets differ. The probability that this happens for
-//! equal sets is counted, not taken from a normal distribution: 3.1 to 4.9 % for 6 to 12 pairs. Fewer pairs cannot
-//! reach 95 %.
+//! Each interval excludes 0 exactly when its test says that the sets differ. The probability that a test says so of
+//! equal sets is counted exactly, not taken from a normal distribution: it is 3.1 to 4.9 % for 6 to 12 pairs. With
+//! fewer pairs, no interval reaches 95 %.
 //!
 //! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3 and 4.1 to 4.3.
 
 use crate::statistics::{CONFIDENCE, median};
 
-/// The amount by which the values in one set exceed those in another.
+/// An estimate of the amount by which the values of one set exceed those of another, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The estimate of this amount.
+    /// The estimated amount.
     pub value: f64,
     /// Lower end of the interval; the smallest difference if there are too few values for an interval.
     pub low: f64,
@@ -27,21 +27,22 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Returns whether the difference is larger than chance alone makes it, which is when the interval excludes 0.
+    /// Returns whether the interval excludes 0. The difference is then larger than chance alone would make it.
     #[must_use]
     pub fn is_told_apart(&self) -> bool {
         self.coverage.is_some() && (self.low > 0.0 || self.high < 0.0)
     }
 }
 
-/// Largest number of pairs, or of values in two sets, for which probabilities are counted. For more values the normal
-/// distribution gives equal results.
+/// Largest number of pairs, or of values in both sets together, for which probabilities are counted exactly. For more
+/// values the normal distribution is used, which then gives almost equal results.
 const COUNTED_PAIRS: usize = 60;
 
-/// Number of standard deviations to each side that contain 95 % of the normal distribution.
+/// Number of standard deviations on each side of the mean within which 95 % of a normal distribution lie.
 const NORMAL: f64 = 1.96;
 
-/// Returns the shift from the differences within pairs; none without pairs, or if a value is no number.
+/// Estimates the shift from the difference within each pair of values. Returns `None` if there are no pairs, or if a
+/// value is NaN.
 #[must_use]
 pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     let mut sorted = differences.to_vec();
@@ -50,7 +51,8 @@ pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     }
     median(&mut sorted)?;
     let n = sorted.len() as u64;
-    // Walsh averages: the mean of each difference with itself, and of every two differences.
+    // Counts the Walsh averages (the mean of each difference with itself, and of every two differences) that are at
+    // most `most`.
     let count = |most: f64| {
         let (mut count, mut end) = (0_u64, sorted.len());
         for (first, low) in sorted.iter().enumerate() {
@@ -68,7 +70,8 @@ pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     Some(with_interval(n * (n + 1) / 2, range, outside_of_pairs(sorted.len()), count))
 }
 
-/// Returns the shift from the values `from` to the values `to`; none if a set is empty, or if a value is no number.
+/// Estimates by how much the values `to` exceed the values `from`, as independent sets. Returns `None` if a set is
+/// empty, or if a value is NaN.
 #[must_use]
 pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     let (mut from, mut to) = (from.to_vec(), to.to_vec());
@@ -91,8 +94,9 @@ pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     Some(with_interval((from.len() * to.len()) as u64, range, outside_of_apart(from.len(), to.len()), count))
 }
 
-/// Returns the median of `all` numbers in a range, with the interval that excludes some of the numbers at each end.
-/// `count` returns how many of the numbers are less than or equal to a value.
+/// Returns the median of `all` numbers, which lie from `least` to `most`, with an interval. `outside` says how many of
+/// the numbers the interval excludes at each end, and the probability that it misses. The numbers are given only by
+/// `count`, which returns how many of them are less than or equal to a value.
 fn with_interval(
     all: u64,
     (least, most): (f64, f64),
@@ -111,10 +115,10 @@ fn with_interval(
     }
 }
 
-/// Returns the number with the given rank, counted from 1. The number is found by bisection over its bits, without a
-/// list of the numbers. `count` returns how many of the numbers are less than or equal to a value.
+/// Returns the number with the rank `rank`, counted from 1 for the least. The numbers are given only by `count`, which
+/// returns how many of them are less than or equal to a value. The number is found by bisection over its bits.
 fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
-    // The keys have the order of the numbers.
+    // Converts between floating-point numbers and integer keys that have the same order.
     let number = |key: u64| f64::from_bits(if key >> 63 == 1 { key ^ (1 << 63) } else { !key });
     let key = |number: f64| if number.is_sign_negative() { !number.to_bits() } else { number.to_bits() ^ (1 << 63) };
     let (mut low, mut high) = (key(f64::NEG_INFINITY), key(f64::INFINITY));
@@ -122,7 +126,7 @@ fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
         let middle = low + (high - low) / 2;
         if count(number(middle)) >= rank { high = middle } else { low = middle + 1 }
     }
-    // A zero gets no sign.
+    // Adding 0.0 turns -0.0 into 0.0.
     number(low) + 0.0
 }
 
@@ -133,7 +137,7 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
         let n = n as f64;
         return Some(of_normal(n * (n + 1.0) / 4.0, n * (n + 1.0) * (2.0 * n + 1.0) / 24.0));
     }
-    // The number of ways to give signs to the ranks 1 to n, by the sum of the positive ranks.
+    // `ways[sum]` is the number of ways to give signs to the ranks 1 to n so that the positive ranks add up to `sum`.
     let mut ways = vec![1.0];
     for rank in 1..=n {
         let mut next = ways.clone();
@@ -149,12 +153,12 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);
-        // The normal distribution says nothing about a single value compared with many.
+        // If one set has a single value, the normal distribution is no approximation.
         return Some(of_normal(n * m / 2.0, n * m * (n + m + 1.0) / 12.0)).filter(|_| from.min(to) > 1);
     }
-    // The number of orders of all values, by the number of pairs in which the second set's value is greater. Consider
-    // sets of i and j values. The greatest value of all is either from the first set, or from the second set, and then
-    // greater than all i values of the first.
+    // `ways[j][pairs]` is the number of orders of i values of the first set and j of the second in which the value of
+    // the second set is greater in `pairs` of the i·j pairs. The greatest of all values is either from the first set,
+    // and adds no such pair, or from the second set, and adds i pairs.
     let mut ways: Vec<Vec<f64>> = vec![vec![1.0]; to + 1];
     for i in 1..=from {
         let mut next: Vec<Vec<f64>> = vec![vec![1.0]];
@@ -169,8 +173,9 @@ fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     of_ways(&ways[to])
 }
 
-/// Returns how many values the interval excludes at each end, with the probability that it misses; none if it cannot
-/// exclude any. `ways` holds the number of ways in which the statistic takes each value.
+/// Returns how many numbers an interval of 95 % excludes at each end, and the probability that it misses the true
+/// difference; `None` if no interval reaches 95 %. `ways` holds the number of ways in which the test's statistic takes
+/// each of its values.
 fn of_ways(ways: &[f64]) -> Option<(u64, f64)> {
     let all: f64 = ways.iter().sum();
     let (mut below, mut found) = (0.0, None);
@@ -204,7 +209,7 @@ mod tests {
 
     fn numbers(seed: u64, n: usize) -> Vec<f64> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        // Some of the values are equal, and some are negative.
+        // The values are multiples of 1/4 from -5 to 7.25, so some are equal and some are negative.
         (0..n).map(|_| (random.next_u64() % 50) as f64 / 4.0 - 5.0).collect()
     }
 
@@ -224,15 +229,15 @@ mod tests {
 
     #[test]
     fn chances_are_those_of_the_tables() {
-        // Hollander and Wolfe, tables A.4 and A.6: the largest statistic whose probability at both ends together is at
-        // most 5 %.
+        // From Hollander and Wolfe, tables A.4 and A.6: the largest value of the statistic whose probability, at both
+        // ends together, is at most 5 %.
         let pairs = |n| outside_of_pairs(n).map(|(outside, chance)| (outside, (chance * 1e4).round()));
         assert_eq!([pairs(5), pairs(6), pairs(8)], [None, Some((0, 313.0)), Some((3, 391.0))]);
         assert_eq!([pairs(10), pairs(12)], [Some((8, 488.0)), Some((13, 425.0))]);
         let apart = |n, m| outside_of_apart(n, m).map(|(outside, chance)| (outside, (chance * 1e4).round()));
         assert_eq!([apart(3, 3), apart(4, 4), apart(5, 5)], [None, Some((0, 286.0)), Some((2, 317.0))]);
         assert_eq!([apart(10, 10), apart(2, 8)], [Some((23, 433.0)), Some((0, 444.0))]);
-        // Where counting ends, the normal distribution gives almost equal results.
+        // 60 pairs are counted exactly, 61 use the normal distribution: the results are almost equal.
         let (counted, normal) = (outside_of_pairs(60).unwrap().0, outside_of_pairs(61).unwrap().0);
         assert!((counted..counted + 30).contains(&normal), "{counted} {normal}");
     }
@@ -257,7 +262,8 @@ mod tests {
         assert!(found.low < found.value && found.value < found.high, "{found:?}");
     }
 
-    /// Draws pairs of sets from one skewed distribution, and checks how often the two sets are told apart.
+    /// Draws two sets from one skewed distribution, 4000 times. Checks that they are told apart as often as the
+    /// interval's coverage says.
     #[test]
     fn what_does_not_differ_is_told_apart_as_often_as_is_said() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);

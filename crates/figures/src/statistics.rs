@@ -1,16 +1,16 @@
-//! Medians over seeds and their intervals.
+//! Medians of a figure over seeds, with confidence intervals.
 //!
-//! The interval of a median is made of order statistics. For `n` independent values, the median of their distribution
-//! lies between the `k`th smallest and the `k`th largest value with probability 1 - 2·P(B < k), where B is binomial
-//! with `n` trials and probability one half. This holds for any distribution. Two to five values enclose the median in
-//! only 50 to 94 % of cases, so they are reported as a range. docs/verdicts.md has the details.
+//! The ends of an interval are two of the values. For `n` independent values, the median of their distribution lies
+//! between the `k`th smallest and the `k`th largest value with probability 1 - 2·P(B < k), where B is binomial with `n`
+//! trials and probability one half. This holds for any distribution. Two to five values enclose the median in only 50
+//! to 94 % of cases, so they are reported as a range. docs/verdicts.md has the details.
 
 use serde::Serialize;
 
-/// Smallest probability with which an interval must contain the median.
+/// Smallest probability with which a confidence interval must contain the true median.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A median over seeds with its interval.
+/// The median of a figure over seeds, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The median.
@@ -42,7 +42,8 @@ impl Estimate {
     }
 }
 
-/// Returns a description of the ends: those of a range of `n` values, or those of an interval with `coverage`.
+/// Returns a description of an estimate from `n` values: `97.9%, n = 10` for an interval with this coverage, or `range
+/// of 3` for the range of too few values.
 #[must_use]
 pub fn ends(coverage: Option<f64>, n: usize) -> String {
     match coverage {
@@ -51,7 +52,7 @@ pub fn ends(coverage: Option<f64>, n: usize) -> String {
     }
 }
 
-/// Returns a probability in percent, rounded down so that it is never overstated.
+/// Returns a probability as a text in percent, with at most one decimal, rounded down so that it is never overstated.
 #[must_use]
 pub fn percent(chance: f64) -> String {
     let tenths = (chance * 1000.0 + 1e-6).floor();
@@ -67,19 +68,19 @@ pub fn estimate(samples: &[f64]) -> Option<Estimate> {
     Some(Estimate { median, low: sorted[rank], high: sorted[n - 1 - rank], n, coverage })
 }
 
-/// Returns the probability with which the interval of `n` values contains the median; none if `n` values have no
-/// interval.
+/// Returns the probability with which the interval of `n` values contains the true median; `None` if `n` is too small
+/// for an interval.
 #[must_use]
 pub fn coverage(n: usize) -> Option<f64> {
     Some(median_interval(n)?.1)
 }
 
 /// Returns how many of `n` values the median's interval excludes at each end, and the probability that it contains the
-/// median; none if no interval reaches [`CONFIDENCE`].
+/// true median; `None` if even the interval of all values does not reach [`CONFIDENCE`].
 fn median_interval(n: usize) -> Option<(usize, f64)> {
     // `chance` is twice the probability that at most `outside` of the `n` values lie below the median: a sum of
-    // binomial coefficients divided by 2^n. Coefficient and sum are scaled down by powers of two, since coefficients of
-    // many values would overflow; `left` is the exponent that remains to divide by.
+    // binomial coefficients, divided by 2^n. For many values the coefficients would overflow. Therefore coefficient and
+    // sum are divided by powers of two on the way; `left` is the exponent by which the sum is still to be divided.
     let (mut coefficient, mut sum, mut left) = (1.0_f64, 1.0_f64, i64::try_from(n).ok()?);
     let mut found = None;
     for outside in 0..n.div_ceil(2) {
@@ -97,12 +98,12 @@ fn median_interval(n: usize) -> Option<(usize, f64)> {
     found
 }
 
-/// Exponent by which large sums are scaled down: 2^500, whose square still fits the number type.
+/// Exponent of the power of two by which large sums are divided. The square of 2^500 still fits into an `f64`.
 const SCALED_BITS: i64 = 500;
 const SCALED: f64 = f64::from_bits((1023 + SCALED_BITS as u64) << 52);
 
-/// Returns the median of `samples`, which it sorts; none without samples. For an even number of samples the median is
-/// the mean of the middle two.
+/// Sorts `samples` and returns their median; `None` if there are none. For an even number of samples the median is the
+/// mean of the middle two.
 #[must_use]
 pub fn median(samples: &mut [f64]) -> Option<f64> {
     samples.sort_by(f64::total_cmp);
@@ -135,7 +136,7 @@ mod tests {
             assert_eq!(found.ends(), format!("range of {n}"));
         }
         let of = |n: usize| estimate(&(1..=n).map(|it| it as f64).collect::<Vec<_>>()).unwrap();
-        // For six values, 1 - 2/2^6; for ten values, 1 - 2·(1 + 10)/2^10.
+        // The coverage for six values is 1 - 2/2^6, and for ten values 1 - 2·(1 + 10)/2^10.
         assert_eq!((of(6).low, of(6).high, of(6).coverage), (1.0, 6.0, Some(0.96875)));
         assert_eq!((of(10).low, of(10).high, of(10).ends()), (2.0, 9.0, "97.8%, n = 10".to_owned()));
         assert_eq!((of(15).low, of(15).high, of(15).ends()), (4.0, 12.0, "96.4%, n = 15".to_owned()));
@@ -143,8 +144,7 @@ mod tests {
             let Estimate { low, high, coverage, .. } = of(n);
             assert!(coverage.is_some_and(|it| (0.95..1.0).contains(&it)) && low < high, "{n}: {coverage:?}");
         }
-        // For many values the ends are those of the normal distribution: half of n, plus and minus 1.96 times half of
-        // its root.
+        // For many values the ranks of the ends are those of the normal distribution: n/2 plus and minus 1.96·√n/2.
         assert!((of(5000).low - (2500.0 - 0.98 * 5000_f64.sqrt())).abs() < 2.0, "{:?}", of(5000));
     }
 

@@ -1,12 +1,12 @@
-//! Traces of simulated runs for the Perfetto UI, written by `--trace`.
+//! Writes traces of simulated runs for the Perfetto UI (ui.perfetto.dev), for the option `--trace`.
 //!
-//! Each run is a process of the trace. The process has these tracks:
+//! In the trace, each run is a process, which has these tracks:
 //! - for each CPU, the task on it, the times without interrupts with the handlers that ran in them, and the waits for
 //!   locks;
 //! - for each disk, its requests; for the network card, its packets;
 //! - for each task, its passes of reclaim and its waits.
 //!
-//! Runs of several kernels and seeds are shown below each other on one axis of virtual time.
+//! The UI shows runs of several kernels and seeds below each other, on one axis of virtual time.
 
 pub mod proto;
 pub mod read;
@@ -23,17 +23,17 @@ use sim::trace::{Activity, Slice, Trace, TraceConfig};
 
 use crate::waits;
 
-/// Largest number of slices in a file, over all its runs: about 40 MB.
+/// Largest number of slices (events with a duration) in a trace file, over all its runs: about 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
-/// Shortest time without interrupts that is shown if a task disabled them. Shorter times are common: every acquisition
-/// of a lock causes one.
+/// Shortest time without interrupts that a trace shows if a task disabled them. Shorter times are left out because
+/// there are too many: locks cause them.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 
-/// Shortest time without interrupts that is shown in pictures of interrupt delays.
+/// Shortest time without interrupts that is recorded for pictures of why interrupts wait.
 const SHORTEST_WAIT: Nanos = Nanos(200_000);
 
-/// A part of a run, as a range of virtual time.
+/// The part of a run that is traced, as a range of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Start of the part.
@@ -49,7 +49,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Returns the configuration that traces this part of a run in a file with `runs` runs.
+    /// Returns the configuration that traces this part of each of `runs` runs. The runs share the slices of one file.
     #[must_use]
     pub fn of_each(self, runs: usize) -> TraceConfig {
         let Self { from, to } = self;
@@ -57,14 +57,14 @@ impl Window {
         TraceConfig { from, to, max_slices, shortest_off: SHORTEST_OFF, waits_of: None }
     }
 
-    /// Returns the configuration that traces only what shows why the interrupts of the CPU `cpu` wait.
+    /// Returns the configuration that traces only what explains why interrupts on the CPU `cpu` have to wait.
     #[must_use]
     pub fn of_waits(self, cpu: usize) -> TraceConfig {
         TraceConfig { max_slices: MAX_SLICES, shortest_off: SHORTEST_WAIT, waits_of: Some(cpu), ..self.of_each(1) }
     }
 }
 
-/// The trace of a run, with its title.
+/// The trace of one run, with the title under which the UI shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrace {
     /// Title of the run: its column, and its seed if there are several.
@@ -74,7 +74,7 @@ pub struct RunTrace {
 }
 
 impl RunTrace {
-    /// Returns the note on slices that were left out; none if no slices were.
+    /// Returns a warning for the user if the trace was full and slices were left out; otherwise `None`.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let Trace { slices, left_out, full_at, .. } = &self.trace;
@@ -88,7 +88,7 @@ impl RunTrace {
     }
 }
 
-/// Writes runs as a Perfetto trace.
+/// Writes the traces of runs as one Perfetto trace file.
 ///
 /// # Errors
 /// When `out` cannot be written to.
@@ -97,7 +97,7 @@ pub fn write(runs: &[RunTrace], out: &mut dyn io::Write) -> io::Result<()> {
     runs.iter().try_for_each(|run| writer.run(run))
 }
 
-/// A track below a run. Tracks are written in the order of these variants.
+/// A track of a run in the Perfetto UI. Tracks are written in the order of these variants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Track {
     Cpu(usize),
@@ -122,13 +122,13 @@ impl Track {
         }
     }
 
-    /// Returns whether a slice of this track can lie within another. If not, overlapping slices are placed in separate
-    /// rows.
+    /// Returns whether a slice of this track may be shown within another one. If not, overlapping slices are placed in
+    /// separate rows.
     fn nests(self) -> bool {
         !matches!(self, Self::Disk(_) | Self::Packets)
     }
 
-    /// Returns the name of the track. The UI sorts tracks by name.
+    /// Returns the name of the track. CPU numbers are padded with zeroes, because the UI sorts tracks by name.
     fn name(self, trace: &Trace) -> String {
         let digits = trace.cpus.saturating_sub(1).to_string().len();
         match self {
@@ -151,7 +151,7 @@ pub fn disk_name(disk: u32) -> String {
     }
 }
 
-/// Returns the name of a slice, and the figures shown with it.
+/// Returns the name of the slice that shows an activity, and the figures that the UI shows with it.
 fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
     match *what {
         Activity::Runs { task, .. } => (trace.tasks[task.0 as usize].clone(), vec![("task", task.0.into())]),
@@ -172,16 +172,17 @@ fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
     }
 }
 
-/// Returns the sort depth of an activity. If two slices begin and end together, the enclosing slice has the smaller
-/// depth.
+/// Returns 0 for an activity whose slice encloses others, and 1 for one that is enclosed. This sorts slices that begin
+/// and end together.
 fn depth(what: &Activity) -> u8 {
     u8::from(matches!(what, Activity::Interrupt { .. } | Activity::LockHold { .. } | Activity::Wait { .. }))
 }
 
-/// Distributes slices over as few rows as possible. Returns the slices of each row, which are nested or disjoint.
+/// Distributes the slices of a track over as few rows as possible. In each row, two slices do not overlap, or, if
+/// `nests` is true, one may lie within the other.
 fn rows(mut slices: Vec<&Slice>, nests: bool) -> Vec<Vec<&Slice>> {
     slices.sort_by_key(|slice| (slice.from, Reverse(slice.to), depth(&slice.what)));
-    // For each row, its slices, and the ends of the slices that are still open.
+    // For each row: its slices, and the ends of those slices that have begun and not ended.
     let mut rows: Vec<(Vec<&Slice>, Vec<Nanos>)> = Vec::new();
     for slice in slices {
         let fits = |(_, open): &mut (Vec<&Slice>, Vec<Nanos>)| {
@@ -200,7 +201,7 @@ fn rows(mut slices: Vec<&Slice>, nests: bool) -> Vec<Vec<&Slice>> {
     rows.into_iter().map(|(slices, _)| slices).collect()
 }
 
-/// A writer of packets. It tracks which numbers are in use.
+/// A writer of the packets of a Perfetto trace. It gives numbers to names, tracks, processes and threads.
 struct Writer<'a> {
     out: &'a mut dyn io::Write,
     buffer: Vec<u8>,
@@ -247,7 +248,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes a row of slices. An enclosing slice is written before the slices within it.
+    /// Writes the slices of one row as events on the track `track`. An enclosing slice begins before the slices within
+    /// it.
     fn row(&mut self, track: u64, slices: &[&Slice], trace: &Trace) -> io::Result<()> {
         let mut open: Vec<Nanos> = Vec::new();
         for slice in slices {
@@ -275,7 +277,7 @@ impl<'a> Writer<'a> {
         self.numbers
     }
 
-    /// Writes the description of a track. Returns the track's number.
+    /// Writes a packet that declares a track. Returns the number that the track gets.
     fn track(&mut self, descriptor: TrackDescriptor) -> io::Result<u64> {
         self.tracks += 1;
         let descriptor = TrackDescriptor { uuid: Some(self.tracks), ..descriptor };
@@ -336,7 +338,7 @@ mod tests {
         Slice { from: Nanos(from), to: Nanos(to), what }
     }
 
-    /// Returns for each track its name, followed by its events, as text.
+    /// Decodes a trace, and returns it as lines of text: for each track its name, followed by its events.
     fn told(bytes: &[u8]) -> Vec<String> {
         let trace = proto::Trace::decode(bytes).expect("a trace");
         let (mut names, mut lines) = (BTreeMap::new(), Vec::new());

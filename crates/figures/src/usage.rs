@@ -1,20 +1,21 @@
-//! CPU time, faults and disk samples of a run, as its system reports them.
+//! Types for the CPU time, page faults and disk statistics of a run, whether a simulator or a real kernel measured
+//! them.
 
 use machine::Nanos;
 
-/// Faults of a task.
+/// Numbers of page faults of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Faults without I/O.
     pub minor: u64,
     /// Faults that waited for I/O.
     pub major: u64,
-    /// Time spent waiting in major faults; 0 if the ground cannot tell.
+    /// Time that the task waited in major faults; 0 if it was not measured, as on a real kernel.
     pub major_wait: Nanos,
 }
 
 impl Faults {
-    /// Returns the faults since `earlier`, with the time spent in them.
+    /// Returns the numbers of faults since the measurement `earlier`, and the time waited since then.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -25,24 +26,24 @@ impl Faults {
     }
 }
 
-/// CPU time of all tasks of a system.
+/// CPU time of all tasks of a run, in programs and in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
     /// CPU time spent in programs.
     pub user: Nanos,
-    /// CPU time spent in the engine or the kernel.
+    /// CPU time spent in the kernel, or in the engine that stands for it.
     pub system: Nanos,
 }
 
 impl CpuTimes {
-    /// Returns the CPU time used since `earlier`.
+    /// Returns the CPU time used since the measurement `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { user: self.user.since(earlier.user), system: self.system.since(earlier.system) }
     }
 }
 
-/// The figures of iostat for one device over one interval (MMTests: 10 s).
+/// One sample of iostat for one device: means over an interval, which is 10 s in MMTests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskSample {
     /// Mean number of requests in the queue and on the device.

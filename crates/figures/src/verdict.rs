@@ -1,9 +1,9 @@
-//! Verdicts: one column is better than another, worse, or not told apart from it.
+//! Verdicts: whether one column of a report is better than another, worse, or not told apart from it.
 //!
-//! [`Comparison::of`] is the only source of verdicts: the colours and stars in tables and on pages, the answer above a
-//! report, `rank` and `ablate` all use it. If the columns have six or more seeds in common, the runs with these seeds
-//! are compared in pairs. Columns with fewer common seeds are compared as two sets ([`crate::shift`]). docs/verdicts.md
-//! has the reasons, and says how often equal columns are told apart.
+//! All verdicts come from [`Comparison::of`]: those shown by colours and stars in tables and pages, in the sentence
+//! above a report, by `rank` and by `ablate`. If two columns have six or more seeds in common, the runs with equal
+//! seeds are compared in pairs. Columns with fewer common seeds are compared as two independent sets
+//! ([`crate::shift`]). docs/verdicts.md gives the reasons, and says how often equal columns are told apart by chance.
 
 use serde::Serialize;
 
@@ -12,16 +12,16 @@ use crate::{
     shift::{self, Shift},
 };
 
-/// The figure of one run, with its seed.
+/// The value of one figure in one run, with the run's seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// Seed of the run.
     pub seed: u64,
-    /// Figure of the run.
+    /// Value of the figure in this run.
     pub value: f64,
 }
 
-/// The verdict on the difference between a column and its base.
+/// The verdict on the difference between a column of a report and its base, the column with which it is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -29,14 +29,14 @@ pub enum Verdict {
     Better,
     /// The column is worse.
     Worse,
-    /// The columns differ in a row that has no better direction.
+    /// The columns differ, but in a figure of which neither higher nor lower values are better.
     Other,
     /// The interval of the difference contains 0, or there are too few seeds for an interval.
     NotToldApart,
 }
 
 impl Verdict {
-    /// Returns the word for the verdict.
+    /// Returns the word or words with which reports show the verdict.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -47,19 +47,19 @@ impl Verdict {
         }
     }
 
-    /// Returns whether the verdict says that the difference is larger than chance alone makes it.
+    /// Returns whether the verdict says that the columns differ by more than chance alone would make them differ.
     #[must_use]
     pub const fn is_told_apart(self) -> bool {
         !matches!(self, Self::NotToldApart)
     }
 }
 
-/// The way in which the values of two columns were compared.
+/// Whether the values of two columns were compared in pairs or as independent sets, and how many there were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// As pairs of runs with equal seeds; the number of pairs.
+    /// Runs with equal seeds were compared in pairs. Holds the number of pairs.
     Pairs(usize),
-    /// As two sets of values; the number of values in each.
+    /// All runs were compared as two independent sets. Holds the number of values of the base and of the column.
     Sets(usize, usize),
 }
 
@@ -67,20 +67,20 @@ pub enum Basis {
 /// are only 20 possible orders, so even the clearest order is too likely by chance.
 pub const SEEDS_MIN: usize = 4;
 
-/// A comparison of a column with a base column.
+/// A comparison of a column of a report with its base column, in one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The amount by which the column's values exceed the base's.
     pub shift: Shift,
-    /// The way in which the values were compared.
+    /// Whether the values were compared in pairs or as sets.
     pub basis: Basis,
-    /// Verdict on the shift.
+    /// The verdict that follows from the shift.
     pub verdict: Verdict,
 }
 
 impl Comparison {
-    /// Compares the values `own` of a column with the values `base` of another. Returns none if either has no values,
-    /// or if a value is no number.
+    /// Compares the values of a figure in a column, `own`, with those in its base column, `base`. `better` says whether
+    /// higher or lower values are better. Returns `None` if a column has no values, or if a value is NaN.
     #[must_use]
     pub fn of(better: Better, base: &[Sample], own: &[Sample]) -> Option<Self> {
         let other = |sample: &Sample| base.iter().find(|it| it.seed == sample.seed);
@@ -106,7 +106,8 @@ impl Comparison {
         self.shift.coverage.is_some()
     }
 
-    /// Returns a description of the comparison's seeds. If there are too few for a verdict, it says so.
+    /// Returns words for the number of seeds that were compared, such as `10 paired seeds`. If there are too few for a
+    /// verdict, the words say so.
     #[must_use]
     pub fn basis_words(&self) -> String {
         match self.basis {

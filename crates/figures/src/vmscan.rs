@@ -1,12 +1,12 @@
-//! The rows that MMTests printed in 2010 and 2011: duration, reclaim statistics from `/proc/vmstat`, faults
-//! (mechanisms/benchmarks, 2.2).
+//! The rows that MMTests printed in 2010 and 2011: the duration, reclaim statistics from `/proc/vmstat`, and page
+//! faults. Source: mechanisms/benchmarks, 2.2.
 
 use crate::counters;
 use crate::figure::{Better, Format, Row, RowName, names};
 use crate::usage::CpuTimes;
 use engine::stat::Vmstat;
 
-/// Returns the rows of the group `duration`.
+/// Returns the rows of the group `duration`: CPU time and elapsed time of the test.
 #[must_use]
 pub fn duration_rows(cpu: CpuTimes, elapsed_s: f64) -> Vec<Row> {
     let row = |name: &str, value| Row::new("duration", name, "s", Better::Lower, Format::Decimals(2), value);
@@ -23,13 +23,13 @@ pub fn row_names() -> Vec<RowName> {
     names([duration_rows(CpuTimes::default(), 1.0), rows(&counters)].concat())
 }
 
-/// Rows that show whether kswapd was ever woken for a block of several pages. This decides what the tables of MMTests
-/// can show.
+/// Names of the rows of the group `diagnosis`, each with its counter. They show whether memory was ever requested in
+/// blocks of several pages, and whether kswapd was ever woken for such a block.
 const DIAGNOSIS: [(&str, &str); 2] =
     [("Requests of order > 0", "alloc_high_order"), ("Of them below the low mark", "alloc_high_order_slow")];
 
-/// Returns the rows of the groups `vmscan` and `faults`, and of `diagnosis` if an engine reports it. `counters` holds
-/// the growth of each counter in `/proc/vmstat`.
+/// Returns the rows of the groups `vmscan` and `faults`, and those of `diagnosis` if `counters` has their counters,
+/// which only the engine reports. `counters` says by how much each counter of `/proc/vmstat` grew.
 #[must_use]
 pub fn rows(counters: &Vmstat) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};

@@ -1,9 +1,9 @@
-//! The reasons why tasks wait, in words.
+//! Words for the reasons why tasks wait.
 
 use machine::WaitReason;
 
-/// Returns the reason for a wait, as words that follow a duration: `for a page that another had locked`. The kernel
-/// function that sleeps, if it has a name, is added in brackets.
+/// Returns words for the reason of a wait, to be put after a duration: `for a page that another had locked`. If the
+/// wait is in a certain function of the Linux kernel, its name is added in brackets.
 #[must_use]
 pub const fn wait(reason: WaitReason) -> &'static str {
     match reason {

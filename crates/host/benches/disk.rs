@@ -1,10 +1,11 @@
-//! Speed of requests compared with plain system calls: reads of random blocks of one file that bypass the kernel's page
-//! cache.
+//! Compares the speed of the machine's disk requests with that of plain system calls: random reads of one file that
+//! bypass the kernel's page cache.
 //!
 //! `cargo bench -p highwater --bench disk` runs at full size on a file in `HIGHWATER_BENCH_DIR`, or in the target
-//! folder; an argument selects the lines whose names contain it. `cargo test` runs it at a small size, silently. Both
-//! sides of a line run in turns, and the figure is the median of the ratios of neighbouring runs. Both sides read the
-//! same blocks, as a hash of the contents proves.
+//! folder; an argument selects the lines whose names contain it. `cargo test` runs the bench at a small size, silently.
+//!
+//! Each line of the output has two sides, which run in turns. Its figure is the median of the ratios of neighbouring
+//! runs. Both sides read the same blocks, as a hash of the contents proves.
 
 #![allow(missing_docs)]
 
@@ -20,9 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Number of requests in flight in the lines that have several.
+/// Number of requests in flight in those lines of the bench that have more than one.
 const DEPTH: usize = 32;
-/// Number of pages of a readahead window; then, number of windows in flight.
+/// Number of pages of a readahead window. [`WINDOWS`] windows are in flight at a time.
 const WINDOW: u32 = 32;
 const WINDOWS: usize = 4;
 
@@ -65,7 +66,7 @@ struct Ground {
     host: Host,
     receiver: Arc<Receiver>,
     device: DeviceId,
-    /// A second handle of the same file.
+    /// A second handle of the device's file, for the plain system calls.
     file: File,
     blocks: u64,
 }
@@ -79,7 +80,7 @@ impl Ground {
         let mut chance = Chance(1);
         let mut page = vec![0; BLOCK_BYTES];
         for block in 0..blocks {
-            // Random contents, which a compressing disk cannot make smaller.
+            // Random contents, so that a file system or disk that compresses gains nothing.
             page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&chance.next().to_le_bytes()));
             file.write_all_at(&page, block * BLOCK_BYTES as u64).expect("there is room");
         }
@@ -223,7 +224,8 @@ impl Ground {
 
 type Act = fn(&Ground, u32, u64) -> u64;
 
-/// Returns the number of reads a second, and the hash of the contents.
+/// Runs `act` on `threads` threads with `reads` reads each. Returns the number of reads a second of all threads, and
+/// the hash of the contents.
 fn rate(ground: &Ground, threads: u32, reads: u64, act: Act) -> (f64, u64) {
     let began = Instant::now();
     let hash = thread::scope(|scope| {
@@ -261,7 +263,7 @@ fn main() {
         let (mut own_rates, mut plain_rates, mut ratios, mut hash) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for round in 0..sizes.rounds {
             let run = |act| rate(&ground, threads, sizes.reads, act);
-            // The order changes from round to round, so that a drift favours neither side.
+            // The sides change their order from round to round, so that a drift in speed favours neither side.
             let ((own_rate, own_hash), (plain_rate, plain_hash)) = if round % 2 == 0 {
                 let own = run(own);
                 (own, run(plain))

@@ -1,19 +1,20 @@
-//! Commits compared with those of the system, and the costs of syncing large files and of opening and closing with many
-//! open files.
+//! Compares commits of the library with those of the system, and measures the costs of syncing large files and of
+//! opening files beside many open ones.
 //!
 //! `cargo bench -p highwater --bench files` runs at full size in `HIGHWATER_BENCH_DIR`, or in the target folder; an
-//! argument selects the lines whose names contain it. `cargo test` runs it at a small size, silently. The two sides of
-//! a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (5). The figure of a line is the median of the rounds' ratios,
-//! with the lowest and the highest ratio and the medians of both sides.
+//! argument selects the lines whose names contain it. `cargo test` runs the bench at a small size, silently. Each line
+//! of the output has two sides, which run in turns, `HIGHWATER_BENCH_ROUNDS` times (default 5). The figure of a line is
+//! the median of the rounds' ratios, with the lowest and the highest ratio and the medians of both sides.
 //!
 //! *Commits*: several threads write 200 bytes to one file and make them durable, with `write_at` and `sync_data` of the
 //! library, and with `pwrite` and `fdatasync` of the system. After each round the test checks that the file has all
 //! committed data.
 //!
-//! *Syncs*: one page of a sparse file is written and synced repeatedly. The line compares the CPU time in files of 1, 4
-//! and 64 GiB with that in a file of 0.25 GiB. Before, one page of each 4 MiB of the file has been in memory.
+//! *Syncs*: one page of a sparse file is written and synced repeatedly, after one page of each 4 MiB of the file was read
+//! into memory. The lines compare the CPU time in files of 1, 4 and 64 GiB with that in a file of 0.25 GiB.
 //!
-//! *Opens*: files are opened and closed while 15,000 other files are open, compared with 100 other files.
+//! *Opens*: the cost of opening and closing files while 15,000 other files are open is compared with the cost while 100
+//! other files are open.
 
 #![allow(missing_docs, unsafe_code)]
 
@@ -26,17 +27,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Number of bytes of a commit.
+/// Number of bytes that one commit writes.
 const RECORD: u64 = 200;
 
 const PAGE: u64 = 4096;
 
 /// The sizes of a run: one set for the bench, a smaller one for tests.
 struct Sizes {
-    /// Time for which a side runs in a round; then, the largest number of commits of a thread.
+    /// Time for which a side runs in a round. A thread stops earlier after `commits` commits.
     time: Duration,
     commits: u64,
-    /// Number of records of a file that is overwritten.
+    /// Number of records of the file in the lines that overwrite records.
     records: u64,
     rounds: usize,
 }
@@ -44,7 +45,7 @@ struct Sizes {
 const FULL: Sizes = Sizes { time: Duration::from_millis(1500), commits: u64::MAX, records: 300_000, rounds: 5 };
 const SMALL: Sizes = Sizes { time: Duration::from_secs(60), commits: 3, records: 1000, rounds: 2 };
 
-/// A file to which bytes are committed.
+/// A file, of the library or of the system, to which bytes are written and made durable.
 trait Log: Sync {
     fn commit(&self, bytes: &[u8], offset: u64);
 }
@@ -63,7 +64,7 @@ impl Log for fs::File {
     }
 }
 
-/// The places in the file to which a round writes its records.
+/// Where a round writes its records: at the end of the file, or over old records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Each record after the one before it.
@@ -72,7 +73,7 @@ enum Place {
     Over,
 }
 
-/// Returns the contents that a record gets in a round.
+/// Returns the contents of record `number` in round `round`.
 fn record(number: u64, round: u64) -> [u8; RECORD as usize] {
     let mut bytes = [(number % 251) as u8; RECORD as usize];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
@@ -80,7 +81,8 @@ fn record(number: u64, round: u64) -> [u8; RECORD as usize] {
     bytes
 }
 
-/// Returns the commits a second of `threads` threads.
+/// Lets `threads` threads commit records to `log`, and returns their commits a second. Checks that the file at `path`
+/// then has all committed records.
 fn rate(log: &dyn Log, path: &Path, place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
     let (next, start) = (AtomicU64::new(0), Barrier::new(threads as usize + 1));
     let committer = |thread: u64| {
@@ -118,7 +120,7 @@ fn rate(log: &dyn Log, path: &Path, place: Place, threads: u64, round: u64, size
     numbers.len() as f64 / took.as_secs_f64()
 }
 
-/// Returns the median, the lowest and the highest ratio, as text.
+/// Returns the median, the lowest and the highest of `ratios` as text.
 fn spread(mut ratios: Vec<f64>) -> String {
     ratios.sort_by(f64::total_cmp);
     format!("{:.2} ({:.2} to {:.2})", median(&ratios), ratios[0], ratios[ratios.len() - 1])
@@ -130,7 +132,7 @@ fn median(values: &[f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// The file of a round. It is removed when this is dropped.
+/// The path of the file of a round. The file is removed when the value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -183,7 +185,7 @@ fn open_cost(folder: &Path, open: usize, times: usize) -> (f64, f64) {
     (open_cost, close_cost)
 }
 
-/// A sparse file in a memory of its own. One page of each 4 MiB of the file was read.
+/// A sparse file, opened in a memory of its own, of which one page of each 4 MiB was read.
 struct Sparse {
     memory: Memory,
     file: File,
@@ -255,7 +257,7 @@ fn compare_syncs(is_bench: bool, rounds: usize) {
     }
 }
 
-/// Compares the cost of opening a file while many files are open with that while 100 are open.
+/// Compares the cost of opening and closing a file while 15,000 other files are open with the cost while 100 are open.
 fn compare_opens(is_bench: bool, rounds: usize) {
     let (many, times) = if is_bench { (15_000, 300) } else { (200, 5) };
     raise_descriptor_limit();

@@ -1,11 +1,12 @@
-//! The library compared with the system on one file: hits, misses, and the cost of eviction.
+//! Compares the library with the system on one file: hits, misses, and the cost of eviction.
 //!
 //! `cargo bench -p highwater --bench memory` runs at full size on a file in `HIGHWATER_BENCH_DIR`, or in the target
-//! folder; an argument selects the lines whose names contain it. `cargo test` runs it at a small size, silently. The
-//! two sides of a line run in turns, `HIGHWATER_BENCH_ROUNDS` times (15). The figure of a line is the median of the
-//! rounds' ratios, with the lowest and the highest ratio. The line also has the median ratio of the CPU time of an
-//! operation, and the rates of the last round. All memory is touched before. Both sides read the same pages, as a hash
-//! of the contents proves.
+//! folder; an argument selects the lines whose names contain it. `cargo test` runs the bench at a small size, silently.
+//!
+//! Each line of the output has two sides, which run in turns, `HIGHWATER_BENCH_ROUNDS` times (default 15). Its figure
+//! is the median of the rounds' ratios, with the lowest and the highest ratio. The line also has the median ratio of
+//! the CPU time of an operation, and the rates of the last round. All memory is touched before the first round. Both
+//! sides read the same pages, as a hash of the contents proves.
 
 #![allow(missing_docs)]
 
@@ -25,19 +26,19 @@ use std::time::Instant;
 
 const PAGE: u64 = 4096;
 
-/// Largest number of threads that have seeds of their own in one round.
+/// Largest number of threads in one round. Each thread of a round has a random seed of its own.
 const SEEDS: u64 = 2048;
 
 /// The sizes of a run: one set for the bench, a smaller one for tests.
 struct Sizes {
     /// Number of pages of the file that fits into memory.
     hot_pages: u64,
-    /// Number of pages of the file that does not fit into memory; then, of the memory.
+    /// Number of pages of the file that does not fit into a memory of `memory_pages` pages.
     cold_pages: u64,
     memory_pages: u64,
     hits: u64,
     misses: u64,
-    /// Number of reads of all threads together in the lines with many threads.
+    /// Number of reads of all threads together in the lines [`CROWDS`], which have many threads.
     crowded_reads: u64,
     rounds: usize,
 }
@@ -70,7 +71,7 @@ impl Chance {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        // Not by a remainder, because a division costs as much as a hit.
+        // Multiplies instead of taking a remainder, because a division costs as much as a hit.
         ((u128::from(self.0) * u128::from(end)) >> 64) as u64
     }
 }
@@ -79,7 +80,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
 }
 
-/// A file of random words, and three ways to access it.
+/// A file of random words: its path, and two handles of the system, one through the page cache and one with O_DIRECT.
 struct Data {
     path: PathBuf,
     buffered: StdFile,
@@ -160,7 +161,7 @@ fn mixed(file: &File, pages: u64, percent: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
-/// Chooses `n` random pages without reading them.
+/// Chooses `n` random pages without reading them, to measure the cost of choosing.
 fn draws(pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     (0..n).fold(0, |hash, _| hash ^ chance.below(pages))
@@ -254,7 +255,7 @@ impl Drop for Map {
     }
 }
 
-/// Memory like the library's, without the library. Its cost is the least that any cache must have.
+/// An arena of frames without the engine above it. Copying from it costs the least that any cache can cost.
 struct Bare(Arena);
 
 impl Bare {
@@ -282,8 +283,8 @@ impl Bare {
         })
     }
 
-    /// Reads random pages, like misses, into frames that were not used recently, and copies the frames out. In one of
-    /// `hit_every` operations the frame is only copied out.
+    /// Reads random pages of a file into random frames, like misses of a cache, and copies the frames out. One in
+    /// `hit_every` operations only copies a frame out, like a hit. Returns the hash of the contents.
     fn reads(&self, hit_every: u64, file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
         let mut chance = Chance(seed);
         let mut buffer = vec![0; PAGE as usize];
@@ -301,7 +302,7 @@ impl Bare {
     }
 }
 
-/// The durations of the operations of all threads, ns.
+/// A histogram of the durations of the operations of all threads, ns.
 struct Times(Mutex<Histogram<u64>>);
 
 impl Times {
@@ -343,11 +344,11 @@ fn cpu_time() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// The results of one measurement.
+/// The results of one side of a bench line in one round.
 struct Measured {
     /// Operations a second.
     rate: f64,
-    /// CPU time of an operation, s, with the CPU time of kswapd.
+    /// CPU time of the whole process, including kswapd, for each operation, s.
     cpu: f64,
     /// Hash of the contents of all pages that were read.
     hash: u64,
@@ -356,8 +357,8 @@ struct Measured {
 fn measure(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Sync)) -> Measured {
     let (cpu_before, started) = (cpu_time(), Instant::now());
     let hash = thread::scope(|scope| {
-        // A single thread runs on the calling thread, which stays on the same CPU: CPUs differ in speed by what else
-        // the hardware under them does.
+        // If there is only one thread, it is the calling thread, which stays on one CPU. CPUs differ in speed, because
+        // the hardware under them also does other work.
         if threads == 1 {
             return run(seed * SEEDS + 1, n);
         }
@@ -368,8 +369,8 @@ fn measure(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Syn
     Measured { rate: operations / started.elapsed().as_secs_f64(), cpu: (cpu_time() - cpu_before) / operations, hash }
 }
 
-/// Binds the calling thread, to which [`measure`] gave this seed, to a CPU that no other thread of the measurement has,
-/// if there are enough CPUs. Has no effect if the system does not permit this.
+/// Binds the calling thread to a CPU chosen by `seed`, the seed that [`measure`] gave to the thread. If there are
+/// enough CPUs, each thread of the measurement gets another one. Has no effect if the system does not permit it.
 fn keep_to_a_cpu(seed: u64) {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     // SAFETY: a set of CPUs is plain numbers, and the system reads only the bytes of the set.
@@ -398,7 +399,7 @@ const HITS: [&str; 9] = [
     "bare CPU: arithmetic, 2 threads / 1 thread",
 ];
 
-/// Number of reads in a batch.
+/// Number of reads that the batch lines of the bench submit at once.
 const BATCH: usize = 32;
 
 const MISSES: [&str; 12] = [
@@ -434,13 +435,13 @@ const CROWDS: [(&str, u64, u64); 3] = [
     ("16 MiB, 20 % writes: 1500 threads / 16 threads", 20, 1500),
 ];
 
-/// Lines for touches of a region of one and a half times the memory: the name, and the number of threads.
+/// Lines for random accesses to a region of one and a half times the memory: the name, and the number of threads.
 const SWAPS: [(&str, u64); 2] =
     [("swap, 1 thread: encrypted / as it is", 1), ("swap, 2 threads: encrypted / as it is", 2)];
 
-/// Lines for huge pages. Two are for hits of a file, with and without huge pages of the system for the library's
-/// memory. Two are for hits of a region with a sixteenth of the memory's pages, in blocks of order 9 and in single
-/// pages.
+/// Lines that compare huge pages with small ones. Two lines are for hits of a file: the system backs the library's
+/// memory with huge pages, or not. Two are for hits of a region of a sixteenth of the memory: the region consists of
+/// huge pages, or of single pages.
 const HUGE: [&str; 4] = [
     "system's huge pages: hit by guard / without",
     "system's huge pages: hit by copy / without",
@@ -448,8 +449,9 @@ const HUGE: [&str; 4] = [
     "region in huge pages: hit of 8 bytes / without",
 ];
 
-/// Lines that compare generations with the kernel `highwater` by the same reads: the name, the number of threads, and
-/// the percentage of reads that go to a hot set of half the memory. The other reads go to the whole file.
+/// Lines that compare the kernel `7.2-mglru` (multi-generational LRU) with the kernel `highwater` by the same reads:
+/// the name, the number of threads, and the percentage of reads that go to a hot set of half the memory. The other
+/// reads go to the whole file.
 const GENERATIONS: [(&str, u64, u64); 5] = [
     ("7.2-mglru: hit by guard / highwater", 1, 100),
     ("7.2-mglru: memory full, 1 thread / highwater", 1, 0),
@@ -465,17 +467,16 @@ struct Bench {
     filter: Option<String>,
     is_test: bool,
     sizes: Sizes,
-    /// Number of rounds measured so far. It gives each round its own seed, so that no round reads the pages of an
-    /// earlier round. Reading the same few hundred thousand pages again and again would be a loop, of which a cache
-    /// keeps more than of random reads.
+    /// Number of rounds measured so far, from which each round gets its own random seed. If all rounds read the same
+    /// pages, their reads would be a loop, of which a cache keeps more pages than of random reads.
     measured: Cell<u64>,
 }
 
 type Run<'a> = &'a (dyn Fn(u64, u64) -> u64 + Sync);
 
 impl Bench {
-    /// Measures one line: our side and the other side in turns, each beginning every other round. `ours` and `theirs`
-    /// have the number of threads, the number of operations of each thread, and the operation.
+    /// Measures one line: both sides run once in each round, and take turns in running first. `ours` and `theirs` are
+    /// the sides: the number of threads, the number of operations of each thread, and the operation.
     fn line(&self, name: &str, ours: (u64, u64, Run), theirs: (u64, u64, Run), is_same_work: bool) {
         self.pairs(name, is_same_work, |round| {
             let run = |(threads, n, run): (u64, u64, Run)| measure(threads, n, round, run);
@@ -488,7 +489,7 @@ impl Bench {
         });
     }
 
-    /// Measures one line. `pair` measures both sides of one round, whose number it gets.
+    /// Measures one line in all rounds. `pair` gets the number of a round and measures both sides in this round.
     fn pairs(&self, name: &str, is_same_work: bool, pair: impl Fn(u64) -> (Measured, Measured)) {
         if !self.wants(name) {
             return;
@@ -521,7 +522,7 @@ impl Bench {
         let data = Data::new("hot", pages);
         // The memory is a quarter larger than the file, so nothing is evicted.
         let (memory, file) = data.open((pages + pages / 4).max(1024));
-        // Each page is read so often that it is marked as used often.
+        // Each page is read four times, so that the engine marks it as used often.
         let warm = |order: fn(u64) -> u64| {
             (0..4 * pages).for_each(|page| drop(file.page(order(page) % pages).expect("the disk works")));
         };
@@ -559,7 +560,8 @@ impl Bench {
         }
     }
 
-    /// Measures a hot set that fits into memory, of which more pages are changed than the dirty limits allow.
+    /// Measures reads and writes of a hot set that fits into memory. More of its pages are changed than the dirty
+    /// limits allow.
     fn mixed(&self) {
         let Sizes { hot_pages: pages, hits, .. } = self.sizes;
         let pages = pages / 8;
@@ -655,7 +657,7 @@ impl Bench {
                 let memory =
                     Memory::builder().size(size * PAGE).huge_pages(huge_pages).start().expect("memory is there");
                 let file = memory.open(&data.path).expect("it is there");
-                // In an order in which neighbouring pages are not read one after the other.
+                // The pages are read in an order in which neighbours do not follow each other.
                 let at = |page: u64| page * 0x9e37_79b1 % pages;
                 (0..4 * pages).for_each(|page| drop(file.page(at(page)).expect("the disk works")));
                 file
@@ -670,7 +672,7 @@ impl Bench {
         if ![region_guard, region_word].iter().any(|name| self.wants(name)) {
             return;
         }
-        // Pages of other regions come between those of a region that is written page by page.
+        // Pages of other regions are written in turns with those of `small`, so that its frames are not neighbours.
         let memory = Memory::builder().size(size * PAGE).start().expect("memory is there");
         let pages = size / 16;
         let [huge, small] = [memory.anonymous_huge(pages * PAGE), memory.anonymous(pages * PAGE)];
@@ -716,8 +718,8 @@ impl Bench {
             if !self.wants(name) {
                 continue;
             }
-            // Before the first round, memory is full and each kernel has settled on the pages that it keeps of this
-            // mixture.
+            // Before the first round, enough reads are done that memory is full and each kernel has settled on the
+            // pages that it keeps.
             for file in [&mglru, &highwater] {
                 reads(file, hot_percent, 3, 4 * memory_pages);
             }
@@ -738,7 +740,7 @@ impl Bench {
         let (memory, file) = data.open(memory_pages);
         let direct = |seed, n| preads(&data.direct, pages, seed, n);
         let copy = |seed, n| copies(&file, pages, seed, n);
-        // Three in four reads miss while memory is full; all miss after the cache was dropped.
+        // While memory is full, three in four reads miss. After `drop_caches`, all reads miss.
         let fill = || {
             let mut seed = 1000;
             while memory.vmstat().get("pgsteal_kswapd_normal") + memory.vmstat().get("pgsteal_direct_normal") == 0 {
@@ -827,7 +829,7 @@ fn main() {
     if let Ok(rounds) = std::env::var("HIGHWATER_BENCH_ROUNDS") {
         bench.sizes.rounds = rounds.parse().ok().filter(|rounds| *rounds > 0).expect("a number of rounds");
     }
-    // The files of a group are made only if one of its lines is wanted.
+    // The files for a group of lines are made only if one of these lines is wanted.
     if HITS.iter().any(|name| bench.wants(name)) {
         bench.hits();
     }

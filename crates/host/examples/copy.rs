@@ -1,9 +1,9 @@
-//! A large file is copied while a hot set is in use, without evicting the hot set from memory.
+//! Copies a large file while a hot set is in use, without evicting the hot set from memory.
 //!
 //! A server reads random pages of a hot file that takes half of its memory. At times the same process must copy a file
-//! several times as large as memory, and needs each of its pages only once. The careful copy announces this. It reads
-//! with [`Advice::Sequential`], so that pages are read ahead. Every few MiB it writes its data back, and gives up the
-//! copied pages with [`Advice::DontNeed`]. The naive copy reads and writes, as `cp` does.
+//! several times as large as memory, and needs each page of this file only once. The careful copy tells the library so.
+//! It reads with [`Advice::Sequential`], so that pages are read ahead. Every few MiB it writes its data back, and drops
+//! the copied pages with [`Advice::DontNeed`]. The naive copy only reads and writes, as `cp` does.
 //!
 //! The program runs both. For each copy it prints the duration, the hit ratio of the hot reads during the copy, and the
 //! number of hot pages that had to be read from the disk afterwards. The program compares every hot page with its
@@ -23,10 +23,10 @@ type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
-/// Bytes copied at once.
+/// Number of bytes that are read and written at a time.
 const CHUNK: u64 = 256 << 10;
-/// Number of bytes after which the careful copy gives up pages: small enough to spare memory, and large enough for the
-/// disk to write in one go.
+/// Number of bytes after which the careful copy drops the copied pages from memory: small, to save memory, but large
+/// enough for efficient writes.
 const GIVEN_UP: u64 = 2 * MIB;
 
 /// The manner of copying a file.
@@ -70,7 +70,7 @@ fn copy(from: &File, to: &File, manner: Manner, mut serve: impl FnMut() -> Outco
     Ok(())
 }
 
-/// Returns the bytes of page `number` of the file that `seed` stands for.
+/// Returns the contents of page `number` of a file, which are pseudo-random; `seed` is [`HOT`] or [`LARGE`].
 fn contents(seed: u64, number: u64) -> Vec<u8> {
     let mut word = (seed << 48 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = (0..PAGE / 8).flat_map(|_| {
@@ -101,8 +101,8 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn serve(&mut self, reads: u64) -> Outcome {
-        // Readahead of the copy is counted when it starts, which is outside this function. Only reads of hot pages are
-        // counted here.
+        // The counter of disk reads also counts those of the copy, but when they start, which is outside this function.
+        // So only reads of hot pages change it here.
         let before = self.memory.vmstat().get("pgpgin");
         for _ in 0..reads {
             self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -113,7 +113,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Reads every page of the hot file once. Returns how many had to be read from the disk.
+    /// Reads every page of the hot file once. Returns the number of pages that had to be read from the disk.
     fn visit_all(&self) -> Outcome<u64> {
         let before = self.memory.vmstat().get("pgpgin");
         (0..self.pages).try_for_each(|number| check("hot file", self.hot, HOT, number))?;
@@ -121,7 +121,7 @@ impl Server<'_> {
     }
 }
 
-/// Seeds of the files' contents.
+/// The seeds from which the contents of the two files are made: [`HOT`] for the hot file, [`LARGE`] for the copied one.
 const HOT: u64 = 1;
 const LARGE: u64 = 2;
 

@@ -1,20 +1,21 @@
 //! A key-value store in one file that is four times as large as the memory.
 //!
-//! The file is a hash table of pages: a key belongs to a bucket, a bucket begins as one page, and a full page points to
-//! a further page, so that a bucket is a chain of pages. Nothing is cached twice, and no value is copied:
-//! [`Store::get`] gives access to the value in place, in the page that [`highwater::File::page`] pinned. The latch of a
-//! bucket's first page is the bucket's lock: a thread that holds the page's [`highwater::PageWrite`] has the whole
-//! chain to itself, and a thread that holds its [`highwater::PageRead`] shares the chain with other readers. A thread
-//! takes the guards of a chain from front to back, and has guards of only one chain at a time, so threads do not wait
-//! for each other in a circle.
+//! The file is a hash table of pages. A key belongs to a bucket. A bucket is a chain of pages: it begins as one page,
+//! and a full page points to a further one. Nothing is cached twice, and no value is copied: [`Store::get`] gives
+//! access to the value in place, in the page that [`highwater::File::page`] has pinned.
 //!
-//! The program fills a store from several threads, replaces, deletes and reads keys (mostly from a tenth of them),
-//! syncs, opens the file again with empty memory, and compares every key with the expected value. It exits with 1 on a
-//! wrong byte.
+//! The guard of a bucket's first page is the bucket's lock. A thread that holds its [`highwater::PageWrite`] has the
+//! whole chain to itself; threads that hold its [`highwater::PageRead`] share the chain. A thread takes the guards of a
+//! chain from front to back, and has guards of only one chain at a time, so threads do not wait for each other in a
+//! circle.
+//!
+//! The program fills a store from several threads. It then replaces, deletes and reads keys, mostly from a tenth of
+//! them, and syncs. Last, it opens the file again with empty memory, and compares every key with the expected value. It
+//! exits with 1 on a wrong byte.
 //!
 //! Run: `cargo run --release -p highwater --example key_value`, with `-- --help` for sizes.
 //!
-//! Protection against a crash in the middle of a `put` needs a log in front of the table, which is not shown.
+//! A crash in the middle of a `put` may damage the table. A real store would write a log first, which is not shown.
 
 use clap::Parser;
 use highwater::{Advice, File, Memory, PageRead, PageWrite};
@@ -33,16 +34,17 @@ const MIB: u64 = 1 << 20;
 
 // ---- the store ----
 
-/// The first bytes of page 0.
+/// The first bytes of page 0, which mark the file as a store.
 const MAGIC: [u8; 8] = *b"buckets1";
-/// Bytes of the header of a bucket's page: the number of the next page of the bucket or 0 (u32), and the number of
-/// bytes in use (u32). Entries follow, each with the lengths of key and value (u16 each), the key and the value.
+/// Number of bytes of the header of a bucket's page. The header has the number of the bucket's next page or 0 (u32),
+/// and the number of bytes in use after the header (u32). Entries follow: the lengths of key and value (u16 each), the
+/// key and the value.
 const HEADER: usize = 8;
 const ENTRY_HEADER: usize = 4;
 /// Number of pages by which the file grows at a time.
 const GROWTH: u64 = 256;
 
-/// Keys and values in a file. All methods may be called from any thread.
+/// A store of keys and values in one file. All methods may be called from any thread.
 pub struct Store {
     file: File,
     buckets: u64,
@@ -62,7 +64,7 @@ fn next_page(page: &[u8]) -> Option<u64> {
     Some(number(page, 0)).filter(|next| *next != 0)
 }
 
-/// Returns the number of bytes in use in a bucket's page.
+/// Returns the number of bytes in use in a bucket's page, with the header.
 fn used(page: &[u8]) -> usize {
     HEADER + number(page, 4) as usize
 }
@@ -71,7 +73,7 @@ fn short(bytes: &[u8], at: usize) -> usize {
     u16::from_le_bytes([bytes[at], bytes[at + 1]]).into()
 }
 
-/// Offsets of an entry and of its value.
+/// Offsets, in a page, of an entry's start, its value's start, and the end of both.
 #[derive(Clone, Copy)]
 struct Entry {
     start: usize,
@@ -157,7 +159,7 @@ impl Store {
         if let Some(entry) = find(&first, key) {
             return Ok(Some(look(&first[entry.value..entry.end])));
         }
-        // `first` is kept, so that no thread changes the chain meanwhile.
+        // The guard `first` is held to the end, so that no thread changes the chain meanwhile.
         let mut next = next_page(&first);
         while let Some(number) = next {
             let page: PageRead = self.file.page(number)?;
@@ -169,7 +171,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Gives a key a value, which replaces an earlier value.
+    /// Sets the value of a key. An earlier value of the key is replaced.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Outcome {
         if HEADER + ENTRY_HEADER + key.len() + value.len() > PAGE {
             return Err(format!("{} bytes of key and value do not fit a page", key.len() + value.len()).into());
@@ -182,8 +184,8 @@ impl Store {
         self.change(key, None)
     }
 
-    /// Removes the old entry of a key, and adds an entry with the new value, if there is one, where there is room.
-    /// Returns whether the key existed.
+    /// Removes the old entry of a key. If `value` is given, adds an entry with it to the first page of the chain that
+    /// has room. Returns whether the key existed.
     fn change(&self, key: &[u8], value: Option<&[u8]>) -> Outcome<bool> {
         let mut first: PageWrite = self.file.page_mut(self.bucket(key))?;
         let mut was_there = remove_key(&mut first, key);
@@ -206,7 +208,7 @@ impl Store {
         Ok(was_there)
     }
 
-    /// Returns the number of a zeroed page that belongs to no chain.
+    /// Takes a zeroed page that belongs to no chain, and returns its number. Extends the file if it has none left.
     fn new_page(&self) -> Outcome<u64> {
         let mut free = self.free.lock().expect("nobody panicked with it");
         let page = *free;
@@ -279,7 +281,7 @@ fn value(number: u64, version: u32) -> Vec<u8> {
     word.to_le_bytes().into_iter().cycle().take(length).collect()
 }
 
-/// Expected version of each key; `None` for a deleted one.
+/// The expected version of each key's value; `None` for a deleted key.
 type Known = BTreeMap<u64, Option<u32>>;
 
 fn compare(store: &Store, number: u64, version: Option<u32>) -> Outcome {
@@ -328,7 +330,8 @@ fn look(store: &Store, known: Known) -> Outcome<Known> {
     Ok(known)
 }
 
-/// Runs `work` on each thread with that thread's keys, and prints the speed and how many pages were found in memory.
+/// Runs `work` on one thread for each element of `known`, the keys of the thread. Prints the speed and how many pages
+/// were found in memory.
 fn phase(
     what: &str,
     memory: &Memory,

@@ -1,4 +1,4 @@
-//! One page is read twice: the first read misses and goes to the disk, the second finds the page in memory.
+//! Reads one page twice: the first read misses and goes to the disk, the second finds the page in memory.
 //!
 //! For each read the program prints the counters that changed, under their names in `/proc/vmstat`.
 //!
@@ -14,7 +14,7 @@ const PAGE_SIZE: usize = 4096;
 /// Number of pages of the file.
 const PAGES: u64 = 256;
 
-/// The page that is read.
+/// The number of the page that is read twice.
 const PAGE: u64 = 42;
 
 /// Reads the page, and returns the name of each counter that changed with the amount of the change.
@@ -28,7 +28,7 @@ fn read(memory: &Memory, file: &File) -> Outcome<Vec<(String, i128)>> {
     Ok(changes.filter(|(_, change)| *change != 0).collect())
 }
 
-/// Returns the changes of counters by the first read and by the second.
+/// Reads the page twice. Returns the changes of counters by the first read, and those by the second.
 fn run() -> Outcome<[Vec<(String, i128)>; 2]> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("table.dat");

@@ -1,12 +1,11 @@
-//! Sorting more records than memory holds, in a region whose pages go to a swap file when necessary.
+//! Sorts more records than memory holds, in a region whose pages go to a swap file when necessary.
 //!
 //! An array of u64 lies in a [`highwater::Region`] several times as large as memory. The program does not deal with
-//! disks: it is a merge sort, page by page. A range is divided into [`FAN_IN`] parts, each part is sorted, and the
-//! parts are merged into the other half of the region. The sort is recursive. Therefore small ranges are sorted and
-//! merged while they are in memory, whatever the memory's size, and only merges of ranges larger than memory go to the
-//! disk.
+//! disks: it is a recursive merge sort of pages. A range is divided into [`FAN_IN`] parts, each part is sorted, and the
+//! parts are merged into the other half of the region. Because of the recursion, small ranges are sorted and merged
+//! while they are in memory, whatever the memory's size. Only merges of ranges larger than memory go to the disk.
 //!
-//! Afterwards the program checks that no record is less than the one before it, and, by two sums over the records, that
+//! Afterwards the program checks that no record is less than the one before it. Two sums over the records show that
 //! they are the same records as before the sort. If a check fails, the program exits with 1.
 //!
 //! Run: `cargo run --release -p highwater --example sort`, with `-- --help` for sizes.
@@ -28,7 +27,7 @@ const RECORD: usize = 8;
 const RECORDS: usize = PAGE as usize / RECORD;
 const MIB: u64 = 1 << 20;
 
-/// Number of runs that are merged at once. Each run has one page pinned meanwhile.
+/// Number of sorted runs that are merged at once. Each run has one page pinned meanwhile.
 const FAN_IN: u64 = 32;
 
 fn record(page: &[u8], at: usize) -> u64 {
@@ -88,14 +87,16 @@ impl Output<'_> {
     }
 }
 
-/// An array of pages, followed by a second half of the same size for merging.
+/// A region whose first half is the array of `pages` pages to be sorted. The second half, of the same size, is for
+/// merging.
 struct Sorter<'a> {
     region: &'a Region,
     pages: u64,
 }
 
 impl Sorter<'_> {
-    /// Returns where a range of the array lies, in the second half of the region or in the first.
+    /// Returns the pages of the region that belong to a range of the array: in the second half if `is_other` is true,
+    /// otherwise in the first.
     fn in_half(&self, range: &Range<u64>, is_other: bool) -> Range<u64> {
         let skipped = if is_other { self.pages } else { 0 };
         range.start + skipped..range.end + skipped
@@ -147,7 +148,7 @@ fn merge(mut runs: Vec<Run>, mut output: Output) -> Outcome {
     Ok(())
 }
 
-/// Two sums over records that do not depend on the order of the records.
+/// Two checksums over records, which do not depend on the order of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums(u64, u64);
 
@@ -203,7 +204,7 @@ struct Options {
     folder: PathBuf,
 }
 
-/// Runs `work` and prints its cost.
+/// Runs `work` and prints how long it took and how much it moved to and from swap.
 fn phase<R>(what: &str, memory: &Memory, work: impl FnOnce() -> Outcome<R>) -> Outcome<R> {
     let before = memory.vmstat();
     let began = Instant::now();
@@ -218,7 +219,7 @@ fn phase<R>(what: &str, memory: &Memory, work: impl FnOnce() -> Outcome<R>) -> O
 fn run(options: &Options) -> Outcome {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let pages = (options.records * MIB / PAGE).max(1);
-    // Swap has room for both halves of the region, because pages in memory may also keep their slots.
+    // Swap has room for both halves of the region, because a page that was read back into memory may keep its slot.
     let swap = 2 * pages * PAGE + MIB;
     let memory = Memory::builder().size(options.memory * MIB).swap(swap).swap_folder(folder.path()).start()?;
     let region = memory.anonymous(2 * pages * PAGE)?;

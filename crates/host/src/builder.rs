@@ -17,7 +17,7 @@ use machine::PAGE_BYTES;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The kernel that a memory runs.
+/// The *kernel* that a memory uses: a named set of reclaim policies, or one that the caller has read.
 #[derive(Clone, Debug)]
 enum WantedKernel {
     Default,
@@ -141,9 +141,9 @@ impl Builder {
     }
 
     /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. Default and minimum: the size at
-    /// the start. Each possible page takes 32 bytes of address space from the start, and 32 bytes of memory once the
-    /// page has existed. The system refuses this address space (about a hundredth of the largest size) if it exceeds
-    /// the computer's memory.
+    /// the start. The descriptor of each page is 32 bytes. Address space for all descriptors, about a hundredth of the
+    /// largest size, is taken at the start; the system refuses it if it exceeds the computer's memory. A descriptor
+    /// takes memory once the memory has grown to include its page.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -232,8 +232,9 @@ impl Builder {
         self
     }
 
-    /// Sets the kernel: the name of a kernel that comes with the library, or the path of a kernel file. A path contains
-    /// a `/` or ends in `.toml`. Default: `highwater`.
+    /// Sets the *kernel*, the set of reclaim policies that the memory uses. `name_or_path` is the name of a kernel that
+    /// comes with the library, or the path of a kernel file. A path contains a `/` or ends in `.toml`. Default:
+    /// `highwater`.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -251,7 +252,8 @@ impl Builder {
         self
     }
 
-    /// Sets the kernel to one that the caller has read. Changes that the caller made to this kernel are not checked.
+    /// Sets the *kernel*, the set of reclaim policies that the memory uses, to a value that the caller has read from a
+    /// file. If the caller has changed this value, the changes are not checked.
     #[doc(hidden)]
     #[must_use]
     pub fn kernel_choices(mut self, kernel: Kernel) -> Self {
@@ -259,8 +261,8 @@ impl Builder {
         self
     }
 
-    /// Sets the number of shards of per-CPU lists, 1 to 1024. Default: the number of CPUs that the process may use, but
-    /// at least 2.
+    /// Sets the number of shards, 1 to 1024: how many copies of each per-CPU list exist. Default: the number of CPUs
+    /// that the process may use, but at least 2.
     #[must_use]
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -341,8 +343,9 @@ impl Builder {
         self
     }
 
-    /// Sets whether hits of clean pages use hazard pointers, and are then not counted. Benches turn this off to measure
-    /// the gain. Default: yes.
+    /// Sets whether a hit of a clean page publishes the page in a hazard pointer instead of taking a reference to it.
+    /// Such a hit is not recorded as a use of the page. Benches turn hazard pointers off to measure their gain.
+    /// Default: yes.
     #[doc(hidden)]
     #[must_use]
     pub const fn hazard_pointers(mut self, are_used: bool) -> Self {
@@ -354,9 +357,9 @@ impl Builder {
     /// starts at half of this limit. By default, the limit is a fifth of the memory that is free or could be freed, and
     /// the flusher starts at a tenth of that memory.
     ///
-    /// A program that changes the same pages repeatedly is not throttled as long as the limit exceeds those pages. A
-    /// higher limit has a price: a crash loses more unsynced data, a sync has more to write, and reclaim finds fewer
-    /// clean pages. The limit may be at most three quarters of the size at the start.
+    /// A program that changes the same pages repeatedly is not throttled as long as the limit exceeds the size of these
+    /// pages. A higher limit has a price: a crash loses more unsynced data, a sync has more to write, and reclaim finds
+    /// fewer clean pages. The limit may be at most three quarters of the memory's size at the start.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(64 << 20).dirty_limit(32 << 20).start()?;
@@ -371,7 +374,8 @@ impl Builder {
         self
     }
 
-    /// Puts a layer in front of the backend, for tests.
+    /// Sets a function that wraps the backend (the part that carries out disk requests) of each file in a layer, for
+    /// tests.
     #[doc(hidden)]
     #[must_use]
     pub fn behind(mut self, wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
@@ -419,7 +423,8 @@ impl Builder {
         config.lock_memory = self.locks_memory;
         config.huge_pages = self.huge_pages;
         config.hazard_pointers = self.hazard_pointers;
-        // SAFETY: only the engine has the host, and handles touch the bytes of a frame only under the page's latch.
+        // SAFETY: only the engine holds the host. Handles of files and regions touch the bytes of a frame only under
+        // the page's latch.
         #[allow(unsafe_code)]
         let host = unsafe { Host::new(&config) }.map_err(Error::System)?;
         let (swap, swap_use) = self.make_swap(&host)?;
@@ -427,7 +432,8 @@ impl Builder {
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
         if host.arena().has_huge_pages() {
             use_huge_pages(engine.memory().frames.addresses(0..pages as u32));
-            // The first frames were touched already, so the system must collapse them into huge pages.
+            // The descriptors of the first frames were touched already, so the system must collapse their memory into
+            // huge pages.
             collapse_to_huge_pages(engine.memory().frames.addresses(0..engine.memory().zones[0].online() as u32));
         }
         let receivers = receivers(&engine, config.shards);
@@ -465,7 +471,8 @@ impl Builder {
             SwapPlace::Folder(_) => SwapFile::unnamed(&path, bytes),
         }
         .map_err(Error::Swap)?;
-        // Slot 0 is never used: the header of the file lies in its block.
+        // The engine counts one slot more than the file has pages: its slot 0 is block 0, which holds the file's header
+        // and never a page.
         let slots = file.slots() + 1;
         let name = path.display().to_string();
         if file.is_in_memory() {
@@ -488,8 +495,10 @@ impl Builder {
     }
 }
 
+/// Checks that a memory of `size` bytes may have a dirty limit of `bytes` bytes.
+///
 /// # Errors
-/// When `bytes` is too low or too high a dirty limit for a memory of `size` bytes.
+/// When the limit is less than 16 pages or more than three quarters of `size`.
 fn check_dirty_limit(bytes: u64, size: u64) -> Result<(), Error> {
     let (least, most) = (16 * PAGE_BYTES as u64, size / 4 * 3);
     if (least..=most).contains(&bytes) {
@@ -503,8 +512,10 @@ fn check_dirty_limit(bytes: u64, size: u64) -> Result<(), Error> {
 /// Largest number of shards, and largest number of I/O threads, of a memory.
 const COUNT_MAX: usize = 1024;
 
+/// Returns `count` if it is from 1 to [`COUNT_MAX`]. `setting` is the name of the setting, for the error.
+///
 /// # Errors
-/// When `count` is 0 or too large for `setting`.
+/// When `count` is 0 or over [`COUNT_MAX`].
 fn check_count(setting: &str, count: usize) -> Result<usize, Error> {
     if (1..=COUNT_MAX).contains(&count) {
         return Ok(count);

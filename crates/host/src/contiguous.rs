@@ -10,12 +10,12 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// The flags of a request for a block that does not move. Reclaim continues until it has freed at least the block's
-/// number of pages (`GFP_KERNEL | __GFP_REPEAT`).
+/// The allocation flags for a block of contiguous memory, which cannot be moved later (`GFP_KERNEL | __GFP_REPEAT`).
+/// With these flags, reclaim continues until it has freed at least as many pages as the block has.
 const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 
-/// A block of `4096 << order` bytes, zeroed at first, exclusive to its holder until it is dropped. The block is a part
-/// of the memory, and reduces the room for pages of files and regions.
+/// A block of `4096 << order` contiguous bytes, zeroed at first, for its holder alone until it is dropped. The block is
+/// taken out of the [`Memory`](crate::Memory), which then holds fewer pages of files and regions.
 ///
 /// The address of a block is a multiple of the block's size, or of 2 MiB if the block is larger than that. A block of
 /// order 9 takes one entry in the processor's page table, unless the system has given the memory no huge pages;
@@ -54,8 +54,8 @@ impl Contiguous {
         let engine = &shared.engine;
         let take = || shared.with_task(|engine, task| engine.access().take_block(task, CONTIGUOUS, order));
         let block = take().or_else(|_| {
-            // Pages that wait to be put on an LRU list, or lie on per-CPU lists, may have been in the way; compaction
-            // drains these lists.
+            // Pages in per-CPU batches for the LRU, and free pages on per-CPU lists, may have been in the way.
+            // Compaction drains both kinds of lists.
             engine.compact().compact_memory();
             take()
         });

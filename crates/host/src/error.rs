@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// bits.
 pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 
-/// The reason for a failure. Each variant names what the caller needs in order to act: the file, the byte, the cause.
+/// The reason why a call of the library failed. Each variant names what the caller needs in order to act: the file, the
+/// byte, the cause.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -45,10 +46,10 @@ pub enum Error {
         /// The cause.
         source: IoError,
     },
-    /// Pages of a file could not be written. A sync returns this error if a write failed since the handle last got an
-    /// error; a write to the file returns it if pages of the file still cannot be written and memory holds many such
-    /// pages. With `writeback.write_failure = "keep-dirty"`, as in `highwater`, the pages stay in memory, dirty, and
-    /// are written again later. With other kernels they are dropped.
+    /// Pages of a file could not be written to the disk. A sync returns this error if a page could not be written since
+    /// the handle last got an error. A write to the file returns it if memory holds many pages that still cannot be
+    /// written. With the kernel `highwater` (or `writeback.write_failure = "keep-dirty"`), the pages stay in memory,
+    /// dirty, and are written again later. Other kernels drop them.
     Write {
         /// The file.
         path: Arc<Path>,

@@ -1,4 +1,4 @@
-//! Kernels that come with the library.
+//! Kernels (named sets of reclaim policies) that come with the library, and kernel files of the application.
 
 use crate::machine::open_at_once;
 use engine::kernel::{Kernel, Source, files};
@@ -8,24 +8,25 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Names of the engine's kernels that applications may choose.
+/// Names of the kernels (sets of reclaim policies) that applications may choose. The engine has others, too.
 const NAMES: [&str; 5] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1", "7.2-mglru", HIGHWATER];
 
 const HIGHWATER: &str = "highwater";
 
-/// Returns the text of the kernel called `name`, or an error if applications may not choose it.
+/// Returns the text of the kernel file that comes with the library under the name `name`, or an error if applications
+/// may not choose this kernel.
 fn offered(name: &str) -> Result<Source, String> {
     let found = NAMES.contains(&name).then(|| files::source(name)).flatten();
     found.ok_or_else(|| format!("there is no kernel `{name}`, only {}", NAMES.join(", ")))
 }
 
-/// Returns Highwater's own kernel, which is the default.
+/// Returns the default kernel (set of reclaim policies), which is Highwater's own.
 pub(crate) fn highwater() -> Kernel {
     Kernel::built_in(HIGHWATER).expect("it comes with the engine")
 }
 
-/// Largest size of a kernel file, bytes. Real kernel files have some thousand bytes; the limit is for paths of devices,
-/// which may have no end.
+/// Largest size of a kernel file, bytes. Real kernel files have some thousand bytes. The limit ends the reading of a
+/// path that names an endless device.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads the text of a kernel file.
@@ -43,8 +44,9 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns the kernel called `name` that comes with the library. If `name` has a `/` or ends in `.toml`, reads it as
-/// the path of a kernel file; the `base` of such a file is sought beside the file, then in the library.
+/// Returns the kernel (set of reclaim policies) called `name` that comes with the library. If `name` has a `/` or ends
+/// in `.toml`, reads the kernel file at this path; the file's `base` is looked for beside the file, then in the
+/// library.
 pub(crate) fn find(name: &str) -> Result<Kernel, String> {
     if !(name.contains('/') || name.ends_with(".toml")) {
         offered(name)?;
@@ -53,7 +55,7 @@ pub(crate) fn find(name: &str) -> Result<Kernel, String> {
     let path = Path::new(name);
     let text = read(path).map_err(|error| format!("{name}: {error}"))?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    // Once a base was found in the library, its own bases are sought only there.
+    // Set once a base was found in the library. The further bases are then looked for only in the library.
     let is_within = Cell::new(false);
     let base = |base: &str| {
         if is_within.get() {

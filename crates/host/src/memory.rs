@@ -1,4 +1,4 @@
-//! The memory as an application sees it.
+//! [`Memory`], the type with which an application opens files, makes anonymous regions and reads counters.
 
 use crate::contiguous::Contiguous;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A page cache and swap-backed memory of a fixed size, managed as Linux manages its own.
+/// A page cache and swap-backed anonymous memory, which share a fixed size. Reclaim works as in Linux.
 ///
 /// Handles ([`File`], [`Region`]) keep the memory alive. The memory and its handles may be used from any thread.
 ///
@@ -144,8 +144,8 @@ impl Memory {
         OpenOptions::new().write(true).create(true).truncate(true).open(self, path)
     }
 
-    /// Returns anonymous memory of `bytes` bytes, all zeroes. The region may be larger than this memory and its swap
-    /// together, as long as its written pages are not.
+    /// Returns a region of anonymous memory of `bytes` bytes, all zeroes. The region may be larger than this memory and
+    /// its swap together, as long as its written pages fit into both.
     ///
     /// # Errors
     /// When the region would have more than 2^32 - 1024 pages.
@@ -163,13 +163,13 @@ impl Memory {
         Region::new(&self.shared, bytes, false)
     }
 
-    /// Returns anonymous memory like [`Memory::anonymous`], in huge pages (`MADV_HUGEPAGE`). The first write to each 2
-    /// MiB takes one block of order 9, if one can be freed at once. The block's pages are contiguous and share one
-    /// entry in the processor's page table, so the other 511 pages take no fault. Each page is used and swapped
-    /// separately.
+    /// Returns a region of anonymous memory of `bytes` bytes in huge pages (`MADV_HUGEPAGE`). The first write to each 2
+    /// MiB takes a contiguous block of 512 pages, if one can be freed at once. The other 511 pages of the block then
+    /// need no fault, and the block shares one entry in the processor's page table. Reclaim still treats and swaps each
+    /// of the pages separately.
     ///
     /// # Errors
-    /// As [`Memory::anonymous`].
+    /// When the region would have more than 2^32 - 1024 pages.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
@@ -229,9 +229,9 @@ impl Memory {
         self.shared.engine.memory().managed_pages() * PAGE_BYTES as u64
     }
 
-    /// Makes the memory smaller, or larger up to [`Builder::size_max`](crate::Builder::size_max), while it is in use.
-    /// Memory that is given up returns to the system. Meanwhile, other requests may have to wait for reclaim, as
-    /// always.
+    /// Sets the size of the memory to `bytes` while it is in use, at most to
+    /// [`Builder::size_max`](crate::Builder::size_max). Memory that is given up returns to the system. While the memory
+    /// shrinks, other threads may have to wait for reclaim.
     ///
     /// # Errors
     /// When `bytes` is too small or too large, or when too little memory can be freed. The size is then as before.
@@ -257,8 +257,8 @@ impl Memory {
         }
     }
 
-    /// Returns a notice for everything that the system did not grant: huge pages, io_uring, requests that bypass its
-    /// page cache.
+    /// Returns a notice for each feature that the system did not grant, such as huge pages, io_uring, or requests that
+    /// bypass the system's page cache.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -272,12 +272,12 @@ impl Memory {
         self.shared.engine.machine().notices()
     }
 
-    /// Returns a zeroed block of `4096 << order` bytes of contiguous memory. To free such a block, pages of files and
-    /// regions are moved, written and dropped. Pages held by guards ([`PageRead`](crate::PageRead),
-    /// [`PageWrite`](crate::PageWrite)) or in other blocks stay.
+    /// Returns a zeroed block of `4096 << order` bytes of contiguous memory. To free the block, pages of files and
+    /// regions are moved, written and dropped. Pages that a guard ([`PageRead`](crate::PageRead),
+    /// [`PageWrite`](crate::PageWrite)) holds, and pages of other contiguous blocks, are not moved.
     ///
     /// # Errors
-    /// When no such block can be freed, or the order is over 10.
+    /// When no block of this size can be freed, or the order is over 10.
     ///
     /// ```
     /// use highwater::Order;
@@ -353,10 +353,10 @@ impl Memory {
     /// (files alone) to 200, or `max` (anonymous memory alone); its default is that of the kernel.
     ///
     /// # Errors
-    /// [`Error::LruGen`] when a part of the text is no command; then nothing was done. [`Error::LruGen`] also when a
-    /// command is refused because the kernel has no generations, there is no such memcg or node, or the generation is
-    /// not one that the command allows; the commands before the refused one were carried out. [`Error::ShutDown`] after
-    /// a shutdown.
+    /// [`Error::LruGen`] when a part of the text is no command; no command is then carried out. [`Error::LruGen`] also
+    /// when a command is refused: the kernel has no generations, `memcg` or `node` is not 0, or the command does not
+    /// allow the generation. The commands before the refused one were then carried out. [`Error::ShutDown`] after a
+    /// shutdown.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -392,8 +392,8 @@ impl Memory {
         self.shared.engine.access().drop_caches()
     }
 
-    /// Checks every frame, list and counter. For tests: the memory must not be in use. Before the check, the requests
-    /// to disks and then the memory's threads end; the threads start again afterwards.
+    /// Checks that every frame is in exactly one place and that all counters add up. For tests: no other thread may use
+    /// the memory meanwhile. The memory's own threads end before the check and start again after it.
     ///
     /// # Errors
     /// The first inconsistency found.
@@ -410,9 +410,10 @@ impl Memory {
         found.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// Writes all files back, ends the memory's threads, and reports every error. The data are then with the system, as
-    /// after a `write`, but not durable: for durable data, call [`File::sync_data`] first. Remaining [`File`] handles
-    /// can still read pages that are in memory; every other use of files and regions returns [`Error::ShutDown`].
+    /// Writes the dirty pages of all files, ends the memory's threads, and reports every error. The data are then with
+    /// the system, as after a `write`, but not durable: for durable data, call [`File::sync_data`] before. Remaining
+    /// [`File`] handles can still read pages that are in memory; every other use of files and regions returns
+    /// [`Error::ShutDown`].
     ///
     /// # Errors
     /// Every file that could not be written, and every failure that could not be reported to a caller.
@@ -438,10 +439,11 @@ impl OpenOptions {
     /// Opens a file with these options. Reading does not change the file's time of last access if this user owns it.
     ///
     /// # Errors
-    /// When the system does not open the file; when the file is neither a regular file nor a block device, is a swap
-    /// file of this process, or is larger than 16 TiB; when another process has locked it; when this memory has it open
-    /// for reading only, and the options ask for writing; when another memory of this process has it open, and either
-    /// of the two memories writes; and when the options ask to empty a file that is not empty, but not to write it.
+    /// When the system does not open the file, or another process has locked it. When the file is neither a regular
+    /// file nor a block device, is a swap file of this process, or is larger than 16 TiB less 4 MiB. When the options
+    /// ask for writing, and this memory already has the file open for reading only. When another [`Memory`] of this
+    /// process has the file open, and one of the two may write it. When the options ask to empty the file, but not to
+    /// write it, and the file is not empty.
     pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
         self.open_in(&memory.shared, path.as_ref())
     }
@@ -457,10 +459,11 @@ impl fmt::Debug for Memory {
 mod tests {
     use super::*;
 
-    /// Pages that a thread has dirtied in one memory are neither charged to another memory nor forgotten.
+    /// The number of pages that a thread has dirtied is kept for each memory alone: the count of one memory is neither
+    /// charged to another nor lost when the thread uses others.
     #[test]
     fn a_thread_has_a_task_of_its_own_in_each_memory() {
-        // Without io_uring, because Valgrind does not know that its system calls wait.
+        // Without io_uring, because Valgrind does not know that the system calls of io_uring may sleep.
         let start = || Memory::builder().size(8 << 20).io_uring(false).start().unwrap();
         let memories = [(); 3].map(|()| start());
         let dirtied = |memory: &Memory, pages| {

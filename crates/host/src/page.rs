@@ -1,4 +1,4 @@
-//! Guards of pages that an application has pinned, for access to their bytes without a copy.
+//! Guards that hold a page pinned for an application, which reads or writes the page's bytes in place.
 
 #![allow(unsafe_code)]
 
@@ -26,7 +26,7 @@ enum ReadOf {
 
 /// A page pinned for reading: 4096 bytes. The page stays in memory and does not change until the guard is dropped.
 ///
-/// Do not hold such a guard while writing to the page in another way: the thread would wait for itself.
+/// Do not hold the guard while the same thread writes to the page in another way: the thread would wait for itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -40,8 +40,8 @@ enum ReadOf {
 /// ```
 #[must_use = "the page is let go at once"]
 pub struct PageRead<'a> {
-    // A reference to the field in the handle, so that the address is the same for all pages of a file and a loop over
-    // pages keeps only this one address.
+    // A reference to the `engine` field of the file's handle. Its address is the same for all pages of the file, so a
+    // loop over pages keeps it in a register.
     engine: &'a Arc<Engine<Host>>,
     bytes: *const [u8; PAGE_BYTES],
     frame: FrameNumber,
@@ -49,10 +49,10 @@ pub struct PageRead<'a> {
     of: ReadOf,
 }
 
-// SAFETY: a guard refers to bytes that no thread changes while the guard exists, and to things that are `Sync`
-// themselves; any thread can give back a latch, a reference or a hazard pointer.
+// SAFETY: no thread changes the guard's bytes while the guard exists, and its other fields are `Sync`. Any thread can
+// release the latch, the reference or the hazard pointer.
 unsafe impl Send for PageRead<'_> {}
-// SAFETY: as above.
+// SAFETY: no thread changes the guard's bytes while the guard exists, and its other fields are `Sync`.
 unsafe impl Sync for PageRead<'_> {}
 
 impl<'a> PageRead<'a> {
@@ -76,9 +76,9 @@ impl<'a> PageRead<'a> {
     }
 
     /// Releases a page's reference and latch.
-    // Not inlined, and takes no reference to the guard: a guard whose address is taken lies in memory from the
-    // beginning. Cold, as are all functions on a guard's path that are not inlined, so that registers are saved in
-    // these functions and not in the loop around a hit.
+    // Takes no reference to the guard, because the compiler keeps a guard whose address is taken in memory and not in
+    // registers. Cold and not inlined, so that registers are saved in this function and not in the caller's loop over
+    // pages.
     #[cold]
     #[inline(never)]
     fn give_back(engine: &Arc<Engine<Host>>, frame: FrameNumber, of: ReadOf) {
@@ -95,11 +95,11 @@ impl Deref for PageRead<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the frame is in the arena for as long as `engine` lives. There are two cases. Either the guard holds
-        // a reference to the page, so that the page keeps its owner, and the shared latch: a task that writes a page's
-        // bytes holds the exclusive latch, or fills a page that is not valid yet, for which no guard is made. Or the
-        // guard holds a hazard pointer: a task that takes the page away, or takes the exclusive latch, waits for the
-        // hazard pointer. The page of zeroes is never written.
+        // SAFETY: the frame is in the arena for as long as `engine` lives. Nobody writes its bytes meanwhile, in each
+        // of three cases. A guard with a reference and the shared latch: writers need the exclusive latch, or fill a
+        // page that is not valid yet, which has no guard. A guard with a hazard pointer: a task that takes the page
+        // away, or wants the exclusive latch, waits for the hazard pointer. A guard of the page of zeroes, which is
+        // never written.
         unsafe { &*self.bytes }
     }
 }
@@ -124,8 +124,8 @@ impl fmt::Debug for PageRead<'_> {
 /// A page pinned for writing: 4096 bytes. Until the guard is dropped, no other thread reads or writes the page, and the
 /// page does not reach the disk half changed.
 ///
-/// Do not hold such a guard while reading or writing the page in another way, syncing the file, or shutting the memory
-/// down: the thread would wait for itself.
+/// Do not hold the guard while the same thread reads or writes the page in another way, syncs the file, or shuts the
+/// memory down: the thread would wait for itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -155,10 +155,10 @@ enum WriteOf<'a> {
     Region,
 }
 
-// SAFETY: a guard is an exclusive reference to bytes, and a reference to things that are `Sync` themselves; any thread
-// can give back the latch and the reference.
+// SAFETY: the guard's bytes are accessible through this guard alone, and its other fields are `Sync`. Any thread can
+// release the latch and the reference.
 unsafe impl Send for PageWrite<'_> {}
-// SAFETY: as above.
+// SAFETY: a shared guard only reads its bytes, which no other thread changes; its other fields are `Sync`.
 unsafe impl Sync for PageWrite<'_> {}
 
 impl<'a> PageWrite<'a> {
@@ -177,7 +177,8 @@ impl Deref for PageWrite<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: as in `PageRead`; the guard has the exclusive latch.
+        // SAFETY: the frame is in the arena for as long as `engine` lives, and the guard has the exclusive latch, so
+        // that only this guard touches the bytes.
         unsafe { &*self.bytes }
     }
 }
@@ -185,10 +186,10 @@ impl Deref for PageWrite<'_> {
 impl DerefMut for PageWrite<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `PageRead`; the guard has the exclusive latch, so that there is no other guard of the page, and
-        // the engine copies bytes only under a latch. With `writeback.stable_pages` no device reads the bytes
-        // meanwhile. Without it a device may read them; the page is then written again, because it is dirty when the
-        // guard is dropped.
+        // SAFETY: the frame is in the arena for as long as `engine` lives. The guard has the exclusive latch, so there
+        // is no other guard of the page, and the engine copies bytes only under a latch. With `writeback.stable_pages`,
+        // no device reads the bytes meanwhile. Without it, a device may read changing bytes; the page is dirty when the
+        // guard is dropped, so it is written again.
         unsafe { &mut *self.bytes }
     }
 }

@@ -1,4 +1,4 @@
-//! The receivers of finished requests: handles of the engine, one for each CPU.
+//! The receivers of finished disk requests. Each is a handle of the engine; each CPU has one, to avoid contention.
 
 use crate::machine::Host;
 use crossbeam_utils::CachePadded;
@@ -6,7 +6,8 @@ use engine::Engine;
 use machine::{Completions, IoError, Request};
 use std::sync::Arc;
 
-/// A handle in cache lines of its own, because each submitted request increments and decrements its use count.
+/// A handle of the engine, in cache lines of its own, because each finished request changes the handle's reference
+/// count.
 struct Handle(CachePadded<Arc<Engine<Host>>>);
 
 impl Completions for Handle {

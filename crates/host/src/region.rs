@@ -1,4 +1,4 @@
-//! Anonymous memory, which may be larger than the memory because swap is behind it.
+//! Regions of anonymous memory. A region may be larger than its `Memory`, because seldom used pages go to swap.
 
 use crate::error::{Error, PAGES_MAX};
 use crate::machine::Host;
@@ -90,7 +90,8 @@ impl Region {
     /// Copies bytes into the region, starting at byte `offset`.
     ///
     /// # Errors
-    /// As [`Region::read_at`]. Memory is also exhausted when swap is full.
+    /// When the range reaches beyond the end of the region, a page cannot be read back from swap, or memory is
+    /// exhausted, for example because swap is full.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

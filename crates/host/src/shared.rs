@@ -16,10 +16,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The engine's number for the real device on which the first file lies.
+/// The engine's number for the disk on which the first opened file lies.
 pub(crate) const FIRST_DEVICE: DeviceId = DeviceId(0);
 
-/// The layout of each real device. It has no blocks for files, because the system decides where files lie.
+/// The layout of blocks on each disk, as the engine sees it. It has no blocks for files, because the file system
+/// decides where files lie.
 pub(crate) const FILES_LAYOUT: DeviceLayout = DeviceLayout { file_blocks: 0..0 };
 
 /// State shared by all handles.
@@ -27,29 +28,29 @@ pub(crate) struct Shared {
     /// Number of this memory, unique in the process.
     number: u64,
     pub engine: Arc<Engine<Host>>,
-    /// Receivers of finished requests, which live as long as the engine's tasks and users. Requests that finish later
-    /// have no receiver.
+    /// The receivers of finished requests. The machine refers to them only weakly, so this field keeps them alive; a
+    /// request that finishes after this value is dropped has no receiver.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
     pub files: Table,
     /// Kswapd and the flushers.
     kernel_tasks: Mutex<Vec<TaskId>>,
-    /// The engine's number of each real device, by the system's number of the device.
+    /// The engine's number of each disk, by the system's device number (`st_dev`, or `st_rdev` of a block device).
     backings: Mutex<BTreeMap<u64, DeviceId>>,
-    /// Pages that were returned to the system when the memory shrank.
+    /// Frames whose memory was returned to the system when the memory shrank.
     pub balloon: Mutex<Vec<FrameNumber>>,
     /// The claim on the swap file. While it is held, no other `Memory` of this process can open the swap file as a data
     /// file.
     _swap: Option<InUse>,
     pub wrap: Wrap,
     is_shut_down: AtomicBool,
-    /// Errors that could not be reported to a caller.
+    /// Errors that could not be reported to a caller, for example of a file whose last handle was dropped.
     pub late_errors: Mutex<Vec<Error>>,
 }
 
-/// For each of the eight memories that a thread used last, the memory's number and the engine's state of the thread in
-/// it. This state says how much the thread has dirtied in that memory since its last pause. The memory used last comes
-/// first. A thread that uses more than eight memories may miss a pause that was due.
-// The type needs no drop, because a thread may use a memory until its last thread-local value is dropped.
+/// A thread's state in each of the eight memories that it used last: the memory's number, and the engine's [`Task`],
+/// which counts the pages that the thread has dirtied since it was last throttled. The memory used last comes first. A
+/// thread that uses more than eight memories at a time may escape throttling.
+// The type has no drop code, because a thread may use a memory until its last thread-local value is dropped.
 struct Tasks([(u64, Task); 8]);
 
 impl Tasks {
@@ -113,15 +114,14 @@ impl Shared {
         })
     }
 
-    /// # Errors
-    /// When the memory was shut down.
+    /// Returns an error if the memory was shut down.
     pub fn check_is_up(&self) -> Result<(), Error> {
         if self.is_shut_down.load(Ordering::Acquire) { Err(Error::ShutDown) } else { Ok(()) }
     }
 
-    /// Returns the engine's number of the device on which a file lies. Each device has its own dirty limits and
-    /// flusher. If there are too many devices, or the system grants no thread for another flusher, returns the first
-    /// device, to which the file then counts.
+    /// Returns the engine's number of the disk on which a file lies. Each disk has its own dirty limits and flusher. If
+    /// there are too many disks, or the system grants no thread for another flusher, returns the number of the first
+    /// disk, and the file counts to that disk.
     pub fn backing_of(&self, metadata: &Metadata) -> DeviceId {
         let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
         let mut backings = self.backings.lock();
@@ -132,7 +132,8 @@ impl Shared {
 
     fn add_backing(&self) -> Option<DeviceId> {
         let mut tasks = self.kernel_tasks.lock();
-        // Checked under the lock, so that a thread that ends the tasks also ends the task that starts here.
+        // Checked under the lock of the task list: a concurrent `shut_down` either is seen here, or ends the flusher
+        // that is started here.
         if self.is_shut_down.load(Ordering::Acquire) {
             return None;
         }
@@ -194,7 +195,8 @@ impl Shared {
         }
         let files = self.files.all();
         let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self)).collect();
-        // All handles of a file may have been dropped meanwhile; this `Arc` is then the file's last one.
+        // The application may have dropped all its handles of a file meanwhile. The `Arc` here is then the last one,
+        // and releasing it closes the file.
         files.into_iter().for_each(|file| file.release(self));
         self.end_tasks(&mut self.kernel_tasks.lock());
         self.engine.access().release_waiters();
@@ -209,8 +211,8 @@ impl Shared {
         tasks.drain(..).for_each(|task| host.join(task).expect("a task that panics ends the process"));
     }
 
-    /// Calls `look` while the engine's tasks have ended and no request is in flight, and returns its result. Nothing
-    /// changes meanwhile if the memory is not in use.
+    /// Ends the engine's tasks, waits for all requests, calls `look`, and starts the tasks again. Returns the result of
+    /// `look`. The state stands still during `look` only if no other thread uses the memory.
     pub fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
         let mut tasks = self.kernel_tasks.lock();
         let had_tasks = !tasks.is_empty();

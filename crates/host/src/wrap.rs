@@ -1,4 +1,4 @@
-//! An optional layer in front of the backend, for tests.
+//! An optional layer in front of a device's backend (the part that carries out disk requests), for tests.
 
 use crate::machine::disk::backend::Backend;
 use crate::machine::{Checks, Host};
@@ -6,19 +6,19 @@ use machine::DeviceId;
 use std::fmt;
 use std::sync::Arc;
 
-/// The optional layer in front of the backend.
+/// A function that puts a layer in front of a device's backend, which carries out disk requests; by default none.
 #[derive(Clone)]
 pub(crate) struct Wrap(Arc<WrapBackend>);
 
 type WrapBackend = dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync;
 
 impl Wrap {
-    /// Makes the layer that the function `wrap` puts around a backend.
+    /// Makes a layer from `wrap`, a function that takes a device's backend and returns a backend around it.
     pub fn new(wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
         Self(Arc::new(wrap))
     }
 
-    /// Adds a file as a device, behind the layer.
+    /// Adds a file to the machine as a device, with the layer in front of the device's backend.
     ///
     /// # Errors
     /// As [`Host::add_device_behind`].
@@ -26,9 +26,9 @@ impl Wrap {
         host.add_device_behind(file, name, Checks::AsConfigured, |backend| (self.0)(backend))
     }
 
-    /// Adds the swap file, of `bytes` bytes, as a device, behind the layer. The device always has checks. Without them,
-    /// if another process truncated the file and a later write left a hole, a swapped page would silently read as
-    /// zeroes.
+    /// Adds the swap file, of `bytes` bytes, to the machine as a device, with the layer in front of its backend. The
+    /// caller always asks for `checks` of the contents. Without them, if another process truncated the file and a later
+    /// write left a hole, a swapped page would silently read as zeroes.
     ///
     /// # Errors
     /// As [`Host::add_device_behind`].

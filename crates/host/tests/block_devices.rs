@@ -1,4 +1,5 @@
-//! Tests of block devices, if this computer permits making some. Two names of one device are the same file.
+//! Tests that two device nodes of one block device count as one file. Skipped where the computer does not permit loop
+//! devices.
 
 mod common;
 
@@ -37,8 +38,8 @@ impl Drop for Loop {
     }
 }
 
-/// Opens a device by two nodes in different folders. Data written by one are visible to the other, and both are
-/// durable.
+/// Opens a device by two nodes in different folders. Data written through one node are visible through the other, and
+/// become durable.
 #[test]
 fn two_nodes_of_one_device_are_one_file() {
     let folder = folder();
@@ -52,7 +53,7 @@ fn two_nodes_of_one_device_are_one_file() {
         eprintln!("skipped: the loop device cannot be opened");
         return;
     };
-    // A file system that allows no devices refuses this.
+    // A file system that is mounted without devices (`nodev`) refuses the open.
     if let Err(error) = fs::File::open(&other) {
         eprintln!("skipped: {error}");
         return;

@@ -28,8 +28,8 @@ fn record(number: u64) -> [u8; RECORD as usize] {
     bytes
 }
 
-/// A backend that records the file's contents whenever the system makes the file durable: the contents that a loss of
-/// power would leave.
+/// A backend that copies the file's contents to `durable` before each sync by the system. A loss of power after the
+/// sync would leave these contents.
 struct Durably {
     inner: Arc<dyn Backend>,
     path: PathBuf,
@@ -57,8 +57,8 @@ impl Backend for Durably {
     }
 }
 
-/// Threads append and sync in parallel, and one thread syncs the writes of others. When a sync returns, all earlier
-/// writes were in the file before the system made the file durable.
+/// Threads append and sync in parallel, and one thread's sync covers the writes of others. When a sync returns, all
+/// writes from before its call are in the file that the system has made durable.
 #[test]
 fn a_commit_is_in_the_file_before_the_system_makes_that_durable() {
     let folder = folder();
@@ -113,8 +113,8 @@ fn every_handle_is_told_once_of_a_sync_that_failed() {
     memory.shutdown().unwrap();
 }
 
-/// The flusher writes back a file that ends within a page. An observer checks all the time that the file's length in
-/// the system equals the length in the memory.
+/// The flusher writes back a file that ends within a page, and the file grows meanwhile. Another thread checks all the
+/// time that the file in the system is never longer than in the memory.
 #[test]
 fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     let folder = folder();
@@ -135,12 +135,12 @@ fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     file.set_len(5).unwrap();
     assert_eq!(in_system(), 5);
     written_back(b"five.");
-    // The file becomes longer, and is synced at the same time.
+    // One thread makes the file longer and syncs it; another one compares the lengths.
     let (longest, is_over) = (AtomicU64::new(5), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                // The length in the system is read first, because the file can only become longer meanwhile.
+                // The length in the system is read before the other one, because the file only becomes longer.
                 let (in_system, longest) = (in_system(), longest.load(Ordering::SeqCst));
                 assert!(in_system <= longest, "{in_system} bytes in the system, {longest} is the longest ever");
             }
@@ -174,8 +174,9 @@ fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     memory.shutdown().unwrap();
 }
 
-/// A process commits records from several threads and is killed at a random moment. Every record reported as committed
-/// exists, and the file is no longer than the written data. `HIGHWATER_KILLS` sets the number of kills (3).
+/// A process commits records from several threads and is killed at a random moment. Afterwards the file holds every
+/// record that was reported as committed, and nothing that was not written. `HIGHWATER_KILLS` sets the number of kills
+/// (default 3).
 #[test]
 fn what_was_committed_survives_kills() {
     const CHILD: &str = "HIGHWATER_TEST_COMMITS";
@@ -212,7 +213,7 @@ fn what_was_committed_survives_kills() {
             let found = log.get(at..at + RECORD as usize);
             assert_eq!(found, Some(&record(number)[..]), "round {round}: record {number} was committed");
         }
-        // The file has no rest of a page after the last byte that was written.
+        // The file ends after a record, or after a whole page of records.
         let bytes = log.len() as u64;
         assert!(bytes.is_multiple_of(RECORD) || bytes.is_multiple_of(PAGE), "{bytes} bytes");
         for (number, found) in (0..).zip(log.chunks(RECORD as usize)) {
@@ -243,8 +244,8 @@ fn commit_until_killed(path: &Path) -> ! {
     unreachable!("it is killed")
 }
 
-/// Another process cuts the file, and then the owner writes behind the cut. Readers of the lost bytes get errors, until
-/// the bytes are written again or cut off by the owner.
+/// Another process truncates the file, and then this process writes after the new end. Readers of the lost bytes get
+/// errors, until this process writes these bytes again or truncates the file itself.
 #[test]
 fn what_others_cut_off_does_not_become_zeroes_behind_a_later_write() {
     for later in ["a sync", "the flusher", "a new length"] {
@@ -283,7 +284,8 @@ fn what_others_cut_off_does_not_become_zeroes_behind_a_later_write() {
         memory.drop_caches();
         assert_eq!(file.page(5).unwrap()[..], [8; PAGE as usize]);
         assert!(file.page(6).is_err() && file.page(4).is_err());
-        // Bytes that the owner cuts off are no longer lost, and read as zeroes once the file is longer again.
+        // Bytes that this process truncates itself are no longer lost, and read as zeroes once the file is longer
+        // again.
         file.set_len(6 * PAGE).unwrap();
         file.set_len(9 * PAGE).unwrap();
         assert_eq!(file.page(7).unwrap()[..], [0; PAGE as usize]);
@@ -292,8 +294,8 @@ fn what_others_cut_off_does_not_become_zeroes_behind_a_later_write() {
     }
 }
 
-/// A file that is opened for reading is locked against processes that write it; a file that is opened for writing is
-/// locked against all processes.
+/// A file that is opened for reading has a shared lock (`flock`); a file that is opened for writing has an exclusive
+/// one.
 #[test]
 fn an_open_file_is_locked_against_other_processes() {
     let folder = folder();
@@ -301,7 +303,7 @@ fn an_open_file_is_locked_against_other_processes() {
     fs::write(&path, "in the file").unwrap();
     let memory = builder().start().unwrap();
     let (write, read) = (highwater::OpenOptions::new().write(true), highwater::OpenOptions::new());
-    // The second handle stands for another process, because a lock belongs to an open handle.
+    // The handle `other` stands for another process: an `flock` belongs to an open handle, not to a process.
     let other = fs::File::open(&path).unwrap();
     let lock = |how| {
         // SAFETY: no memory is passed.

@@ -1,5 +1,5 @@
-//! The machine passes the suite that every machine passes: over io_uring, over threads, and over a file that the kernel
-//! caches.
+//! Runs the conformance suite of `machine::conformance` on the library's machine: with io_uring, with I/O threads, and
+//! with a file that goes through the kernel's page cache.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Tests of blocks of contiguous memory. To free a block, pages of files and regions move while threads read, write,
-//! cut and swap those pages, and no byte is lost.
+//! Tests of blocks of contiguous memory. To free a block, the engine moves pages of files and regions, while threads
+//! read, write, truncate and swap them. No byte is lost.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn a_block_is_its_holders_alone_and_begins_as_zeroes() {
     assert!(held.iter().all(|byte| *byte == 0));
 }
 
-/// Pages held by a guard stay, whether readers use hazard pointers or not.
+/// Compaction does not move pages that a guard holds, whether the guard has a hazard pointer or a reference.
 #[test]
 fn pages_that_guards_hold_do_not_move() {
     const PAGES: u64 = 3000;
@@ -55,8 +55,8 @@ fn pages_that_guards_hold_do_not_move() {
     let (file, other) = (open("file"), open("other"));
     let region = memory.anonymous(256 * PAGE).unwrap();
     (0..256).for_each(|n| region.write_at(&page(n, 2), n * PAGE).unwrap());
-    // Pages of the two files are read in turns, so that every second frame becomes free when the other file is cut.
-    // Each is read often enough to be open to hazard pointers.
+    // Pages of the two files are read in turns, so that every second frame becomes free when `other` is truncated. Each
+    // page is read so often that readers may hold it by hazard pointers.
     for n in (0..PAGES).step_by(2).chain((1..PAGES).step_by(2)) {
         for file in [&file, &other] {
             (0..8).for_each(|_| assert!(file.page(n).unwrap()[..] == page(n, 1)[..]));
@@ -115,7 +115,7 @@ fn nothing_is_lost_while_pages_move() {
     );
 }
 
-/// The outcome of requests for blocks.
+/// The outcome of requests for contiguous blocks: how many were granted, and how long each took.
 #[derive(Default)]
 struct Taken {
     got: usize,
@@ -133,12 +133,12 @@ impl std::fmt::Display for Taken {
     }
 }
 
-/// Repeatedly takes six blocks (with free memory, an eighth of memory) and frees them; until the next time other
-/// threads use that memory. Returns the outcome.
+/// Takes up to six contiguous blocks and frees them, again and again for `time`. Between two rounds, other threads use
+/// the freed memory. Returns the outcome.
 fn take_blocks(memory: &Memory, time: Duration) -> Taken {
     let end = Instant::now() + time;
     let mut taken = Taken::default();
-    // Continues until a page has moved, because memory is full later on a slow computer.
+    // Continues beyond `time` until a page was moved, because a slow computer needs longer to fill the memory.
     let has_moved = || memory.vmstat().get("pgmigrate_success") > 0 || Instant::now() > end + Duration::from_secs(60);
     while Instant::now() < end || !has_moved() {
         let mut held = Vec::new();
@@ -162,7 +162,7 @@ fn take_blocks(memory: &Memory, time: Duration) -> Taken {
     taken
 }
 
-/// Number of pages of each user: 64 MiB for all users together.
+/// Number of pages that each thread uses: 64 MiB for all threads together.
 const OWN_PAGES: u64 = 4096;
 
 fn use_file(memory: &Memory, folder: &std::path::Path, n: u64, is_done: &AtomicBool) -> u64 {
@@ -187,7 +187,7 @@ fn use_file(memory: &Memory, folder: &std::path::Path, n: u64, is_done: &AtomicB
                 file.page_mut(number).unwrap().copy_from_slice(&page(number, operations));
             }
             200_000..900_000 if number < pages => {
-                // The first sixteenth of the pages is read most, and is therefore open to hazard pointers.
+                // The first sixteenth of the pages is read most, so readers may hold these pages by hazard pointers.
                 let number = if operations % 4 > 0 { number / 16 } else { number };
                 let bytes = file.page(number).unwrap();
                 assert!(bytes[..] == page(number, versions[number as usize])[..], "file {n}, page {number} in place");

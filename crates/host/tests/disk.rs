@@ -1,4 +1,4 @@
-//! Tests of requests on real files: short ones, failing ones, and files that change.
+//! Tests of disk requests on real files: requests that end early, requests that fail, and files that change meanwhile.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn scattered_frames_are_written_and_read_in_block_order() {
         let file = temporary_file();
         let device = host.add_device(common::reopen(&file), "test.dat").expect("threads are there");
         fill(&host, 0..600);
-        // The request has more runs than one system call takes, because no frame follows the one before it.
+        // No frame follows the one before it, so each is a run of its own. One system call does not take so many runs.
         let scattered: Vec<u32> = (0..300).map(|n| 598 - 2 * n).collect();
         host.submit(request(device, Operation::Write, 10, scattered.iter().copied()));
         assert_eq!(receiver.one(), Ok(()));
@@ -102,8 +102,8 @@ fn what_is_beyond_the_end_reads_as_zeroes_unless_it_should_be_there() {
     }
 }
 
-/// The file is cut after a read was decided on and before the read begins. The bytes behind the new end read as zeroes,
-/// without a checksum error.
+/// The owner of a file shortens it after the decision to read some blocks and before the read begins. The bytes after
+/// the new end read as zeroes, without a checksum error.
 #[test]
 fn checksums_expect_nothing_of_what_is_cut_off_before_a_read_begins() {
     for io in WAYS {
@@ -125,7 +125,8 @@ fn checksums_expect_nothing_of_what_is_cut_off_before_a_read_begins() {
     }
 }
 
-/// The owner has not stated the file's length since blocks were added. The device knows of these blocks nevertheless.
+/// The owner has never told the device the file's length. The device still knows from its writes how long the file is,
+/// and notices that another process truncates it.
 #[test]
 fn what_was_written_beyond_the_end_is_missed_when_somebody_else_cuts_it_off() {
     for io in WAYS {
@@ -136,7 +137,7 @@ fn what_was_written_beyond_the_end_is_missed_when_somebody_else_cuts_it_off() {
         fill(&host, 0..16);
         host.submit(request(device, Operation::Write, 4, 0..8));
         assert_eq!(receiver.one(), Ok(()));
-        // Because the owner may have cut off a part of the last block, a cut within that block is not noticed.
+        // The owner may itself have truncated the file within the last block, so a truncation there is not noticed.
         for end in [12 * PAGE, 11 * PAGE + 1, 11 * PAGE] {
             other.set_len(end).expect("it is shorter then");
             host.submit(request(device, Operation::Read, 4, 0..8));
@@ -251,7 +252,7 @@ fn held_back_requests_go_together() {
         for n in 0..50 {
             assert!(contents(&host, 300 + n) == page(n + 1), "block {n} through {io:?}");
         }
-        // Before a thread sleeps, its held-back requests go out, because it might sleep for one of them.
+        // Before a thread sleeps in the machine, its held-back requests are submitted: it might wait for one of them.
         let _plug = host.plug();
         host.submit(request(devices[0], Operation::Read, 0, 0..1));
         host.submit(request(devices[1], Operation::Read, 1, 1..2));
@@ -315,7 +316,8 @@ fn what_is_not_granted_is_noticed() {
     let is_over_rings = !host.notices().iter().any(|notice| matches!(notice, Notice::NoIoUring { .. }));
     let (reader, _writer) = std::io::pipe().expect("pipes are there");
     let pipe = std::fs::File::from(std::os::fd::OwnedFd::from(reader));
-    // A pipe stands for a file that cannot bypass the page cache. It takes no offsets, so no request is made.
+    // A pipe stands for a file that cannot bypass the page cache. It cannot be read at an offset, so the test makes no
+    // request.
     let device = host.add_device(pipe, "a pipe").expect("threads are there");
     let is_direct = host.device(device).expect("it was added").is_direct();
     let noticed = host.notices().contains(&Notice::Buffered { name: "a pipe".to_owned() });

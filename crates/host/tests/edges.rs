@@ -1,5 +1,5 @@
-//! Tests of events that coincide: a read and a cut, two syncs, a writer and a shutdown, the drop of a handle and the
-//! end of its thread, the use of a file and changes by other processes.
+//! Tests of events that coincide, such as a read and a truncation, a writer and a shutdown, the drop of a handle and
+//! the end of its thread, or the use of a file and changes by another process.
 
 mod common;
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const PAGE: u64 = 4096;
 
-/// A reader that runs beside a cut gets the bytes from before the cut or fewer bytes, but never zeroes in their place.
+/// A read during a truncation returns the old bytes, or fewer bytes, but never zeroes in place of truncated bytes.
 #[test]
 fn a_read_beside_a_cut_gets_what_the_file_had() {
     const LONG: u64 = 3 * PAGE + 100;
@@ -58,9 +58,9 @@ fn a_read_beside_a_cut_gets_what_the_file_had() {
     memory.check().unwrap();
 }
 
-/// A cut waits for a write of another page before the system cuts the file. Meanwhile the page with the new end is
-/// changed, synced, dropped and read. The cut bytes do not come back from the disk, and the disk never has half of the
-/// change.
+/// `set_len` waits for a write of another page before the system truncates the file. Meanwhile the page with the new
+/// end is changed, synced, dropped from memory and read. The truncated bytes do not come back from the disk, and the
+/// disk never has half of the change.
 #[test]
 fn what_a_cut_takes_from_a_page_does_not_come_back_from_the_disk() {
     const CUT: u64 = 5;
@@ -124,7 +124,8 @@ fn what_a_cut_takes_from_a_page_does_not_come_back_from_the_disk() {
     }
 }
 
-/// Returns a file in memory that can be sealed: the system then refuses to make it shorter, or longer.
+/// Returns a file in memory (`memfd_create`) and its path. The file can be sealed: the system then refuses to make it
+/// shorter, or longer.
 fn sealable() -> (fs::File, String) {
     // SAFETY: the name ends with a zero, and nothing else uses the returned descriptor.
     let file = unsafe {
@@ -137,12 +138,12 @@ fn sealable() -> (fs::File, String) {
 }
 
 fn seal(file: &fs::File, seal: i32) {
-    // SAFETY: the call changes only what the system allows with the file.
+    // SAFETY: no memory is passed.
     assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seal) }, 0);
 }
 
-/// The system's file is still shorter than the new length of a cut, and the system refuses to make it that long.
-/// Nothing is cut then.
+/// A file is truncated whose last bytes were never written to the system, so that the system's file must become longer.
+/// The system refuses this, and then nothing is truncated.
 #[test]
 fn a_cut_that_the_system_refuses_room_for_changes_nothing() {
     let (sealed, path) = sealable();
@@ -161,7 +162,8 @@ fn a_cut_that_the_system_refuses_room_for_changes_nothing() {
     memory.check().unwrap();
 }
 
-/// The system refuses to cut its file. The memory cuts the file nevertheless, and the cut bytes never come back.
+/// The system refuses to truncate its file. The memory truncates the file nevertheless, and the truncated bytes never
+/// come back.
 #[test]
 fn what_the_system_does_not_cut_off_stays_cut_off_here() {
     const END: u64 = 5 * PAGE + 100;
@@ -211,7 +213,8 @@ fn a_file_is_written_by_one_memory_alone() {
     assert!(other.open(&path).is_ok());
 }
 
-/// A writer that is busy during a shutdown does not wait for threads that have ended.
+/// A thread that writes during a shutdown ends with or without an error. It does not wait for ever for threads of the
+/// memory that have ended.
 #[test]
 fn a_shutdown_lets_a_writer_go_on() {
     let folder = folder();
@@ -254,14 +257,14 @@ fn a_handle_may_end_with_its_thread() {
             FILE.set(Some(file));
             REGION.set(Some(region));
         });
-        // The join waits until the thread's local values are dropped; the scope alone would not.
+        // `join` waits until the thread's local values are dropped; the end of the scope would not.
         ended.join().unwrap();
     });
     memory.check().unwrap();
     assert_eq!(fs::read(&path).unwrap()[..12], [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 9, 9]);
 }
 
-/// A sync covers writes through other handles, and the exact length of the file.
+/// A sync through one handle makes durable what was written through another, and the exact length of the file.
 #[test]
 fn a_reader_may_sync_what_a_writer_wrote() {
     let folder = folder();
@@ -274,7 +277,7 @@ fn a_reader_may_sync_what_a_writer_wrote() {
     assert_eq!(fs::read(&path).unwrap(), b"hello");
 }
 
-/// Bytes that another process cut off do not return after a sync, and readers get an error.
+/// Bytes that another process has truncated do not return after a sync, and readers of them get an error.
 #[test]
 fn a_sync_does_not_bring_back_what_others_cut_off() {
     let folder = folder();
@@ -308,9 +311,8 @@ fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
     assert!(!new.exists());
 }
 
-/// Another process cuts a file whose pages are in memory, dirty and clean: at the end of a page, within a page, and to
-/// nothing. Some pages are pinned. Readers of lost bytes get errors, nothing else is lost, and the memory's own checks
-/// pass.
+/// Another process truncates a file to 0 bytes, at the end of a page, or within a page. Pages of the file are in
+/// memory, clean, dirty or pinned. Readers of lost bytes get errors, nothing else is lost, and `Memory::check` passes.
 #[test]
 fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
     for cut in [0, 100, 3 * PAGE, 3 * PAGE + 1, 7 * PAGE + 4095] {
@@ -341,7 +343,7 @@ fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
             }
         }
         memory.check().unwrap();
-        // After the owner has set the length, the file can be written again.
+        // Once this process has set the file's length itself, the file can be written and read again.
         file.set_len(0).unwrap();
         file.write_all_at(&[2; 2 * PAGE as usize], 0).unwrap();
         file.read_exact_at(&mut [0; 2 * PAGE as usize], 0).unwrap();
@@ -351,7 +353,7 @@ fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
     }
 }
 
-/// A guard holds the page in which the file ends for writing, and the whole page is filled. Meanwhile the file becomes
+/// A write guard holds the page within which the file ends, and fills the whole page. Meanwhile the file becomes
 /// longer. The added bytes are zeroes, in the memory and in the system.
 #[test]
 fn what_makes_a_file_longer_adds_zeroes_whatever_a_guard_left_there() {
@@ -389,7 +391,7 @@ fn what_makes_a_file_longer_adds_zeroes_whatever_a_guard_left_there() {
             memory.drop_caches();
         }
         assert!(fs::read(&path).unwrap() == expected, "{how}");
-        // A guard that is taken now may fill its whole page.
+        // The file is longer now, so a new guard may fill the whole page.
         if len >= 2 * PAGE {
             file.page_mut(1).unwrap().fill(3);
             assert!(file.page(1).unwrap().iter().all(|byte| *byte == 3), "{how}");
@@ -424,7 +426,7 @@ fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     drop(unlocked);
     assert!(!is_locked(&path));
 
-    // While another process has the lock, opens that ask for a lock are refused, and others succeed.
+    // While another process has the lock, an open that asks for a lock is refused, and an open without one succeeds.
     let unlocked = options.lock(false).open(&memory, &path).unwrap();
     let other = fs::File::open(&path).unwrap();
     // SAFETY: no memory is passed.
@@ -437,15 +439,15 @@ fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     memory.check().unwrap();
 }
 
-/// A range of 128 times the memory is announced. Only as many pages are read as there is room for, and pages in use
-/// stay.
+/// `Advice::WillNeed` is given for a range of 128 times the memory. Only as many pages are read ahead as there is room
+/// for, and pages in use stay in memory.
 #[test]
 fn advice_for_more_than_memory_reads_what_there_is_room_for() {
     const LONG: u64 = 1 << 30;
     let folder = folder();
     let memory = memory();
     let path = folder.path().join("file");
-    // The system makes the file, because only bytes that exist when the memory opens the file are read from the disk.
+    // The file gets its length before the memory opens it, because only bytes that exist then are read from the disk.
     fs::File::create(&path).unwrap().set_len(LONG).unwrap();
     let file = memory.open(&path).unwrap();
     let mut all = 0;
@@ -474,7 +476,7 @@ fn make_pipe(path: &Path) {
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }
 
-/// Calls `call` in another thread, and returns its result. Fails after a minute.
+/// Calls `call` in another thread and returns its result. Panics if the call takes longer than a minute.
 #[track_caller]
 fn within_a_minute<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, done) = mpsc::channel();
@@ -522,7 +524,7 @@ fn an_open_never_waits_for_the_other_end_of_a_pipe() {
             for _ in 0..2000 {
                 match OpenOptions::new().open(&memory, &path) {
                     Ok(file) => assert_eq!(file.len(), 10),
-                    // The system itself may not find a name that is being replaced.
+                    // The system may not find the name at the moment in which it is replaced.
                     Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
                     Err(error) => assert!(error.to_string().contains("pipe"), "{error}"),
                 }

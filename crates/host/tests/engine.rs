@@ -1,10 +1,10 @@
-//! The engine on this machine, over real files: tasks use four times the memory that exists, and every byte is
-//! verified.
+//! Tests of the engine on the library's machine, with real files: tasks use four times the memory that exists, and
+//! every byte is verified.
 //!
-//! The story: four tasks share 8 MiB. Two tasks write and read anonymous pages at random, and two write and read a file
-//! each. Kswapd and the flusher run at the same time; the disks are a file and a swap file. Nothing may be lost, and at
-//! the end every frame is in exactly one place. The story runs once through io_uring, once through threads, and once
-//! with requests that are cut short.
+//! In each test, four tasks share 8 MiB. Two tasks write and read anonymous pages at random, and two write and read a
+//! file each. Kswapd and the flusher run at the same time; the disks are a file and a swap file. Nothing may be lost,
+//! and at the end every frame is in exactly one place. One test uses io_uring, one uses I/O threads, and in one the
+//! system calls move fewer bytes than requested.
 
 mod common;
 
@@ -25,7 +25,7 @@ struct World {
     files: DeviceId,
 }
 
-/// The resources of a task, kept until all tasks have finished.
+/// The region or file that a task has used, kept until all tasks have finished.
 enum Used {
     Region(Arc<Region<Host>>),
     File(Arc<File<Host>>),
@@ -33,11 +33,11 @@ enum Used {
 
 const WORKERS: usize = 4;
 const MEMORY_PAGES: u32 = 2048;
-/// Number of pages of each worker. Together the workers have four times the memory.
+/// Number of pages of each of the four tasks. Together they have four times the memory.
 const OWN_PAGES: u32 = MEMORY_PAGES;
 const ROUNDS: u32 = 12_000;
 
-/// A generator that is good enough to choose pages.
+/// A simple pseudo-random number generator, used to choose pages.
 struct Chance(u64);
 
 impl Chance {
@@ -52,8 +52,8 @@ fn contents(worker: usize, page: u32, version: u32) -> Vec<u8> {
     if version == 0 { vec![0; PAGE_BYTES] } else { seed.to_le_bytes().repeat(PAGE_BYTES / 4) }
 }
 
-/// Carries out `access`, and tries again while swap has room. A kernel of 2013 gives up after six scans of all pages,
-/// which is sooner than a disk can write.
+/// Carries out `access`, and repeats it after `OutOfMemory` as long as swap has room. The reclaim policy of 2013 gives
+/// up after six scans of all pages, which is sooner than a disk can write.
 fn patiently<T>(world: &World, mut access: impl FnMut() -> Result<T, Error>) -> T {
     for _ in 0..1000 {
         match access() {
@@ -117,7 +117,7 @@ fn use_file(world: &World, worker: usize) -> Used {
     Used::File(file)
 }
 
-/// Returns the default kernel of applications.
+/// Returns the kernel (set of reclaim policies) that applications get by default.
 fn kernel() -> Kernel {
     Kernel::built_in("highwater").expect("the kernel is there")
 }

@@ -1,9 +1,9 @@
-//! Tests in which each request fails in turn: the affected caller gets the error, and nothing that can be saved is
-//! lost.
+//! Tests of failing disk requests: the affected caller gets the error, and nothing else is lost.
 //!
-//! The story: 4 MiB of memory, a file of 3 MiB, and a region of 6 MiB with swap. File and region are written, synced
-//! and read back; one request fails or is cut short. The operation that gets the error is repeated, and then succeeds.
-//! At the end every byte is right, in memory and in the closed file.
+//! One run has 4 MiB of memory, a file of 3 MiB, and a region of 6 MiB with swap. File and region are written, synced
+//! and read back, while one request fails or moves fewer bytes than requested. The operation that gets the error is
+//! repeated, and then succeeds. At the end every byte is right, in memory and in the closed file. The test repeats the
+//! run with another failing request each time.
 
 use highwater::machine::disk::faults::{Fault, Faults, Script};
 use highwater::{Advice, Error, Memory};
@@ -17,12 +17,12 @@ fn page(number: u64, version: u64) -> Vec<u8> {
     (number * 1000 + version).to_le_bytes().repeat(PAGE as usize / 8)
 }
 
-/// The outcome of one run of the story.
+/// The outcome of one run with one failing request (see the module's head).
 #[derive(Debug, Default)]
 struct Outcome {
-    /// Number of requests of the run.
+    /// Number of disk requests in the run.
     requests: u64,
-    /// Errors that operations returned.
+    /// The errors that operations of the run returned.
     errors: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ fn story(script: &Arc<Script>) -> Outcome {
     for number in 0..REGION_PAGES {
         outcome.twice(|| region.write_at(&page(number, 2), number * PAGE));
     }
-    // Partial writes: the page must be read first, if it is not in memory.
+    // Writes of half a page, for which the page must be read first if it is not in memory.
     for number in (0..FILE_PAGES).step_by(3) {
         outcome.twice(|| file.write_all_at(&page(number, 3)[..2048], number * PAGE));
     }
@@ -98,7 +98,8 @@ fn story(script: &Arc<Script>) -> Outcome {
     outcome
 }
 
-/// Fails every request in turn with HIGHWATER_ALL_FAULTS set, else about forty of them.
+/// Repeats the run, each time with another failing request: about forty times, or once for every request if
+/// HIGHWATER_ALL_FAULTS is set.
 #[test]
 fn each_request_may_fail_once() {
     const EIO: i32 = 5;
@@ -130,8 +131,8 @@ fn each_request_may_fail_once() {
     assert!(told > 0, "no failure reached anybody");
 }
 
-/// The first read of a file read in order requests many pages at once. The first fault of a region that was swapped out
-/// in order also requests many pages at once.
+/// A read of one page may request many pages by readahead, from a file or from swap. If this large request fails, the
+/// reader still gets its page, which is then read alone.
 #[test]
 fn a_failed_request_for_many_pages_is_told_to_nobody_whose_page_can_be_read() {
     const EIO: i32 = 5;
@@ -163,8 +164,8 @@ fn a_failed_request_for_many_pages_is_told_to_nobody_whose_page_can_be_read() {
     for number in 0..REGION_PAGES {
         region.write_at(&page(number, 2), number * PAGE).unwrap();
     }
-    // Pages are not read ahead while memory is short. Therefore a second region, written last, takes memory and is
-    // dropped to leave room.
+    // Swap is not read ahead while memory is short. Therefore another region takes memory and is dropped, which leaves
+    // free pages.
     let room = memory.anonymous(256 * PAGE).unwrap();
     for number in 0..256 {
         room.write_at(&page(number, 3), number * PAGE).unwrap();

@@ -1,4 +1,5 @@
-//! Tests of pages that readers hold by hazard pointers: tasks that need them exclusively wait, or leave them alone.
+//! Tests of pages that readers hold by hazard pointers. A task that needs such a page exclusively waits, or takes
+//! another.
 
 mod common;
 
@@ -24,9 +25,10 @@ fn is_open(page: &PageRead<'_>) -> bool {
     format!("{page:?}").contains("hazard pointer")
 }
 
-/// Opens a page by using it often. Returns `None` if the system does not permit hazard pointers.
+/// Reads a page so often that readers may hold it by hazard pointers (it is *open*). Returns a guard of it; `None` if
+/// the system does not permit hazard pointers.
 fn open_page<'a>(memory: &Memory, file: &'a File, page: u64) -> Option<PageRead<'a>> {
-    // Repeated reads of the same page would count as one use.
+    // Repeated reads of one page count as one use, so the neighbouring page is read in between.
     let is_permitted = !memory.notices().contains(&Notice::NoHazardPointers);
     // A page that was written before takes hundreds of reads.
     for _ in 0..if is_permitted { 50_000 } else { 4 } {
@@ -68,7 +70,8 @@ fn a_writer_waits_for_who_holds_an_open_page() {
     memory.check().unwrap();
 }
 
-/// A page that is written now and then costs its writers a wait for all readers only if it was read often in between.
+/// After a write, a page is open to hazard pointers again only after many reads. So a page that is written often does
+/// not cost each writer a wait for all readers.
 #[test]
 fn a_page_that_was_written_is_open_again_after_many_reads() {
     let folder = folder();
@@ -83,14 +86,15 @@ fn a_page_that_was_written_is_open_again_after_many_reads() {
         assert!(is_filled(&pages[0], 77));
         is_open(&pages[0])
     };
-    // One read in 32 is counted, at random, and the page opens after 32 counted reads. This is practically impossible
-    // within 64 reads, and practically certain within 4096.
+    // One read in 32 is counted, at random, and the page opens after 32 counted reads. That 64 reads open it is
+    // practically impossible; that 4096 reads do is practically certain.
     assert!((0..64).all(|_| !read()), "the next writer would wait for this");
     assert!((0..4096).any(|_| read()), "its readers count themselves for ever");
     memory.check().unwrap();
 }
 
-/// A reader is never held back for a waiting writer, because the reader may hold the page already.
+/// A reader gets a page again although a writer waits for the page. If readers had to queue behind the writer, a reader
+/// that holds the page already would wait for itself.
 #[test]
 fn who_holds_an_open_page_gets_it_again_beside_a_writer_that_waits() {
     let folder = folder();
@@ -117,7 +121,7 @@ fn an_open_page_that_is_held_stays_when_memory_is_needed() {
     let small = file(&memory, folder.path(), "small", 40);
     let large = file(&memory, folder.path(), "large", 8192);
     let Some(first) = open_page(&memory, &small, 0) else { return };
-    // More pages than a thread has hazard pointers: references hold the rest.
+    // The thread holds more pages than it has hazard pointers; it holds the other pages by references.
     let mut held = vec![first];
     held.extend((1..40).map(|page| {
         (0..4).for_each(|_| drop(small.page(page)));
@@ -142,7 +146,8 @@ fn an_open_page_that_is_held_stays_when_memory_is_needed() {
     memory.check().unwrap();
 }
 
-/// A file's page index has a head, of the length that the file had at opening, and a part behind the head.
+/// Readers hold pages by hazard pointers in both parts of a file's page index: in the head, which is as long as the
+/// file was when it was opened, and behind the head.
 #[test]
 fn pages_of_a_file_that_has_grown_are_open_too() {
     const PAGES: u64 = 300;
@@ -156,7 +161,7 @@ fn pages_of_a_file_that_has_grown_are_open_too() {
         let Some(held) = open_page(&memory, &grown, page) else { return };
         grown.read_exact_at(&mut copy, page * PAGE as u64).unwrap();
         assert!(is_filled(&held, page as u8) && is_filled(&copy, page as u8));
-        // A page that is held at the same time takes another pointer.
+        // A second page that the thread holds at the same time takes another hazard pointer.
         let next = open_page(&memory, &grown, 128).unwrap();
         assert!(is_filled(&next, 128) && is_filled(&held, page as u8));
     }
@@ -177,7 +182,7 @@ fn an_open_page_that_is_cut_off_stays_until_it_is_let_go() {
     let twice = open_page(&memory, &file, 5).expect("it was open");
     file.set_len(0).unwrap();
     assert!(file.page(5).is_err() && file.is_empty());
-    // Meanwhile memory is filled, but the frame must not go to another page.
+    // Reads now fill memory, but the frame that the guards hold must not get another page.
     let mut bytes = vec![0; PAGE];
     (0..4096).for_each(|page| other.read_exact_at(&mut bytes, page * PAGE as u64).unwrap());
     // Another thread may drop the guard, and then end.
@@ -192,8 +197,8 @@ fn an_open_page_that_is_cut_off_stays_until_it_is_let_go() {
     assert_eq!(memory.vmstat().get("nr_file_pages"), 0);
 }
 
-/// Threads read a few pages by guard, each of which must come from one write. Others write, sync and drop the pages,
-/// cut and extend the file, and read data that fill memory.
+/// Threads read a few pages by guard; the bytes of each page must come from one write. Other threads write, sync and
+/// drop the pages, truncate and extend the file, and read data that fill memory.
 #[test]
 fn nobody_reads_half_of_a_page() {
     const HOT: u64 = 12;
@@ -215,15 +220,15 @@ fn nobody_reads_half_of_a_page() {
                     if n % 1024 == reader && Instant::now() > end {
                         break;
                     }
-                    // The last page may be cut off at this moment.
+                    // The last page may have been truncated just now.
                     let Ok(page) = hot.page(n * 7 % HOT) else { continue };
                     assert!(is_filled(&page, page[0]), "{:?}", &page[..8]);
                     if n % 16 == 0 {
                         let kind = if is_open(&page) { opened } else { counted };
                         kind.fetch_add(1, Ordering::Relaxed);
                     }
-                    // Now and then one page stays held while others are read. Not two pages, because the thread could
-                    // then be part of a circle of threads that wait for each other.
+                    // Now and then one page stays pinned while others are read. Two pinned pages could make threads
+                    // wait for each other in a circle.
                     if n % 64 == 0 && is_open(&page) {
                         kept = Some(page);
                     } else if n % 64 == 8 {

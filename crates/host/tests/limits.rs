@@ -1,5 +1,6 @@
-//! Tests of refusals by the system, and of data visible to other processes. A test that changes its process
-//! irreversibly runs in a child process: this program, restarted for the one test.
+//! Tests of what the library does when the system refuses memory, io_uring, files or address space, and of which data
+//! other processes can see. A test that changes its process irreversibly runs in a child process: this program,
+//! restarted for the one test.
 
 mod common;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 const PAGE: u64 = 4096;
 
-/// Runs `test`, the body of the test `name`, in a process of its own, which must succeed.
+/// Runs `test`, the body of the test called `name`, in a child process, and panics if the child fails.
 fn in_child(name: &str, test: impl FnOnce()) {
     const CHILD: &str = "HIGHWATER_TEST_CHILD";
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
@@ -93,7 +94,7 @@ fn memory_that_cannot_be_locked_is_an_error() {
     });
 }
 
-/// A system-call filter refuses io_uring while requests are in flight. Threads take over, and nothing is lost.
+/// A seccomp filter forbids io_uring while requests are in flight. I/O threads take over, and nothing is lost.
 #[test]
 fn io_uring_may_be_refused_after_the_start() {
     in_child("io_uring_may_be_refused_after_the_start", || {
@@ -117,7 +118,7 @@ fn io_uring_may_be_refused_after_the_start() {
                     file.read_exact_at(&mut found, number * PAGE).unwrap();
                     assert!(found == page(number), "page {number}");
                 }
-                // Reads side by side, which a borrowed ring carries out.
+                // A batch of parallel reads, which a borrowed ring carries out.
                 let mut many = vec![vec![0; PAGE as usize]; 32];
                 let number = |n: usize| (thread * 1009 + round * 331 + n as u64 * 127) % PAGES;
                 let mut reads: Vec<(&mut [u8], u64)> =
@@ -147,7 +148,7 @@ fn io_uring_may_be_refused_after_the_start() {
     });
 }
 
-/// A filter that a thread of the application sets for itself does not affect the library's threads.
+/// A seccomp filter forbids io_uring to one thread of the application. The library's threads continue to use it.
 #[test]
 fn io_uring_may_be_refused_to_one_thread() {
     in_child("io_uring_may_be_refused_to_one_thread", || {
@@ -183,7 +184,7 @@ fn address_space() -> u64 {
     pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * PAGE
 }
 
-/// Limits the process to `more` bytes of further address space.
+/// Limits the process to its present address space and `more` bytes.
 fn limit_address_space(more: u64) {
     let bytes = address_space() + more;
     rlimit::setrlimit(rlimit::Resource::AS, bytes, bytes).expect("less can always be had");
@@ -210,8 +211,8 @@ fn a_region_of_16_tib_is_made_as_it_is_used() {
     });
 }
 
-/// The unused part of a large memory costs only address space; page descriptors also take memory only at their first
-/// use.
+/// A memory of 1 TiB of which little is used takes little memory. The rest costs only address space, and page
+/// descriptors take memory at their first use.
 #[test]
 fn a_memory_of_a_tib_is_taken_as_it_is_used() {
     in_child("a_memory_of_a_tib_is_taken_as_it_is_used", || {
@@ -272,7 +273,7 @@ fn a_limit_of_address_space_is_an_error() {
     });
 }
 
-/// A process that may open only few files gets errors, or threads instead of rings.
+/// A process that may open only few files gets errors, or I/O threads instead of io_uring.
 #[test]
 fn a_limit_of_open_files_is_an_error() {
     in_child("a_limit_of_open_files_is_an_error", || {

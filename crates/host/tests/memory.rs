@@ -14,20 +14,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Four threads share 8 MiB of memory and use 32 MiB. Two threads have a file each, which they write, read, lengthen,
-/// cut, sync and drop from memory; two have a region each. They access pages by copy and in place. The test takes three
-/// seconds, or as many as HIGHWATER_SOAK_SECONDS says.
+/// truncate, sync and drop from memory; two have a region each. They access pages by copy and in place. The test takes
+/// three seconds, or as many as HIGHWATER_SOAK_SECONDS says.
 #[test]
 fn nothing_is_lost_with_four_times_the_memory_in_use() {
     use_four_times_the_memory(builder());
 }
 
-/// Checksums report no error in this run.
+/// With checksums of files, four threads use four times the memory. No checksum reports an error, and nothing is lost.
 #[test]
 fn nothing_is_lost_with_checksums() {
     use_four_times_the_memory(builder().checksums(true));
 }
 
-/// In this run the pages are in generations, as in Linux 7.2, and age by page-table walks.
+/// With the multi-generational LRU of Linux 7.2, four threads use four times the memory, and nothing is lost.
 #[test]
 fn nothing_is_lost_with_generations() {
     use_four_times_the_memory(builder().kernel("7.2-mglru"));
@@ -118,7 +118,8 @@ fn use_file(memory: &Memory, folder: &Path, n: u64, end: Instant) -> u64 {
     operations
 }
 
-/// `Memory::check` stops the memory's threads during the work, and starts them again.
+/// `Memory::check` may be called between operations. It stops the memory's threads and starts them again, so that
+/// kswapd continues to free pages.
 #[test]
 fn everything_is_in_its_place_at_any_time() {
     let folder = folder();
@@ -222,7 +223,7 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     assert_eq!(fs::read(&other).unwrap(), [7; 5000]);
 }
 
-/// A swap file cannot be opened as a file with data, neither by another name nor by another memory of the process.
+/// A swap file that is in use cannot be opened for data, not even by another name or by another memory of the process.
 #[test]
 fn a_swap_file_that_is_used_cannot_be_opened() {
     let folder = folder();
@@ -264,7 +265,8 @@ fn an_open_file_is_nobodys_swap() {
     builder().swap(8 << 20).swap_file(&path).start().unwrap().shutdown().unwrap();
 }
 
-/// The number of guards of a page is limited. One more guard is refused, and the caller does not wait for ever.
+/// A page has the largest possible number of read guards. One more guard is refused with an error, and the caller does
+/// not wait for ever.
 #[test]
 fn a_page_has_so_many_readers_and_no_more() {
     const MOST: usize = engine::memory::READERS_MAX as usize;
@@ -295,8 +297,8 @@ fn a_page_has_so_many_readers_and_no_more() {
     memory.check().unwrap();
 }
 
-/// All pages that can be pinned are pinned and then released. No page could be freed meanwhile, but afterwards all can
-/// be freed for the next reader.
+/// Pages are pinned until memory is exhausted and no page can be freed. After they are released, all of them can be
+/// freed for the next reader.
 #[test]
 fn pages_that_were_held_while_memory_was_exhausted_can_be_freed_afterwards() {
     let folder = folder();
@@ -366,7 +368,7 @@ fn a_refused_index_is_an_error_to_who_needs_it() {
     assert!(run.status.success(), "{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
 }
 
-/// A file has one page far behind the others. No operation walks over the hole.
+/// A file has a hole of 4 TiB before its last page. No operation takes longer because of the hole.
 #[test]
 fn a_hole_of_terabytes_costs_nothing() {
     const FAR: u64 = 4 << 40;
@@ -398,8 +400,8 @@ fn a_hole_of_terabytes_costs_nothing() {
     memory.check().unwrap();
 }
 
-/// Another process cuts a file. A reader of a lost page gets an error that names the file and the page; other readers
-/// continue.
+/// Another process truncates a file. A reader of a lost page gets an error that names the file and the page; readers of
+/// other pages get no error.
 #[test]
 fn a_file_that_somebody_else_cut_is_an_error_to_who_reads_what_is_gone() {
     let folder = folder();
@@ -417,7 +419,7 @@ fn a_file_that_somebody_else_cut_is_an_error_to_who_reads_what_is_gone() {
     assert_eq!(file.page(9).unwrap()[0], 7);
 }
 
-/// With checksums, a page that another program has changed is not taken for the page that was written.
+/// With checksums, a read of a page that another program has changed on the disk returns an error.
 #[test]
 fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     let folder = folder();
@@ -443,8 +445,8 @@ fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     assert!(file.page(70).unwrap()[..] == page(70, 2)[..]);
 }
 
-/// The page at the new end cannot be read, so nothing is cut. Readers of bytes that another process cuts off later get
-/// errors.
+/// A truncation fails because the page at the new end cannot be read. The file keeps its length. Later another process
+/// truncates the file, and readers of the lost bytes get errors.
 #[test]
 fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
     let folder = folder();
@@ -458,7 +460,7 @@ fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
     let other = fs::OpenOptions::new().write(true).open(&path).unwrap();
     [5, 12].iter().for_each(|number| other.write_all_at(b"!", number * PAGE).unwrap());
     other.sync_all().unwrap();
-    // Dirty pages after the end of the stored data.
+    // Five more pages are written, which are dirty and not on the disk yet.
     (20..25).for_each(|number| file.write_all_at(&page(number, 1), number * PAGE).unwrap());
     let error = file.set_len(5 * PAGE + 100).unwrap_err();
     assert!(matches!(error, Error::Read { source: IoError::Checksum, .. }), "{error}");
@@ -471,8 +473,8 @@ fn a_file_that_could_not_be_cut_is_as_long_as_it_was() {
     assert!(matches!(error, Error::Read { source: IoError::Truncated, .. }), "{error}");
 }
 
-/// A file cannot become as long as its writers want. The writers get errors with the file's name and the cause before
-/// memory is full of the file's pages; other files are written as before.
+/// The system refuses writes beyond a limit of file size. Writers of the file get errors with the file's name and the
+/// cause before dirty pages of this file fill the memory. Other files are written as before.
 #[test]
 fn a_write_to_a_file_that_cannot_be_written_is_refused() {
     const CHILD: &str = "HIGHWATER_TEST_REFUSED";
@@ -490,8 +492,8 @@ fn a_write_to_a_file_that_cannot_be_written_is_refused() {
         let error = failed.expect("4 GiB do not fit");
         assert!(matches!(&error, Error::Write { source: IoError::NoSpace, .. }), "{error}");
         assert!(error.to_string().starts_with(&path), "{error}");
-        // A few more writes may succeed: the dirty limit depends on free memory, and pages whose write is tried again
-        // do not count as dirty meanwhile.
+        // After the first refusal a few more writes may succeed: the dirty limit depends on free memory, and pages
+        // whose write is being repeated do not count as dirty.
         let refused = numbers.find_map(|number| {
             let refused = file.page_mut(0).err();
             let _ = file.write_at(&page(number, 1), number * PAGE);
@@ -503,7 +505,7 @@ fn a_write_to_a_file_that_cannot_be_written_is_refused() {
         (0..200).for_each(|number| other.write_all_at(&page(number, 2), number * PAGE).unwrap());
         other.sync_data().unwrap();
         file.sync_data().expect_err("what lies after the limit cannot be written");
-        // The pages that cannot be written are cut off; the rest can then be written.
+        // The file is truncated before the pages that cannot be written. All other pages can then be written.
         file.set_len(1 << 20).unwrap();
         let _ = file.sync_data();
         file.sync_data().unwrap();
@@ -531,7 +533,8 @@ fn a_write_to_a_file_that_cannot_be_written_is_refused() {
     assert!((0..).zip(others.chunks(PAGE as usize)).all(|(number, found)| found == page(number, 2)));
 }
 
-/// A bit flips in the swap file. Readers of that page get an error each time; all other pages are right.
+/// One bit of a swapped page flips in the swap file. Each read of this page returns an error; all other pages are
+/// right.
 #[test]
 fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {
     use std::os::unix::fs::OpenOptionsExt;
@@ -542,8 +545,7 @@ fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {
     let region = memory.anonymous(REGION_PAGES * PAGE).unwrap();
     (0..REGION_PAGES).for_each(|number| region.write_at(&page(number, 1), number * PAGE).unwrap());
 
-    // Bypasses the system's cache, as the library does. Otherwise the test and the library would not see each other's
-    // writes.
+    // The test bypasses the system's page cache, as the library does. Otherwise neither would see the other's writes.
     let direct = fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(&path);
     let Ok(swap) = direct else { return println!("skipped: no O_DIRECT in {}", folder.path().display()) };
     let mut buffer = vec![0; 2 * PAGE as usize];
@@ -577,8 +579,8 @@ fn a_bit_that_turns_over_in_swap_is_an_error_to_who_reads_its_page() {
     memory.shutdown().unwrap();
 }
 
-/// Threads do everything that moves pages of one file at the same time. Checksums find no wrong page, and no page is
-/// torn.
+/// Threads read, write, sync, truncate and drop pages of one file at the same time. Checksums report no error, and no
+/// page is torn.
 #[test]
 fn checksums_raise_no_false_alarm() {
     const PAGES: u64 = 3000;
@@ -588,11 +590,11 @@ fn checksums_raise_no_false_alarm() {
     file.set_len(PAGES * PAGE).unwrap();
     let end = Instant::now() + Duration::from_secs(soak_seconds(3));
     let is_whole = |bytes: &[u8]| {
-        // A cut leaves zeroes after the new end.
+        // The file may have been truncated within the page and lengthened again; the rest of the page is then zero.
         let cut = bytes.iter().position(|byte| *byte != bytes[0]).unwrap_or(bytes.len());
         bytes[cut..].iter().all(|byte| *byte == 0)
     };
-    // A page may be cut off before it is read; no other error is allowed.
+    // The file may be truncated before the page is read, which is an `OutOfRange`. No other error is allowed.
     let there = |result: Result<bool, Error>| match result {
         Ok(is_right) => assert!(is_right, "a page is torn"),
         Err(Error::OutOfRange { .. }) => {}
@@ -638,7 +640,7 @@ fn checksums_raise_no_false_alarm() {
     memory.shutdown().unwrap();
 }
 
-/// Threads append to one file and sync. A sync of one does not cut off durable data of another.
+/// Threads append to one file and sync. When a thread syncs, the file is not truncated before data of another thread.
 #[test]
 fn a_sync_cuts_nothing_off_that_others_append() {
     const RECORD: u64 = 777;
@@ -654,8 +656,8 @@ fn a_sync_cuts_nothing_off_that_others_append() {
                 let record = vec![(number % 255) as u8 + 1; RECORD as usize];
                 log.write_all_at(&record, number * RECORD).unwrap();
                 log.sync_data().unwrap();
-                // The contents are compared only at the end: reads through the system's cache and writes of other
-                // threads that bypass it disturb each other.
+                // The contents are compared only at the end. A read here would go through the system's page cache, and
+                // disturb the writes of other threads, which bypass it.
                 assert!(fs::metadata(&path).unwrap().len() >= (number + 1) * RECORD, "record {number} was synced");
                 if number.is_multiple_of(16) {
                     memory.drop_caches();
@@ -673,7 +675,7 @@ fn a_sync_cuts_nothing_off_that_others_append() {
     }
 }
 
-/// A file is opened while its last handle is dropped. The file keeps its length.
+/// One thread drops the last handle of a file while another opens the file. The file keeps its length.
 #[test]
 fn a_file_is_whole_for_who_opens_it_while_its_last_handle_goes() {
     let folder = folder();
@@ -688,7 +690,7 @@ fn a_file_is_whole_for_who_opens_it_while_its_last_handle_goes() {
         });
         assert_eq!(fs::metadata(&path).unwrap().len(), 100_001, "round {round}");
     }
-    // Nor does dropping a handle that changed nothing truncate the file.
+    // Dropping a handle through which nothing was written does not truncate what another program has appended.
     let idle = memory.open(&path).unwrap();
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"more").unwrap();
     drop(idle);
@@ -706,7 +708,7 @@ fn what_is_no_file_is_refused_and_a_refused_length_changes_nothing() {
     }
     let file = memory.create(folder.path().join("file")).unwrap();
     file.write_all_at(&[1; 5000], 0).unwrap();
-    // Most file systems refuse this length for one file. If this one accepts it, the length must be right.
+    // Most file systems refuse a file of nearly 16 TiB. If this one accepts it, it must also be shortened again.
     match file.set_len((1 << 44) - (8 << 20)) {
         Ok(()) => file.set_len(5000).unwrap(),
         Err(_) => assert_eq!(file.len(), 5000),
@@ -714,7 +716,7 @@ fn what_is_no_file_is_refused_and_a_refused_length_changes_nothing() {
     file.sync_data().unwrap();
 }
 
-/// Bytes that a guard leaves after the end of the file do not belong to the file.
+/// A write guard fills a page beyond the end of the file. The bytes after the end do not become a part of the file.
 #[test]
 fn bytes_after_the_end_are_zeroes_whatever_a_guard_left_there() {
     let folder = folder();
@@ -733,8 +735,8 @@ fn bytes_after_the_end_are_zeroes_whatever_a_guard_left_there() {
     memory.check().unwrap();
 }
 
-/// Threads make partial writes, each of which must read its page first, while another thread cuts the file and makes it
-/// longer again.
+/// Threads write parts of pages, which must be read from the disk first, while another thread truncates the file and
+/// lengthens it again.
 #[test]
 fn a_file_may_be_cut_while_others_write_parts_of_its_pages() {
     let folder = folder();
@@ -798,9 +800,9 @@ fn many_reads_at_once_find_what_single_reads_find() {
     assert_eq!(file.read_many_at(&mut []).unwrap(), Vec::<usize>::new());
 }
 
-/// A page is written in each of many regions, and each region takes a page for its table, which cannot be evicted. The
-/// tables do not get all of memory: at some point a new region is refused, and existing files and regions continue to
-/// work.
+/// One page is written in each of many regions. Each region also needs a page for its page table, which cannot be
+/// evicted. Page tables must not take all memory: at some point a write to a new region is refused, and existing files
+/// and regions continue to work.
 #[test]
 fn tables_of_many_regions_leave_memory_to_others() {
     let folder = folder();
@@ -828,13 +830,13 @@ fn tables_of_many_regions_leave_memory_to_others() {
         region.write_at(&[n as u8], 1).unwrap();
     }
     memory.check().unwrap();
-    // Regions that are dropped leave the pages of their tables to others.
+    // Dropped regions free the pages of their page tables.
     regions.truncate(100);
     memory.anonymous(PAGE).unwrap().write_at(&[1], 0).unwrap();
     memory.check().unwrap();
 }
 
-/// Swap is full. A task that needs one more page gets an error; existing pages stay.
+/// Swap is full. A thread that needs one more page gets an error; the contents of existing pages stay.
 #[test]
 fn a_full_swap_is_an_error_to_who_needs_a_page() {
     let folder = folder();
@@ -876,7 +878,7 @@ fn reading_what_was_never_written_takes_no_memory() {
     }
     assert_eq!(memory.vmstat().get("nr_page_table_pages"), 0);
     assert_eq!(memory.vmstat().get("nr_free_pages"), free);
-    // A page that was never written, next to one that was.
+    // A read of a page that was never written and a page that was written.
     region.write_at(&[1], PAGE).unwrap();
     region.read_at(&mut found, 0).unwrap();
     assert_eq!((found[0], found[PAGE as usize]), (0, 1));
@@ -964,7 +966,7 @@ fn everything_may_be_used_from_any_thread() {
     memory.check().unwrap();
 }
 
-/// A process writes pages, syncs after a few, and is killed. All data that were reported as durable exist.
+/// A process writes pages, syncs every few pages, and is killed. Afterwards the file has all data of completed syncs.
 #[test]
 fn what_was_synced_survives_a_kill() {
     const CHILD: &str = "HIGHWATER_TEST_WRITER";
@@ -1056,7 +1058,7 @@ fn memory_can_be_resized_while_it_is_used() {
         let (mut resized, mut refused) = (0, 0);
         for mib in [32, 4, 24, 8, 32, 5].into_iter().cycle().take_while(|_| Instant::now() < end) {
             let before = memory.size();
-            // If the computer does something else for seconds, the disk may not take pages in time.
+            // If the computer is busy for seconds, pages may not be swapped out in time, and the resize is refused.
             match memory.resize(mib << 20) {
                 Ok(()) => assert_eq!(memory.size(), mib << 20),
                 Err(Error::OutOfMemory { .. }) => {

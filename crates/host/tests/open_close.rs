@@ -1,4 +1,4 @@
-//! Tests of opening and closing: no caller waits while another file is opened or closed.
+//! Tests of opening and closing files: while one file is opened or closed, users of other files do not wait.
 
 mod common;
 
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// The last handle of a file is dropped, and its dirty pages wait for a slow disk. Other files are opened, used and
-/// closed meanwhile. A thread that opens the same file waits, and finds all data.
+/// The last handle of a file is dropped, and the file's dirty pages wait for a slow disk. Other files are opened, used
+/// and closed meanwhile. A thread that opens the file itself waits, and finds all data.
 #[test]
 fn who_opens_another_file_does_not_wait_for_one_that_is_closed() {
     let folder = folder();
@@ -56,7 +56,7 @@ fn who_opens_another_file_does_not_wait_for_one_that_is_closed() {
     memory.shutdown().unwrap();
 }
 
-/// Threads open, write and close the same few files. Each thread finds the data of the thread before it.
+/// Four threads open, change and close the same three files. No change is lost.
 #[test]
 fn a_file_that_is_opened_and_closed_by_many_has_one_cache() {
     let folder = folder();
@@ -69,7 +69,7 @@ fn a_file_that_is_opened_and_closed_by_many_has_one_cache() {
             scope.spawn(move || {
                 for round in 0..100 {
                     let file = memory.open(&paths[(round + thread) % paths.len()]).unwrap();
-                    // A guard for writing, so that no other thread adds between the read and the write of the count.
+                    // A write guard keeps out other threads between the read and the write of the count.
                     let mut page = file.page_mut(0).unwrap();
                     let count = u64::from_le_bytes(page[..8].try_into().unwrap()) + 1;
                     page[..8].copy_from_slice(&count.to_le_bytes());

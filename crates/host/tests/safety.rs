@@ -1,4 +1,5 @@
-//! Tests that docs/safety.md names every file, public trait and public unsafe function with unsafe code.
+//! Tests that docs/safety.md names every file with unsafe code, every public unsafe trait and every public unsafe
+//! function.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,13 +27,13 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.starts_with("//")).map(|line| line.split("//").next().unwrap_or(""))
 }
 
-/// Returns the name after `words`, if the line begins with `words`.
+/// Returns the name that follows `words` at the beginning of a line of code; `None` if the line begins otherwise.
 fn declared<'a>(line: &'a str, words: &str) -> Option<&'a str> {
     let rest = line.strip_prefix(words)?;
     Some(&rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())])
 }
 
-/// Returns the words between backticks in the first cells of the page's tables.
+/// Returns all words between backticks in the first column of the tables of `page`, a Markdown text.
 fn listed(page: &str) -> BTreeSet<String> {
     let first_cells = page.lines().filter(|line| line.starts_with("| `")).map(|line| line.split('|').nth(1).unwrap());
     first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()

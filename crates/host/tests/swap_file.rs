@@ -1,4 +1,4 @@
-//! Tests of the swap file: making, replacing, and refusing other files.
+//! Tests of the swap file: it is made, an old one is replaced, and files that are no swap files are refused.
 
 mod common;
 
@@ -84,7 +84,7 @@ fn a_swap_file_without_room_leaves_nothing_behind() {
             assert!(matches!(error, SwapFileError::Allocate { .. }), "{error}");
             assert!(!path.exists());
         }
-        // The disk has more than 16 TiB of room.
+        // The file was made, so the disk has more than 16 TiB of room.
         Ok(file) => assert_eq!(u64::from(file.slots()), too_large / PAGE),
     }
 }
@@ -104,7 +104,7 @@ fn a_file_of_another_user_is_never_swap() {
     assert_eq!(fs::metadata(&path).expect("it is there").len(), 0);
 }
 
-/// A process that had the file open before, or uses another name of the file, sees no swapped pages.
+/// An existing swap file is replaced by a new file. A process that still has the old file open sees no swapped pages.
 #[test]
 fn a_swap_file_that_is_there_is_made_anew() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -140,8 +140,8 @@ fn an_unnamed_swap_file_is_in_no_folder() {
     assert!(matches!(SwapFile::unnamed(directory.path(), 1), Err(SwapFileError::Size { .. })));
 }
 
-/// Another process cuts the swap file, and later writes extend it with a hole. A reader of a lost page gets an error
-/// and never wrong bytes, and the other pages are intact.
+/// Another process truncates the swap file, and later writes extend it again, with a hole. A reader of a lost page gets
+/// an error and never wrong bytes. All other pages are intact.
 #[test]
 fn a_page_that_a_truncated_swap_file_lost_is_an_error_and_never_wrong() {
     for encrypts in [false, true] {
@@ -151,7 +151,7 @@ fn a_page_that_a_truncated_swap_file_lost_is_an_error_and_never_wrong() {
 
 fn truncate(encrypts: bool) {
     const PAGES: u64 = 3000;
-    // The new end lies within a block, whose rest the system fills with zeroes.
+    // The truncated file ends within a block. The system fills the rest of this block with zeroes.
     const END: u64 = 500 * PAGE + 1000;
     let folder = common::folder();
     let path = folder.path().join("swap");
@@ -196,7 +196,7 @@ fn stamped(path: &Path, encrypts: bool) -> (Memory, Region) {
 
 const STAMPED: u64 = 3000;
 
-/// Returns the contents of a page. Pages 2n and 2n + 1 have the same contents.
+/// Returns the contents of page `number`. They begin with [`STAMP`], and pages 2n and 2n + 1 are equal.
 fn stamped_page(number: u64) -> Vec<u8> {
     let mut page = (number / 2).to_le_bytes().repeat(PAGE as usize / 8);
     page[..16].copy_from_slice(STAMP);
@@ -216,7 +216,7 @@ fn an_encrypted_swap_file_shows_nothing_and_gives_back_all() {
     let path = folder.path().join("swap");
     let found = |encrypts| {
         let (memory, region) = stamped(&path, encrypts);
-        // Two passes, so that slots are written again by other pages.
+        // All pages are read and written twice, so that slots of the swap file are used again for other pages.
         for _ in 0..2 {
             let mut found = vec![0; PAGE as usize];
             for number in 0..STAMPED {

@@ -1,5 +1,5 @@
-//! Tests that `kill -9` tears no page. One thread writes whole pages, another syncs, and the process is killed.
-//! Afterwards each page of the file comes from one write.
+//! Tests that `kill -9` tears no page: one thread writes whole pages, another syncs, and the process is killed.
+//! Afterwards all bytes of each page in the file come from one write.
 //!
 //! The killed process is a second run of this test program, with [`VICTIM`] set. For each way of writing it is killed 3
 //! times, or as often as `HIGHWATER_KILLS` says ([`kills`]): `HIGHWATER_KILLS=50 cargo test --release -p highwater
@@ -18,15 +18,15 @@ use std::{env, fs, io::Read, thread};
 const PAGE: usize = 4096;
 const PAGES: u64 = 64;
 
-/// The victim's way of writing: `write_at` or `page_mut`, each with or without `+checksums`. The path of the file
-/// follows.
+/// The environment variable that makes this program the process to be killed. Its value is the way of writing
+/// (`write_at` or `page_mut`, with or without `+checksums`), a space, and the path of the file.
 const VICTIM: &str = "HIGHWATER_TORN_VICTIM";
 
 fn kills() -> u64 {
     env::var("HIGHWATER_KILLS").map_or(3, |kills| kills.parse().expect("HIGHWATER_KILLS is a number"))
 }
 
-/// The body of the victim: writes and syncs until the process is killed.
+/// The process that is killed: writes and syncs until then. Does nothing if [`VICTIM`] is not set.
 #[test]
 fn victim() {
     let Ok(orders) = env::var(VICTIM) else { return };
@@ -45,7 +45,7 @@ fn victim() {
             let page = version * 7 % PAGES;
             let words = version.to_le_bytes();
             if in_place {
-                // Word by word, as a program would change a page.
+                // The page is changed word by word, as a program would do it, so that a kill may come in between.
                 file.page_mut(page).unwrap().chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&words));
             } else {
                 file.write_all_at(&words.repeat(PAGE / 8), page * PAGE as u64).unwrap();
@@ -83,7 +83,8 @@ fn torn_pages(path: &Path) -> Vec<u64> {
 }
 
 fn kill_while_writing(how: &str) {
-    // Counts the kills of all tests in this file, so that each kill comes at a different time.
+    // The number of kills so far, of all tests of this file. It sets when the next kill comes, so each comes at another
+    // time.
     static NTH: AtomicU64 = AtomicU64::new(0);
     let folder = folder();
     let path = folder.path().join("data");

@@ -1,4 +1,4 @@
-//! A memory with files on two real devices.
+//! Tests of a memory with files on two disks: a slow disk does not slow down writers of the other.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn a_disk_that_writes_nothing_does_not_hold_up_writers_of_another() {
     thread::scope(|scope| {
         let held = scope.spawn(|| write(&stuck));
         came.recv().expect("more is dirty than may be");
-        // Waits until the slow disk has as many dirty pages as the limits allow.
+        // Leaves the writer of the slow disk time to dirty as many pages as the limits allow.
         thread::sleep(Duration::from_millis(500));
         scope.spawn(|| {
             write(&fast);

@@ -1,7 +1,8 @@
-//! Contents that can be verified: each byte is a function of the name of its file or region and of its offset.
+//! Contents of files and regions that can be verified: each byte is computed from the name of its file or region, a
+//! version, and its offset.
 //!
 //! Real memory keeps every byte. Simulated memory keeps the first eight bytes of each page (the stamp), or no bytes
-//! ([`Kept`]). A [`Pattern`] makes and verifies only the kept bytes, so a workload can be written once for both:
+//! ([`Kept`]). A [`Pattern`] makes and verifies only the kept bytes, so one workload runs on both:
 //!
 //! ```
 //! use kit::contents::{Kept, Pattern};
@@ -18,12 +19,12 @@ use machine::PAGE_BYTES;
 use std::hash::Hasher;
 use std::{fmt, ops::Range};
 
-/// Number of bytes of a stamp, and of a word of a pattern.
+/// Number of bytes of a word of a pattern. The first word of each page is its stamp.
 const WORD: u64 = 8;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// How much of each page's contents a run keeps, so that workloads can verify it. Bytes that are not kept may read as
+/// The part of each page's contents that a run keeps, and that a workload can therefore verify. Other bytes may read as
 /// any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
@@ -38,7 +39,7 @@ pub enum Kept {
     First(u16),
 }
 
-/// A difference between the bytes written and the bytes read, in words for the user.
+/// An error: the bytes that were read differ from those that were written. Holds a message for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongContents(pub String);
 
@@ -50,7 +51,7 @@ impl fmt::Display for WrongContents {
 
 impl std::error::Error for WrongContents {}
 
-/// The bytes of one file or region, in one version.
+/// A generator of the expected bytes of one file or region in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     name: String,
@@ -71,7 +72,8 @@ impl Pattern {
         Self { name: name.to_owned(), key: key ^ (key >> 31) }
     }
 
-    /// Fills those bytes of `bytes` that are kept. The slice begins at byte `offset` of the file or region.
+    /// Writes the pattern into those bytes of the slice `bytes` that the run keeps. The slice stands for the bytes of
+    /// the file or region from `offset` on.
     pub fn fill(&self, kept: Kept, offset: u64, bytes: &mut [u8]) {
         for part in parts(kept, offset, bytes.len()) {
             let mut at = offset + part.start as u64;
@@ -91,7 +93,8 @@ impl Pattern {
         }
     }
 
-    /// Verifies those bytes of `bytes` that are kept. The slice was read at byte `offset` of the file or region.
+    /// Compares those bytes of the slice `bytes` that the run keeps with the pattern. The slice was read from the file
+    /// or region at byte `offset`.
     ///
     /// # Errors
     /// When a byte is wrong; the error names the first one.
@@ -120,7 +123,7 @@ impl Pattern {
         ))
     }
 
-    /// Returns the bytes of one word of the pattern. All words of a file differ.
+    /// Returns the eight bytes of word `index` of the pattern. All words of a file differ.
     fn word(&self, index: u64) -> [u8; WORD as usize] {
         self.key.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()
     }
@@ -130,7 +133,8 @@ impl Pattern {
     }
 }
 
-/// Returns the ranges of kept bytes among `length` bytes that begin at byte `offset`.
+/// Returns the ranges of a slice that hold bytes that the run keeps. The slice has `length` bytes and begins at byte
+/// `offset` of the file.
 fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<usize>> {
     let end = offset + length as u64;
     let (step, most) = match kept {
@@ -146,8 +150,8 @@ fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<u
     })
 }
 
-/// Divides the range `part`, which begins at byte `at` of the file, into the bytes before the first whole word, the
-/// whole words, and the rest.
+/// Divides the range `part` of a slice into the bytes before the first whole word, the whole words, and the bytes after
+/// them. Words are counted from the beginning of the file, in which the range begins at byte `at`.
 fn pieces(at: u64, part: Range<usize>) -> (Range<usize>, Range<usize>, Range<usize>) {
     let word = WORD as usize;
     let words_start = part.end.min(part.start + ((WORD - at % WORD) % WORD) as usize);

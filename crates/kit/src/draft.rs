@@ -1,4 +1,5 @@
-//! Files and folders that appear either complete or not at all. Files are also synced to the disk.
+//! Drafts: files and folders that are written under a hidden name, and get their own name when they are complete. Files
+//! are also synced to the disk.
 
 use crate::interrupt::Leftover;
 use same_file::Handle;
@@ -9,8 +10,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A file that is written under a hidden name beside its final name. An unfinished file is removed when this is
-/// dropped, and when an interrupt ends the process.
+/// A file that is written under a hidden name in the folder of its final name. If the draft is dropped before it is
+/// finished, or an interrupt ends the process, the hidden file is removed.
 #[derive(Debug)]
 pub struct Draft {
     file: File,
@@ -45,15 +46,16 @@ impl Draft {
         self.sync_folder()
     }
 
-    /// Finishes a file that need not survive a crash. If the target cannot be replaced by renaming (such as a mount
-    /// point), the contents of `there`, the open target, are overwritten. An error of syncing the folder is ignored.
+    /// Syncs the file and gives it its final name, even if the existing file of this name cannot be replaced by
+    /// renaming (such as a mount point). In that case the contents of `there`, the existing file, are overwritten. An
+    /// error of syncing the folder is ignored, so the new name may be lost in a crash.
     ///
     /// # Errors
-    /// When neither works.
+    /// When the file can neither be renamed nor the existing one be overwritten.
     pub fn finish_over(mut self, there: &File) -> io::Result<()> {
         self.file.sync_all()?;
         if self.rename().is_ok() {
-            // The folder cannot be synced without the right to read it.
+            // Syncing the folder fails if this process may not read the folder. That is ignored.
             let _ = self.sync_folder();
             return Ok(());
         }
@@ -68,23 +70,23 @@ impl Draft {
         Ok(())
     }
 
-    /// Syncs the folder, which makes the new name durable.
+    /// Syncs the folder of the file, which makes the file's new name durable.
     fn sync_folder(&self) -> io::Result<()> {
         let folder = self.becomes.parent().filter(|folder| !folder.as_os_str().is_empty());
         if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
     }
 }
 
-/// Replaces the contents of the open file `there`. If the write fails, restores the earlier contents.
+/// Replaces the contents of `there`, the open file of the name `path`, by `bytes`. If the write fails, restores the
+/// earlier contents.
 ///
 /// # Errors
-/// When the file cannot be written, or when `path` no longer names this file, so that the contents would not be found
-/// there.
+/// When the file cannot be written, or when `path` now names another file.
 pub fn write_over(there: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
     if Handle::from_path(path)? != Handle::from_file(there.try_clone()?)? {
         return Err(io::Error::other("another file has taken its place"));
     }
-    // Without the right to read the file, its earlier contents cannot be restored.
+    // If this process may not read the file, its earlier contents cannot be restored.
     let before = fs::read(path).ok();
     let write = |bytes: &[u8]| -> io::Result<()> {
         let mut there = there;
@@ -92,12 +94,13 @@ pub fn write_over(there: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
         there.write_all(bytes)?;
         there.set_len(bytes.len() as u64)
     };
-    // The file is not made shorter first, so that its blocks stay for the earlier contents, even if the disk is full.
+    // The file is not truncated before it is written. Its blocks then remain for restoring the earlier contents, even
+    // if the disk is full.
     write(bytes).inspect_err(|_| drop(before.map(|before| write(&before))))
 }
 
-/// A folder that is filled under a hidden name until it is complete. An unfinished folder is removed when this is
-/// dropped.
+/// A folder that is filled under a hidden name until it is complete. If the draft is dropped before it is finished, the
+/// folder is removed.
 ///
 /// If the target does not exist yet, the hidden folder lies beside it. If the target exists and is empty, the hidden
 /// folder lies inside it, so that the target stays the same folder.
@@ -110,7 +113,7 @@ pub struct DraftFolder {
 }
 
 impl DraftFolder {
-    /// Makes a draft for the folder `becomes`, and the folders above it.
+    /// Makes the hidden folder from which the folder `becomes` will be made. Also makes the folders above `becomes`.
     ///
     /// # Errors
     /// When the folder cannot be made.
@@ -132,8 +135,8 @@ impl DraftFolder {
         &self.path
     }
 
-    /// Moves the contents to the target, the file `last` after all others. A reader that finds `last` in the target
-    /// finds all files.
+    /// Moves the files of the draft to the target folder, the file `last` after all others. A reader that finds `last`
+    /// there also finds all other files.
     ///
     /// # Errors
     /// When a file cannot be moved. The target then stays as it was.
@@ -148,7 +151,7 @@ impl DraftFolder {
         names.sort_by_key(|name| name == last);
         for (n, name) in names.iter().enumerate() {
             if let Err(error) = fs::rename(self.path.join(name), self.becomes.join(name)) {
-                // Moves the files back that were moved already.
+                // Moves the earlier files back to the draft.
                 names[..n].iter().for_each(|name| drop(fs::rename(self.becomes.join(name), self.path.join(name))));
                 return Err(error);
             }

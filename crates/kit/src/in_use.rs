@@ -1,9 +1,9 @@
-//! The files that this process reads and those that it will write. A file may not be both read and written, nor be
-//! written twice.
+//! A table of the files that this process reads and of those that it will write. A file may not be both read and
+//! written, nor be written by two options.
 //!
-//! [`crate::input::open`] and the store report files that are read; the command reports files to be written. Whichever
-//! use is reported second is refused. A file is identified by its device and inode number, so links and other spellings
-//! of its path are recognised.
+//! [`crate::input::open`] and the store of runs register the files that they read. The command registers the files that
+//! it will write. If two uses of a file exclude each other, the one that is registered second is refused. A file is
+//! identified by its device and inode number, so links and other spellings of its path are recognised.
 
 use same_file::Handle;
 use std::{
@@ -14,10 +14,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The files known so far.
+/// The files of this process that were registered so far: read files, folders of stores, and files to be written.
 #[derive(Default)]
 struct Known {
-    /// The roles in which files are read, by path.
+    /// The files that are read: for each path, the role in which the file is read, such as "a kernel".
     read: BTreeMap<PathBuf, String>,
     stores: Vec<PathBuf>,
     written: Vec<Target>,
@@ -25,10 +25,10 @@ struct Known {
     refused: Option<String>,
 }
 
-/// Extension of the files in a store. Only the store writes such files there.
+/// Extension of the files in a store (a folder of stored runs). Only the store itself writes such files there.
 pub const RUN_ENDING: &str = "parquet";
 
-/// A file to be written.
+/// A file or directory that an option of the command names and that will be written.
 struct Target {
     number: u64,
     option: String,
@@ -46,8 +46,8 @@ fn known() -> MutexGuard<'static, Known> {
 }
 
 impl Known {
-    /// Remembers the first refusal, and returns `message`. A reader may skip a refused file with a warning, but after
-    /// that nothing may be written.
+    /// Stores `message` if it is the first refusal, and returns it. A reader may skip a refused file with a warning,
+    /// but the command then must not write anything ([`refused`]).
     fn refuse(&mut self, message: String) -> String {
         self.refused.get_or_insert_with(|| message.clone());
         message
@@ -60,7 +60,7 @@ fn identity(file: &File) -> Option<Handle> {
     Handle::from_file(file.try_clone().ok()?).ok()
 }
 
-/// Returns the path with links resolved. For a missing file, links are resolved in the path of its folder.
+/// Returns `path` with all links resolved. If there is no such file, links are resolved in the path of its folder.
 fn plain(path: &Path) -> PathBuf {
     let of_folder = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -73,10 +73,10 @@ fn both(option: &str, role: &str, path: &Path) -> String {
     format!("{option} would overwrite {}, which is read as {role}", path.display())
 }
 
-/// Notes that a file is read in a role, such as "a kernel".
+/// Registers that this process reads a file, in a role such as "a kernel".
 ///
 /// # Errors
-/// When the file is also to be written.
+/// When the file is registered to be written.
 pub fn reads(role: &str, path: &Path, file: &File) -> io::Result<()> {
     let Some(own) = identity(file) else { return Ok(()) };
     let mut known = known();
@@ -88,10 +88,10 @@ pub fn reads(role: &str, path: &Path, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Notes a folder that holds files of runs. Files in this folder whose names end in `.parquet` belong to the store.
+/// Registers a folder as a store of runs. The files in it whose names end in `.parquet` belong to the store.
 ///
 /// # Errors
-/// When one of these files is to be written as something else.
+/// When an option names one of these files, or the folder itself, to be written.
 pub fn keeps(folder: &Path) -> Result<(), String> {
     let mut known = known();
     let path = plain(folder);
@@ -102,7 +102,8 @@ pub fn keeps(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns an error message if the target of a write is one of a store's files.
+/// Returns an error message if `target`, a file to be written, is a file of the store in the folder `store`, or is this
+/// folder.
 fn in_store(target: &Target, store: &Path) -> Option<String> {
     let is_run = target.path.extension().is_some_and(|ending| ending == RUN_ENDING);
     let is_within = target.path.parent() == Some(store) && is_run;
@@ -112,7 +113,7 @@ fn in_store(target: &Target, store: &Path) -> Option<String> {
     })
 }
 
-/// A claim on a file that is to be written. The file counts as such until this is dropped.
+/// A claim on a file that will be written. The file stays registered until the claim is dropped.
 #[derive(Debug)]
 pub struct Claim(u64);
 
@@ -122,22 +123,22 @@ impl Drop for Claim {
     }
 }
 
-/// Notes that a file, named as the value of an option, will be written. `file` is `None` for a directory that is made
-/// later.
+/// Registers that a file will be written. `option` is the option of the command that names the file at `path`. `file`
+/// is `None` for a directory that is made later.
 ///
 /// # Errors
-/// When the file is also read, or is written as something else.
+/// When the file is also read, belongs to a store, or is already written by another option.
 pub fn writes(option: &str, path: &Path, file: Option<&File>) -> Result<Claim, String> {
     let file = match file {
-        // The file is a device or a pipe.
+        // A device or a pipe may be both read and written.
         Some(file) if identity(file).is_none() => return Ok(Claim(u64::MAX)),
         Some(file) => identity(file),
         None => None,
     };
     let mut known = known();
     let target = Target { number: known.next, option: option.to_owned(), path: plain(path), file };
-    // The paths of files that are read are opened anew, because a removed file may have left its inode number to this
-    // one.
+    // Files that are read are identified anew, by their paths: one of them may have been removed since, and the file to
+    // be written may have got its inode number.
     let is_read = |place: &Path| target.file.is_some() && Handle::from_path(place).ok() == target.file;
     let read = known.read.iter().find(|(place, _)| is_read(place)).map(|(_, role)| both(option, role, path));
     let kept = || known.stores.iter().find_map(|store| in_store(&target, store));

@@ -1,4 +1,4 @@
-//! Opening files that users name, for reading.
+//! Opens files that users name, for reading, without waiting for ever.
 
 use crate::in_use;
 use std::{
@@ -20,7 +20,7 @@ pub fn why(error: &io::Error) -> String {
 /// The byte order mark of UTF-8, which some programs put before a text.
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// Returns a reader that skips a byte order mark at the start.
+/// Returns a reader of `inner` that skips a byte order mark (BOM) at the start.
 ///
 /// # Errors
 /// When the start cannot be read.
@@ -33,7 +33,8 @@ pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(start).chain(inner))
 }
 
-/// The longest wait for the first byte of a pipe. The writer of a pipe may never write, as with a command run by `ssh`.
+/// The longest wait for the first byte on a pipe as standard input. Its writer may never write, for example if the
+/// command runs under `ssh`.
 #[cfg(unix)]
 const WAIT_FOR_PIPE: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -53,7 +54,7 @@ pub fn piped() -> Option<Box<dyn Read>> {
         return None;
     }
     let (send, receive) = mpsc::channel();
-    // If the writer stays silent, this thread waits until the process ends.
+    // If the writer of the pipe never writes, this thread waits until the process ends.
     std::thread::spawn(move || {
         let mut first = Vec::new();
         let read = io::stdin().take(1).read_to_end(&mut first);
@@ -63,19 +64,19 @@ pub fn piped() -> Option<Box<dyn Read>> {
     Some(Box::new(io::Cursor::new(first).chain(io::stdin())))
 }
 
-/// Returns `None`, because piped input is not detected on this system.
+/// Returns `None`: on this system the function cannot detect whether standard input is a pipe.
 #[cfg(not(unix))]
 #[must_use]
 pub fn piped() -> Option<Box<dyn Read>> {
     None
 }
 
-/// Opens a file, or a pipe that has a writer (`/dev/stdin`, or the `<(…)` of a shell), for reading in a role such as "a
-/// kernel". Skips a byte order mark at the start.
+/// Opens a file, or a pipe that has a writer (`/dev/stdin`, or the `<(…)` of a shell), for reading. `role` is what the
+/// file is read as, such as "a kernel". Skips a byte order mark at the start.
 ///
 /// # Errors
-/// When the file cannot be opened or is also to be written, and when a pipe has no writer, so that a read would block
-/// for ever.
+/// When the file cannot be opened, or an option names it to be written. When a pipe has no writer, so that a read would
+/// block for ever.
 #[cfg(unix)]
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     use rustix::fs::{OFlags, fcntl_setfl};
@@ -95,18 +96,19 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
             Err(error) => return Err(error),
         }
     }
-    // Only pipes and terminals are read with waiting. A file of the kernel that has nothing to read now, such as
-    // /proc/kmsg, then returns an error instead of waiting without end.
+    // Reads of pipes and terminals wait for input. Reads of other files do not: a file of the kernel that has nothing
+    // to read now, such as /proc/kmsg, returns an error instead of waiting without end.
     if is_pipe || file.is_terminal() {
         fcntl_setfl(&file, OFlags::empty())?;
     }
     Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))?))
 }
 
-/// Opens a file for reading in a role such as "a kernel". Skips a byte order mark at the start.
+/// Opens a file for reading. `role` is what the file is read as, such as "a kernel". Skips a byte order mark at the
+/// start.
 ///
 /// # Errors
-/// When the file cannot be opened, or is also to be written.
+/// When the file cannot be opened, or an option names it to be written.
 #[cfg(not(unix))]
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     let file = File::open(path)?;
@@ -133,7 +135,8 @@ mod tests {
         assert!(text(&path).unwrap_err().to_string().contains("it is not a regular file"));
         let writer = thread::spawn({
             let path = path.clone();
-            // The writer waits here until a reader opens the pipe; the reader finds nothing at first.
+            // `open` waits until a reader has opened the pipe. The writer then pauses, so that the reader finds no
+            // bytes at first.
             move || {
                 let mut file = File::options().write(true).open(path).unwrap();
                 thread::sleep(Duration::from_millis(50));
@@ -156,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_file_of_the_kernel_that_has_nothing_to_tell_is_not_waited_for() {
-        // The file /proc/kmsg never ends, and only root may read it.
+        // Reading /proc/kmsg would never end; only root may read it, so the read may fail in two ways.
         if let Err(error) = text(Path::new("/proc/kmsg")) {
             assert_ne!(why(&error), "");
         }

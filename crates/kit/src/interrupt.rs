@@ -1,7 +1,7 @@
-//! Handling of Ctrl-C, SIGTERM and SIGHUP, so that changes are undone and unfinished files are removed.
+//! Handles *interrupts* (Ctrl-C, SIGTERM and SIGHUP), so that changes are undone and unfinished files are removed.
 //!
-//! While a [`Guard`] exists, an interrupt is only remembered, and the run ends by itself. Without a guard the interrupt
-//! removes every [`Leftover`] and then ends the process as usual.
+//! While a [`Guard`] exists, an interrupt only sets a flag, which the run checks ([`is_set`]) to end in good order.
+//! Without a guard, an interrupt removes every unfinished file ([`Leftover`]) and then ends the process as usual.
 
 use std::{
     fs, io,
@@ -18,12 +18,13 @@ static GUARDS: AtomicUsize = AtomicUsize::new(0);
 static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static LISTENER: Once = Once::new();
 
-/// A guard: while it exists, Ctrl-C, SIGTERM and SIGHUP are only remembered. Without a guard they end the process as
-/// usual.
+/// A guard that keeps Ctrl-C, SIGTERM and SIGHUP from ending the process while it exists. They only set the flag that
+/// [`is_set`] returns.
 #[derive(Debug)]
 pub struct Guard(());
 
-/// Returns a guard, with which interrupts are only remembered from now on.
+/// Makes a guard. As long as it exists, an interrupt does not end the process, but only sets the flag that [`is_set`]
+/// returns.
 #[must_use]
 pub fn guard() -> Guard {
     GUARDS.fetch_add(1, Ordering::SeqCst);
@@ -37,25 +38,25 @@ impl Drop for Guard {
     }
 }
 
-/// Returns whether an interrupt has come.
+/// Returns whether Ctrl-C, SIGTERM or SIGHUP has come so far.
 #[must_use]
 pub fn is_set() -> bool {
     IS_SET.load(Ordering::SeqCst)
 }
 
-/// Returns whether the interrupt was SIGTERM or SIGHUP. Ctrl-C in a terminal also reaches the children of this process;
-/// SIGTERM and SIGHUP may not reach them.
+/// Returns whether the interrupt was SIGTERM or SIGHUP, and must therefore be passed on to child processes. Ctrl-C in a
+/// terminal reaches the children by itself.
 #[must_use]
 pub fn is_passed_on() -> bool {
     IS_PASSED_ON.load(Ordering::SeqCst)
 }
 
-/// Acts as if an interrupt had come.
+/// Sets the flag that [`is_set`] returns, as an interrupt does.
 pub fn set() {
     IS_SET.store(true, Ordering::SeqCst);
 }
 
-/// An unfinished file. Dropping this removes the file, and so does an interrupt that ends the process.
+/// An unfinished file, which is removed when the value is dropped or when an interrupt ends the process.
 #[derive(Debug)]
 pub struct Leftover {
     path: PathBuf,
@@ -63,21 +64,21 @@ pub struct Leftover {
 }
 
 impl Leftover {
-    /// Makes the file `path` by calling `make`, and notes that it is unfinished. Returns the result of `make` with the
-    /// note.
+    /// Makes the file `path` by calling `make`, and registers it as unfinished. Returns the result of `make`, and the
+    /// value that keeps the file registered.
     ///
     /// # Errors
     /// When `make` fails.
     pub fn make<T>(path: &Path, make: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Self)> {
         listen();
-        // The lock ensures that no interrupt ends the process after the file is made and before it is noted.
+        // The lock ensures that no interrupt ends the process after the file was made and before it is registered.
         let mut all = leftovers();
         let made = make()?;
         all.push(path.to_owned());
         Ok((made, Self { path: path.to_owned(), is_kept: false }))
     }
 
-    /// Keeps the file, because it is finished or has another name.
+    /// Keeps the file: it is finished, or was renamed.
     pub fn keep(mut self) {
         self.is_kept = true;
     }
@@ -87,7 +88,7 @@ impl Drop for Leftover {
     fn drop(&mut self) {
         let mut all = leftovers();
         if !self.is_kept {
-            // A file that cannot be removed stays.
+            // If the file cannot be removed, it stays.
             let _ = fs::remove_file(&self.path);
         }
         if let Some(at) = all.iter().position(|path| *path == self.path) {
@@ -100,10 +101,10 @@ fn leftovers() -> MutexGuard<'static, Vec<PathBuf>> {
     LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Leaves signals to the program in which this library runs, such as Python with its own handlers. Has no effect if
-/// this module already listens for signals.
+/// Makes this module listen to no signals, because the program in which it runs, such as Python, has its own handlers.
+/// Has no effect if the module already listens.
 ///
-/// Afterwards only dropping a [`Leftover`] removes an unfinished file.
+/// An interrupt then no longer removes unfinished files; only dropping their [`Leftover`] does.
 pub fn leave_to_others() {
     LISTENER.call_once(|| {});
 }
@@ -130,8 +131,8 @@ fn listen() {
     LISTENER.call_once(|| {
         let ignored = ignored();
         let is_ignored = move |signal: i32| ignored >> (signal - 1) & 1 == 1;
-        // Ignored signals stay ignored: `nohup` starts a process with SIGHUP ignored, and a shell starts a background
-        // process with SIGINT ignored.
+        // A signal that this process was started to ignore stays ignored. `nohup` starts processes in this way with
+        // SIGHUP, and shells start background processes in this way with SIGINT.
         let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
         let Ok(mut signals) = Signals::new(heard) else { return };
         let listen = move || {
@@ -149,8 +150,8 @@ fn listen() {
     });
 }
 
-/// Returns the set of signals that this process was started to ignore: bit 0 stands for signal 1, and so on. Returns 0
-/// if `/proc` does not tell.
+/// Returns the set of signals that this process ignores, as bits: bit 0 stands for signal 1, and so on. Returns 0 if
+/// `/proc/self/status` does not show the set.
 #[cfg(unix)]
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

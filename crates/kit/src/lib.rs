@@ -1,11 +1,12 @@
-//! Small parts that every room (crate) of the laboratory may use, and that depend on no other room.
+//! Small modules that every crate of the laboratory (the command `highwater`) may use. They depend on none of its
+//! crates.
 //!
 //! - [`input`] opens files that users name; [`draft`] writes files that appear complete or not at all; [`in_use`]
 //!   tracks which files are read and written.
 //! - [`wrong`] describes a fault in a file.
-//! - [`interrupt`] notes that the user wants to stop; [`panics`] keeps the text of a panic; [`progress`] holds the
-//!   progress of a run.
-//! - [`shown`] makes foreign text harmless to a terminal; [`words`] puts numbers into sentences.
+//! - [`interrupt`] handles Ctrl-C and similar signals; [`panics`] turns panics into messages; [`progress`] shows other
+//!   threads how far a run is.
+//! - [`shown`] removes from text what would act on a terminal; [`words`] puts numbers into sentences.
 //! - [`contents`] makes bytes that can be verified; [`scratch`] writes files for tests.
 
 pub mod contents;

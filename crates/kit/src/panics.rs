@@ -6,8 +6,8 @@ thread_local! {
     static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Silences panics from now on. [`message`] then returns the text and the place of a panic and, with `RUST_BACKTRACE`
-/// set, the backtrace.
+/// Makes panics print nothing from now on. [`message`] then returns the text and the source line of a panic, and its
+/// backtrace if `RUST_BACKTRACE` is set.
 pub fn keep_quiet() {
     panic::set_hook(Box::new(|info| {
         let mut text = format!("{}", PanicText(info.payload()));
@@ -21,7 +21,7 @@ pub fn keep_quiet() {
     }));
 }
 
-/// Returns the message of the last caught panic of this thread, whose value is `payload`.
+/// Returns the message of the last panic of this thread. `payload` is the value that `catch_unwind` returned for it.
 #[must_use]
 pub fn message(payload: &(dyn Any + Send)) -> String {
     LAST.with(|last| last.borrow_mut().take()).unwrap_or_else(|| PanicText(payload).to_string())

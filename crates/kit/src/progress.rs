@@ -1,11 +1,12 @@
-//! Progress of a run.
+//! [`Progress`]: how far a run is, for other threads.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// Progress of a run. The run stores its progress here; other threads read it, and may ask the run to end.
+/// How far a run is, in virtual time and in operations of its workload. The run stores this here. Other threads read
+/// it, and may ask the run to end. Clones are the same progress.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     now_ns: Arc<AtomicU64>,
@@ -16,7 +17,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Asks a simulated run to end soon; it then ends as failed.
+    /// Asks a simulated run to end soon. The run then ends as if it had failed.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
@@ -27,13 +28,13 @@ impl Progress {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Returns the cell in which the simulation stores its virtual time, ns.
+    /// Returns the atomic in which the simulator stores the run's virtual time, ns.
     #[must_use]
     pub fn clock(&self) -> Arc<AtomicU64> {
         self.now_ns.clone()
     }
 
-    /// Sets the virtual time that has passed, ns.
+    /// Sets the virtual time that the run has reached, ns.
     pub fn set_now_ns(&self, now_ns: u64) {
         self.now_ns.store(now_ns, Ordering::Relaxed);
     }
@@ -65,7 +66,7 @@ impl Progress {
         self.total_operations.load(Ordering::Relaxed)
     }
 
-    /// Returns the virtual time that has passed, ns.
+    /// Returns the virtual time that the run has reached, ns.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::Relaxed)

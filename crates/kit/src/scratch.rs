@@ -1,8 +1,8 @@
-//! Writing files for tests.
+//! A function that writes files for tests.
 
 use std::{fs, path::Path};
 
-/// Writes the file `path` below the folder `root`, and makes the folders on the path.
+/// Writes `text` to the file `path` below the folder `root`, and makes missing folders on the path.
 ///
 /// # Panics
 /// When the file cannot be written.

@@ -1,14 +1,14 @@
-//! Display of foreign texts: names from files, and messages that contain such names.
+//! Display of texts that come from files of others, and of messages that contain parts of such texts.
 
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io;
 
-/// The replacement for a character that would act on a terminal.
+/// The character that is shown in place of a control character, which would act on a terminal.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Returns the text with each character that acts on a terminal, except line breaks, replaced by a visible one. Escape
-/// sequences therefore have no effect.
+/// Returns the text with each control character, except line breaks, replaced by a character that does not act on a
+/// terminal. Escape sequences then have no effect.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && c != '\n';
@@ -24,11 +24,11 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// Returns a report as JSON in which no character acts on a terminal. JSON allows DEL and the 8-bit control characters
-/// in texts; here they are escaped, which does not change the texts.
+/// Returns a report as JSON that contains no character that acts on a terminal. JSON allows DEL and the 8-bit control
+/// characters in strings; this function escapes them, which does not change the strings.
 ///
 /// # Panics
-/// When the report has keys that are no texts, which no report has.
+/// When a key of the report is not a string. No report has such keys.
 #[must_use]
 pub fn json(report: &impl Serialize) -> String {
     let json = serde_json::to_string_pretty(report).expect("keys are texts") + "\n";
@@ -47,8 +47,8 @@ pub fn json(report: &impl Serialize) -> String {
     text
 }
 
-/// Writes a text that contains foreign field names. For a terminal the text is made [`harmless`]; for programs it is
-/// unchanged.
+/// Writes the text that `text` makes, which contains names from files of others. For a terminal, control characters are
+/// replaced ([`harmless`]); otherwise the text is written unchanged.
 ///
 /// # Errors
 /// When `out` cannot be written to.

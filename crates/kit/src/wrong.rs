@@ -1,15 +1,15 @@
-//! A fault in a file that another program or a user wrote.
+//! [`Wrong`]: a fault in a file that another program or a user wrote.
 
 use std::{fmt, path::Path};
 
-/// A fault in a file.
+/// A fault in a file that another program or a user wrote, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The file.
     pub file: String,
     /// The number of the line, from 1; `None` if the fault concerns the whole file.
     pub line: Option<usize>,
-    /// The fault, and what was expected instead.
+    /// The fault in words, with what was expected instead.
     pub what: String,
 }
 
@@ -26,13 +26,13 @@ impl fmt::Display for Wrong {
 impl std::error::Error for Wrong {}
 
 impl Wrong {
-    /// Makes a fault on line `line`, which is counted from 0.
+    /// Makes a fault in line `line` of a file. The argument is counted from 0, the field `line` from 1.
     #[must_use]
     pub fn at(file: &str, line: usize, what: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: Some(line + 1), what: what.into() }
     }
 
-    /// Makes the fault of a file that is compressed in another format than gzip.
+    /// Makes the fault that a file is compressed in another format than gzip.
     #[must_use]
     pub fn packed(path: &Path) -> Self {
         Self::of(

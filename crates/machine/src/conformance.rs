@@ -1,8 +1,8 @@
-//! The suite that every [`crate::Machine`] passes.
+//! The test suite that every [`crate::Machine`] passes.
 //!
-//! The suite needs a [`Ground`], which starts tasks on a new machine, with a [`Stage`] that the tasks share. Each test
-//! is a plain function that is generic over the ground; [`conformance_tests!`](crate::conformance_tests) makes a
-//! `#[test]` of each.
+//! To run it, an implementor of `Machine` writes a [`Ground`], which starts tasks on a new machine, with a [`Stage`]
+//! (state) that the tasks share. Each test is a function that is generic over the ground;
+//! [`conformance_tests!`](crate::conformance_tests) makes a `#[test]` of each.
 //!
 //! The tests may run in real time and on one core. An expected event comes within milliseconds; a deadline that must
 //! not pass is tens of seconds away.
@@ -14,9 +14,9 @@ use crate::{
     Request, Stalled, Step, WaitReason, Waiting,
 };
 
-/// Smallest number of frames that a ground's machine has.
+/// Number of frames that a machine under test has, at least.
 pub const FRAMES: u32 = 256;
-/// Smallest number of blocks that device 0 of a ground's machine has.
+/// Number of blocks that device 0 of a machine under test has, at least.
 pub const BLOCKS: u64 = 1 << 20;
 
 /// Time far beyond any test: a wait that lasts so long has lost its wake-up.
@@ -24,27 +24,27 @@ const NEVER: Nanos = Nanos::from_secs(30);
 /// Time after which another task may assume that a sleeping task is asleep.
 const SHORT: Nanos = Nanos::from_millis(20);
 
-/// The work of a task of a test.
+/// A function that a task of a test carries out, with its machine and the state that the tasks share.
 pub type Act<G> = fn(&<G as Ground>::Machine, &Stage<<G as Ground>::Machine>);
 
-/// Provides the suite with machines under test, which have CPUs, a device and memory.
+/// Provides the test suite with machines under test, and starts the tasks of each test on one.
 pub trait Ground: Sized {
     /// The machine under test.
     type Machine: Machine;
 
-    /// Makes a machine of at least two CPUs with [`FRAMES`] frames and a device of [`BLOCKS`] blocks, and a stage on
-    /// it. Calls [`Stage::receive`] for each finished request. Starts a task for each of `acts`, numbered from 0, all
-    /// at once, waits until all have returned, and calls `check`.
+    /// Runs one test. Makes a machine of at least two CPUs with [`FRAMES`] frames and a device of [`BLOCKS`] blocks,
+    /// and a [`Stage`] for it. Starts a task for each of `acts`, numbered from 0, all at once. Calls [`Stage::receive`]
+    /// for each finished request. When all tasks have returned, calls `check`.
     fn run(acts: &[Act<Self>], check: Act<Self>);
 
-    /// Tells task number `task` of the run to end. Called by a task of the same run.
+    /// Tells task number `task` of a test to end ([`Machine::is_killed`]). Called by another task of the test.
     fn kill(machine: &Self::Machine, task: usize);
 }
 
 /// A finished request and its result.
 type Finished = (Request, Result<(), IoError>);
 
-/// The state that the tasks of one test share.
+/// The state that the tasks of one test share: locks, wait queues, counters, and the requests that have finished.
 pub struct Stage<M: Machine> {
     count: M::Lock<u64>,
     other: M::Lock<u64>,
@@ -56,7 +56,7 @@ pub struct Stage<M: Machine> {
 }
 
 impl<M: Machine> Stage<M> {
-    /// Sets the stage on a machine.
+    /// Makes the shared state of a test, with locks and wait queues of `machine`.
     pub fn new(machine: &M) -> Self {
         Self {
             count: machine.lock(LockClass::IPages, 0),
@@ -69,7 +69,7 @@ impl<M: Machine> Stage<M> {
         }
     }
 
-    /// Notes that a device has finished a request; called in [`crate::Completions::complete`].
+    /// Stores a finished request and its result for the test. Called in [`crate::Completions::complete`].
     pub fn receive(&self, machine: &M, request: Request, result: Result<(), IoError>) {
         call_what_never_sleeps(machine);
         self.finished.lock().push((request, result));
@@ -84,7 +84,7 @@ impl<M: Machine> Stage<M> {
         self.seen[index].load(Ordering::SeqCst)
     }
 
-    /// Waits until `is_done` returns `true`. Other tasks bring this about before they wake `queue`.
+    /// Waits at `queue` until `is_done` returns `true`. Another task makes it true and then wakes `queue`.
     fn wait_until(&self, machine: &M, queue: &M::WaitQueue, mut is_done: impl FnMut() -> bool) {
         let deadline = machine.now() + NEVER;
         loop {
@@ -98,7 +98,8 @@ impl<M: Machine> Stage<M> {
     }
 }
 
-/// Calls the methods that may be called in every context, except those for the bytes of frames.
+/// Calls the methods of [`Machine`] that may be called in every context (*Anywhere*), except those for the bytes of
+/// frames.
 fn call_what_never_sleeps<M: Machine>(machine: &M) {
     let _span = machine.span(Func::ReleasePages);
     let before = machine.now();
@@ -107,7 +108,7 @@ fn call_what_never_sleeps<M: Machine>(machine: &M) {
     let mut numbers = Vec::new();
     machine.per_cpu(|number| numbers.push(number));
     assert_eq!(numbers, (0..machine.cpus()).collect::<Vec<_>>(), "a slot for each CPU, in order");
-    // The lock is made and not taken, because it depends on the context which classes may be taken.
+    // The lock is made but not taken, because the caller may hold a lock of a higher rank.
     drop(machine.lock(LockClass::Other, 7));
     let queue = machine.wait_queue();
     machine.ticket(&queue);
@@ -122,7 +123,7 @@ fn call_what_never_sleeps<M: Machine>(machine: &M) {
     assert!(machine.now() >= before, "time ran backwards");
 }
 
-/// Runs `tasks` tasks, each of which does `act`.
+/// Runs a test with `tasks` tasks, each of which carries out `act`.
 fn run_alike<G: Ground>(tasks: usize, act: Act<G>, check: Act<G>) {
     G::run(&vec![act; tasks], check);
 }
@@ -142,7 +143,7 @@ pub fn a_lock_has_one_holder_at_a_time<G: Ground>() {
     run_alike::<G>(8, act, |_, stage| assert_eq!(*stage.count.lock(), 8 * 500));
 }
 
-/// Tests that `try_lock` fails on a held lock and takes a free one, and that locks of rising rank nest.
+/// Tests that `try_lock` takes a free lock and fails on a held one, and that a task may take locks of rising rank.
 pub fn try_lock_takes_free_locks_only<G: Ground>() {
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..200 {
@@ -163,7 +164,7 @@ pub fn try_lock_takes_free_locks_only<G: Ground>() {
     });
 }
 
-/// Tests that a wake between the ticket and the sleep ends the sleep at once.
+/// Tests that a wake after the taking of a ticket and before the sleep makes the sleep return at once.
 pub fn a_wake_after_the_ticket_is_not_lost<G: Ground>() {
     G::run(
         &[|machine, stage| {
@@ -180,7 +181,7 @@ pub fn a_wake_after_the_ticket_is_not_lost<G: Ground>() {
     );
 }
 
-/// Tests that two tasks that wake each other in turn reach the end.
+/// Tests that no wake-up is lost between two tasks that wake each other in turn, some hundred times.
 pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
     fn play<M: Machine>(machine: &M, stage: &Stage<M>, parity: u64) {
         for _ in 0..200 {
@@ -194,7 +195,7 @@ pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
     });
 }
 
-/// Tests that a sleep without a wake-up lasts until its deadline, and returns that no time is left.
+/// Tests that a sleep without a wake-up lasts until its deadline, and returns 0 for the time left.
 pub fn a_deadline_passes<G: Ground>() {
     G::run(
         &[|machine, stage| {
@@ -251,8 +252,8 @@ pub fn a_wake_wakes_all<G: Ground>() {
     );
 }
 
-/// Tests that one call of `wake_first` for each sleeper wakes all sleepers, including tasks that are only about to
-/// sleep. A call may wake several sleepers.
+/// Tests that as many calls of `wake_first` as there are sleepers wake all of them, even if some tasks are only about
+/// to sleep. A call may wake more than one sleeper.
 pub fn as_many_wakes_of_the_first_as_sleepers_wake_all<G: Ground>() {
     const SLEEPERS: u64 = 5;
     fn sleeper<M: Machine>(machine: &M, stage: &Stage<M>) {
@@ -337,7 +338,7 @@ pub fn time_goes_forward<G: Ground>() {
     run_alike::<G>(3, act, nothing);
 }
 
-/// Tests that a slot has one holder at a time, and that a visit to all slots sees each addition once.
+/// Tests that a per-CPU slot has one holder at a time, and that a visit to all slots sees each addition once.
 pub fn slots_are_exclusive_and_a_visit_sees_all<G: Ground>() {
     fn count<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..500 {
@@ -370,7 +371,8 @@ pub fn slots_are_exclusive_and_a_visit_sees_all<G: Ground>() {
     });
 }
 
-/// Tests that a task that holds a slot can take a lock that [`LockClass::may_be_taken_in_slot`] allows.
+/// Tests that a task that holds a per-CPU slot can take a lock of a class that [`LockClass::may_be_taken_in_slot`]
+/// allows.
 pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..200 {
@@ -390,8 +392,8 @@ pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
     });
 }
 
-/// Tests that methods marked *Anywhere* may be called with a lock and a slot held, and that a wake from there is not
-/// lost. Completions call these methods, too ([`Stage::receive`]).
+/// Tests that methods marked *Anywhere* may be called with a lock and a per-CPU slot held, and that a wake that is made
+/// there is not lost. In completions, [`Stage::receive`] tests the methods.
 pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     G::run(
         &[
@@ -418,8 +420,8 @@ pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     );
 }
 
-/// Tests that a task can do its work while other tasks, more of them than CPUs, check and relax in turn until it is
-/// done.
+/// Tests that a task gets a CPU for its work although more tasks than CPUs loop, each checking whether the work is done
+/// and calling `relax`.
 pub fn tasks_that_relax_let_others_run<G: Ground>() {
     fn relaxes<M: Machine>(machine: &M, stage: &Stage<M>) {
         while stage.get(0) == 0 {
@@ -435,7 +437,7 @@ pub fn tasks_that_relax_let_others_run<G: Ground>() {
     G::run(&[relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, acts], nothing);
 }
 
-/// Tests that spans and notes, around a wait and under a lock, do not change what a task does.
+/// Tests that spans and notes ([`crate::Observe`]) do not change what a task does, around a wait and under a lock.
 pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     G::run(
         &[
@@ -465,7 +467,7 @@ pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     );
 }
 
-/// Tests that frames are zeroed and copied, and keep the first bytes that are written to them.
+/// Tests that frames can be zeroed and copied, and that they keep the first eight bytes that are written to them.
 pub fn frames_hold_their_stamps<G: Ground>() {
     G::run(
         &[|machine, _| {
@@ -503,8 +505,8 @@ fn request(operation: Operation, block: u64, frames: std::ops::Range<u32>) -> Re
     }
 }
 
-/// Tests that each request completes once, and that reads return what writes took from the frames when they were
-/// submitted.
+/// Tests that each request completes once. A read returns the bytes that the frames had when the write of its blocks
+/// was submitted.
 pub fn requests_complete_once_and_carry_contents<G: Ground>() {
     const REQUESTS: u64 = 16;
     const LEN: u64 = 4;
@@ -522,8 +524,8 @@ pub fn requests_complete_once_and_carry_contents<G: Ground>() {
             machine.zero_frame(FrameNumber(frame));
         }
         for number in 0..REQUESTS {
-            // The blocks are read into other frames than those that they were written from. The last block of each read
-            // was never written.
+            // The blocks are read into frames from which none of them was written. The last block of each read was
+            // never written at all.
             let first = ((REQUESTS + number) * LEN) as u32;
             machine.submit(request(Operation::Read, number * 1000 + 1, first..first + LEN as u32));
         }
@@ -555,8 +557,7 @@ pub fn requests_complete_once_and_carry_contents<G: Ground>() {
 
 /// Tests that all requests complete when many tasks together submit more of them than the device's queue holds.
 pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
-    // Number of requests of a task. Each request has its own frame, because a device fills it while others are under
-    // way.
+    // Number of requests of each task. Each request has a frame of its own, because several are under way at a time.
     const EACH: u64 = FRAMES as u64 / 4;
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
         let task = stage.add(0, 1) - 1;
@@ -570,8 +571,8 @@ pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
     run_alike::<G>(4, act, |_, stage| assert_eq!(stage.finished.lock().len() as u64, 4 * EACH));
 }
 
-/// Tests that requests which a ground may hold back reach their device, each once, when the task sleeps and when the
-/// plug ends.
+/// Tests that requests that a machine holds back within [`Machine::plugged`] reach their device, each once, when the
+/// task sleeps and when `plugged` returns.
 pub fn requests_held_back_complete_once<G: Ground>() {
     const REQUESTS: u64 = 40;
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
@@ -586,7 +587,7 @@ pub fn requests_held_back_complete_once<G: Ground>() {
         machine.plugged(|| {
             submit(0..REQUESTS / 2);
             stage.wait_until(machine, &stage.done, || stage.finished.lock().len() as u64 == REQUESTS / 2);
-            // A plug within another changes nothing.
+            // `plugged` within `plugged` changes nothing.
             machine.plugged(|| submit(REQUESTS / 2..REQUESTS));
         });
         stage.wait_until(machine, &stage.done, || stage.finished.lock().len() as u64 == REQUESTS);
@@ -601,7 +602,8 @@ pub fn requests_held_back_complete_once<G: Ground>() {
     });
 }
 
-/// Tests, where there are hazard pointers, that a published frame is found by any task until it is withdrawn.
+/// Tests that every task finds a frame that was published in a hazard pointer, until it is withdrawn. Does nothing on a
+/// machine without hazard pointers.
 pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
     const FRAME: FrameNumber = FrameNumber(5);
     G::run(
@@ -612,7 +614,7 @@ pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
                     let published = [hazards.publish(FRAME), hazards.publish_at_once(FRAME)];
                     return assert!(published.iter().all(Option::is_none) && hazards.published().is_empty());
                 }
-                // Both ways to publish use the same pointers.
+                // `publish` and `publish_at_once` use the same hazard pointers.
                 let hazard = hazards.publish(FRAME);
                 let at_once = hazards.publish_at_once(FrameNumber(3));
                 let second = at_once.or_else(|| hazards.publish(FrameNumber(3)));
@@ -662,7 +664,7 @@ pub fn the_end_of_congestion_is_told<G: Ground>() {
     );
 }
 
-/// Makes a `#[test]` of each test of the suite, for one [`Ground`].
+/// Makes a `#[test]` of each test of the conformance suite, for the machine of one [`Ground`].
 #[macro_export]
 macro_rules! conformance_tests {
     ($ground:ty) => {

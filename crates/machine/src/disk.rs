@@ -1,9 +1,9 @@
-//! Block requests.
+//! Requests to block devices: what the engine asks a device to read or write, and how the request ends.
 
 use crate::{DeviceId, FrameNumber};
 use std::fmt;
 
-/// Direction of a request.
+/// The direction of a block request: read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// A transfer from the device into frames.
@@ -12,7 +12,8 @@ pub enum Operation {
     Write,
 }
 
-/// Consecutive blocks of one device, and the frames that they are read into or written from.
+/// A block request: consecutive blocks of one device, and the frames into which they are read or from which they are
+/// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The device.
@@ -28,7 +29,7 @@ pub struct Request {
     pub is_sync: bool,
 }
 
-/// The reason for which a request failed.
+/// The reason why a block request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoError {
     /// The device reported an error.
@@ -37,14 +38,14 @@ pub enum IoError {
     NoSpace,
     /// A read ended before the contents did: another process made the file shorter.
     Truncated,
-    /// The contents differ from what was last read or written there.
+    /// A block has other contents than those that were last read from or written to it.
     Checksum,
     /// The operating system reported an error by its number (`errno`).
     Os(i32),
 }
 
 impl IoError {
-    /// Returns a number that stands for the error, for places with no room for more; see [`IoError::from_code`].
+    /// Returns the error as a number, to be stored where only a `u32` fits; [`IoError::from_code`] converts it back.
     #[must_use]
     pub const fn code(self) -> u32 {
         match self {
@@ -83,7 +84,7 @@ impl fmt::Display for IoError {
 
 impl std::error::Error for IoError {}
 
-/// Receives requests that their devices have finished.
+/// Receives block requests that have finished. The engine implements it; the machine calls it.
 pub trait Completions {
     /// Completes a request. Called once for each submitted request, in interrupt context: it may take locks, but must
     /// not sleep, allocate a frame, or submit.

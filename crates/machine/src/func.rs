@@ -1,7 +1,7 @@
-//! Functions under which CPU time is recorded.
+//! [`Func`]: the kernel functions under whose names profiles record CPU time.
 
-/// A function for which a profile shows the CPU time spent in it, under the function's kernel name. The names are those
-/// of Linux 3.10 and the kernels around it.
+/// A function of the Linux kernel under whose name a profile shows CPU time of the engine. The names are those of Linux
+/// 3.10 and of kernels of about that age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Func {

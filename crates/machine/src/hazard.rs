@@ -1,21 +1,22 @@
 //! Hazard pointers: places in which a task publishes a frame that it is about to use, until the use ends.
 //!
-//! A reader with a hazard pointer changes nothing that others read, so it waits for no memory except the page's own. A
-//! task that needs the page exclusively asks all readers ([`Hazards::barrier`]). Maged Michael, "Hazard Pointers: Safe
-//! Memory Reclamation for Lock-Free Objects", 2004.
+//! A reader with a hazard pointer changes no cache line that others use, so it never waits for such a line. The cost is
+//! on the other side: a task that needs the page exclusively must look at the hazard pointers of all tasks
+//! ([`Hazards::barrier`], [`Hazards::published`]). Maged Michael, "Hazard Pointers: Safe Memory Reclamation for
+//! Lock-Free Objects", 2004.
 
 use crate::{FrameNumber, Machine};
 use std::convert::Infallible;
 
-/// Number of reads of which one is counted, on average, by a task that counts its reads ([`Hazards::counts_read`]).
+/// Number of reads of a page of which one, on average, is counted; see [`Hazards::counts_read`].
 pub const READS_PER_COUNT: u32 = 32;
 
-/// A hazard pointer of a machine.
+/// The type of the hazard pointers of the machine `M`.
 pub type HazardPointer<'a, M> = <<M as Machine>::Hazards as Hazards>::Pointer<'a>;
 
 /// The hazard pointers of a machine's tasks; [`NoHazards`] where there are none.
 pub trait Hazards: 'static {
-    /// A place in which a frame is published.
+    /// A hazard pointer in which a frame is published; [`Hazards::withdraw`] takes it back.
     type Pointer<'a>: Copy
     where
         Self: 'a;
@@ -23,8 +24,8 @@ pub trait Hazards: 'static {
     /// Returns whether tasks have hazard pointers. Otherwise nothing is ever published.
     fn are_on(&self) -> bool;
 
-    /// Returns whether this read of the calling task is to be counted. By chance, one read in [`READS_PER_COUNT`] is,
-    /// and stands for all of them, so that counting costs little.
+    /// Returns whether the calling task should count its present read of a page. To save time, only one read in
+    /// [`READS_PER_COUNT`] is counted, chosen at random, and stands for all of them.
     fn counts_read(&self) -> bool;
 
     /// Publishes that the calling task is about to use a frame, until [`Hazards::withdraw`]. Returns `None` if all
@@ -34,24 +35,27 @@ pub trait Hazards: 'static {
     /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` did before it.
     fn publish(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
-    /// Publishes as [`Hazards::publish`], if that is nearly free. After `None`, `publish` may still succeed.
+    /// Publishes a frame as [`Hazards::publish`] does, but returns `None` if that would take more than a few
+    /// instructions. `publish` may then still succeed.
     fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
-    /// Withdraws a published pointer. Any task may withdraw it, not only the task that published it. A task that finds
-    /// it withdrawn sees everything that the caller did before. For each [`Hazards::barrier`], one of two things holds:
-    /// [`Hazards::published`] no longer returns the pointer, or the calling task sees, after this call, everything that
-    /// the caller of `barrier` did before it.
+    /// Withdraws the frame that is published in `pointer`. Any task may do so, not only the task that published it.
+    ///
+    /// A task that finds the frame withdrawn sees everything that the caller did before. For each [`Hazards::barrier`],
+    /// one of two things holds: [`Hazards::published`] no longer returns the frame after the barrier, or the calling
+    /// task sees, after this call, everything that the caller of `barrier` did before it.
     fn withdraw(&self, pointer: Self::Pointer<'_>);
 
-    /// Makes all published and withdrawn pointers visible. Expensive, since it interrupts every CPU.
+    /// Makes every earlier publication and withdrawal, by any task, visible to the caller. Expensive: on real threads
+    /// it interrupts every CPU.
     fn barrier(&self);
 
-    /// Returns the published frames, in ascending order: all frames that were published before the last
-    /// [`Hazards::barrier`] and still are, and some that were published since.
+    /// Returns published frames, in ascending order: all that were published before the last [`Hazards::barrier`] and
+    /// not withdrawn, and maybe some that were published later.
     fn published(&self) -> Vec<FrameNumber>;
 }
 
-/// The hazard pointers of a machine whose tasks have none.
+/// An implementation of [`Hazards`] for machines without hazard pointers: nothing is ever published.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHazards;
 

@@ -1,13 +1,13 @@
-//! Locks: their classes and their guards.
+//! The classes of locks, and the traits of locks and per-CPU values.
 
 use std::ops::DerefMut;
 
-/// The class of a lock, by the data that it protects. The class, not the call site, says how the lock nests
-/// ([`LockClass::rank`]) and whether interrupts are off while it is held.
+/// The class of a lock, named after the data that it protects. The class alone decides in which order locks are taken
+/// ([`LockClass::rank`]) and whether interrupts are off while the lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LockClass {
-    /// The tables of files and regions. Completions look owners up in them.
+    /// The tables of files and regions, in which completions of requests look up the owners of pages.
     Table,
     /// Lists of files that wait for writeback (`wb.list_lock`).
     Writeback,
@@ -42,7 +42,7 @@ impl LockClass {
         matches!(self, Self::Lru | Self::Zone | Self::Other)
     }
 
-    /// Returns whether interrupts are off on the holder's CPU, and on a CPU that spins for the lock.
+    /// Returns whether interrupts are off on the CPU that holds the lock, and on a CPU that spins for it.
     #[must_use]
     pub const fn interrupts_off(self) -> bool {
         matches!(self, Self::Table | Self::IPages | Self::Lru | Self::Zone)
@@ -85,19 +85,20 @@ pub trait Lock<T> {
     }
 }
 
-/// A `T` for each CPU, made by [`crate::Machine::per_cpu`].
+/// A per-CPU value: a slot with a `T` for each CPU. Made by [`crate::Machine::per_cpu`].
 pub trait PerCpu<T> {
-    /// The guard of a slot, which is held until the guard is dropped; interrupts are off on a simulated CPU meanwhile.
+    /// The guard of a slot, which is held until the guard is dropped. On a simulated machine, interrupts of the CPU are
+    /// off meanwhile.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a,
         T: 'a;
 
-    /// Returns the slot of the CPU that runs the caller. While the slot is held, only locks of the classes that
-    /// [`LockClass::may_be_taken_in_slot`] allows may be taken, and the caller must not hold a lock of these classes
-    /// already.
+    /// Returns the slot of the CPU that runs the caller. While it holds the slot, the caller may take only locks of the
+    /// classes that [`LockClass::may_be_taken_in_slot`] allows. It must not hold a lock of one of these classes already
+    /// when it calls this.
     fn local(&self) -> Self::Guard<'_>;
 
-    /// Visits every slot in turn. The CPU of a slot cannot use it during the visit.
+    /// Calls `visit` with every slot in turn. The CPU of a slot cannot use the slot during the call.
     fn for_each_cpu(&self, visit: impl FnMut(&mut T));
 }

@@ -1,8 +1,9 @@
-//! Notes of tasks on their waits for memory. They are for machines that keep records, and cost nothing on all others.
+//! Notes: reports of tasks on their waits for memory, for machines that keep records. On other machines they cost
+//! nothing.
 
 use crate::{DeviceId, Nanos, Observe, Order};
 
-/// The fates of the pages that a reclaim scanned; kept pages are counted by reason.
+/// Numbers of the pages that a reclaim scanned, by what became of them: freed, or kept for one of several reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
     /// Pages that were freed.
@@ -21,14 +22,14 @@ pub struct Met {
     pub not_swappable: u64,
     /// Pages that page tables map and that could not, or may not, be unmapped.
     pub mapped: u64,
-    /// Pages with references beside the expected ones: a reader has one, or the owner went away.
+    /// Pages with more references than expected: a reader holds one, or the page has just lost its owner.
     pub held: u64,
     /// Pages whose last write failed.
     pub write_failed: u64,
 }
 
 impl Met {
-    /// Adds the pages of another reclaim.
+    /// Adds the page counts of another reclaim to these.
     pub const fn add(&mut self, other: &Self) {
         self.freed += other.freed;
         self.locked += other.locked;
@@ -43,31 +44,31 @@ impl Met {
     }
 }
 
-/// The work that was done to get the pages of a request.
+/// The work that the slow path did to get the pages of a request for memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Number of direct reclaims.
+    /// Number of direct reclaims that the request made.
     pub reclaims: u64,
-    /// Number of direct compactions.
+    /// Number of direct compactions that the request made.
     pub compactions: u64,
-    /// Pages that the reclaims scanned; mapped and swap-cache pages count twice.
+    /// Number of pages that the reclaims scanned. Pages that are mapped or in the swap cache count twice.
     pub scanned: u64,
     /// Pages that the reclaims freed, including pages of slabs.
     pub freed: u64,
     /// The priority of the last reclaim: 12 scans 1/4096 of each list, 0 all of it.
     pub priority: u32,
-    /// The fates of the pages that the reclaims met.
+    /// Numbers of the pages that the reclaims scanned, by what became of them.
     pub met: Met,
 }
 
-/// A request for memory that took the slow path, recorded at its end.
+/// A request for memory that took the slow path of allocation. The note is recorded when the request ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
     /// The time at which the request came to the slow path.
     pub began: Nanos,
     /// Order of the request.
     pub order: Order,
-    /// Rights of the request, in words: `movable, wait, io, fs`.
+    /// The allocation flags (gfp) of the request, in words: `movable, wait, io, fs`.
     pub gfp: String,
     /// The zone that was tried first.
     pub zone: String,
@@ -77,7 +78,7 @@ pub struct SlowRequest {
     pub work: Work,
 }
 
-/// A throttling of a writer, recorded at its end.
+/// A wait of a writer that was throttled because too many pages were dirty. The note is recorded when the wait ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
     /// The time at which the throttling began.
@@ -90,16 +91,16 @@ pub struct HeldBack {
     pub limit_pages: u64,
 }
 
-/// A note that a task leaves at the end of a wait for memory.
+/// A note that a task records at the end of a wait for memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// The task had to make room for a request, or waited for others to do so.
+    /// A request of the task for memory took the slow path: the task reclaimed, compacted or waited.
     SlowRequest(SlowRequest),
     /// The task was throttled because too many pages were dirty.
     HeldBack(HeldBack),
 }
 
-/// The reason for which a task sleeps.
+/// The reason why a task sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitReason {
     /// Another task has the page lock.
@@ -116,21 +117,22 @@ pub enum WaitReason {
     DeviceQueue,
     /// Too many pages are dirty: a writer pauses, or waits until pages were written.
     DirtyLimit,
-    /// The pages of a file cannot be written at present, and no more pages of the file must become dirty.
+    /// The dirty pages of a file cannot be written at present, so the writer waits before it makes more pages dirty.
     RefusedWrites,
-    /// The reclaims of a request freed nothing, and the request backs off before it tries again.
+    /// The reclaims of a request for memory freed nothing. The task pauses before it tries again.
     FruitlessReclaim,
-    /// A request got no page after a reclaim, and waits until a device has room before it tries again.
+    /// A request for memory got no page after a reclaim. The task waits until a device's queue has room, and tries
+    /// again.
     Retry,
-    /// The allowed number of tasks is already reclaiming.
+    /// As many tasks as are allowed to are already in direct reclaim.
     DirectReclaimers,
-    /// The reserve is used up.
+    /// The memory reserve for reclaim is used up. The task waits until memory was freed (`throttle_direct_reclaim`).
     Reserve,
-    /// Other reclaimers have isolated too many pages of a list.
+    /// Other reclaiming tasks have isolated too many pages of an LRU list.
     Isolated,
-    /// More pages are under writeback than allowed.
+    /// More pages are under writeback than reclaim allows (`throttle_vm_writeout`).
     VmWriteout,
-    /// Reclaim sleeps between two passes over the zones, until a device has room.
+    /// Reclaim sleeps between two passes over the zones, until a device's queue has room.
     ReclaimPass,
     /// Reclaim met pages that are not written yet.
     UnwrittenPages,
@@ -140,13 +142,13 @@ pub enum WaitReason {
     Generation,
 }
 
-/// A guard that notes the reason for which the calling task sleeps, if it sleeps before the guard is dropped
-/// ([`Observe::note_wait`]). Guards are not nested: only the code that sleeps gives the reason.
+/// A guard that tells the machine why the calling task sleeps, if the task sleeps before the guard is dropped
+/// ([`Observe::note_wait`]). Guards are not nested: only the code that sleeps makes one.
 #[must_use = "the wait ends at once"]
 pub struct Waiting<'a, O: Observe>(&'a O);
 
 impl<'a, O: Observe> Waiting<'a, O> {
-    /// Begins the wait.
+    /// Makes the guard of a wait, and tells the machine the reason.
     pub fn begin(machine: &'a O, reason: WaitReason) -> Self {
         machine.note_wait(Some(reason));
         Self(machine)
@@ -159,13 +161,13 @@ impl<O: Observe> Drop for Waiting<'_, O> {
     }
 }
 
-/// A guard that notes that the calling task cannot continue for lack of memory, until the guard is dropped
+/// A guard that tells the machine that the calling task is stalled for lack of memory, until the guard is dropped
 /// ([`Observe::note_stall`]).
 #[must_use = "the stall ends at once"]
 pub struct Stalled<'a, O: Observe>(&'a O);
 
 impl<'a, O: Observe> Stalled<'a, O> {
-    /// Begins the stall.
+    /// Makes the guard of a stall, and tells the machine that the stall begins.
     pub fn begin(machine: &'a O) -> Self {
         machine.note_stall(true);
         Self(machine)

@@ -1,4 +1,4 @@
-//! A hint to the processor to load memory into its caches.
+//! A function that asks the processor to load memory into its caches.
 
 #![allow(unsafe_code)]
 
@@ -8,7 +8,7 @@ pub fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which may be given for any address.
+        // SAFETY: the instruction is only a hint, and allows any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]

@@ -1,6 +1,7 @@
-//! Steps that cost CPU time.
+//! [`Step`]: the kinds of work that cost CPU time on a simulated machine.
 
-/// Declares the steps, each once, with its description and its name in a cost table, in snake_case.
+/// Declares the enum `Step`. A line of the declaration has a step's description, its variant, and its name in a cost
+/// table, in snake_case.
 macro_rules! steps {
     ($($(#[doc = $about:literal])+ $step:ident = $name:literal,)+) => {
         /// A kind of work that costs CPU time. The cost table of a simulated machine gives the cost of each step in

@@ -1,4 +1,4 @@
-//! Types with units for every number that crosses the boundary.
+//! Types for the numbers that engine and machine exchange, each with its unit: frames, orders, nanoseconds, devices.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -6,13 +6,13 @@ use std::ops::{Add, AddAssign, Sub};
 /// Bytes of a page, of a frame, and of a swap slot.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Bytes of a block of a [`crate::Request`]: one page, so that frames and blocks correspond.
+/// Bytes of a block of a [`crate::Request`]: as many as a page has, so that each frame holds one block.
 pub const BLOCK_BYTES: usize = PAGE_BYTES;
 
 /// Nanoseconds in a second.
 pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds: a duration, or a time since the machine started.
+/// A number of nanoseconds: a duration, or the time since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
@@ -24,7 +24,7 @@ impl Nanos {
         Self(millis * 1_000_000)
     }
 
-    /// Creates a time of whole seconds; more than 584 years become the longest time.
+    /// Creates a time of whole seconds. A time of more than 584 years is cut to the longest one that fits.
     #[must_use]
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {
@@ -88,7 +88,7 @@ impl fmt::Display for Nanos {
 pub struct FrameNumber(pub u32);
 
 impl FrameNumber {
-    /// Returns the index in a table with one entry for each frame.
+    /// Returns the number as an index into a table with one entry for each frame.
     #[must_use]
     #[inline]
     pub const fn index(self) -> usize {
@@ -102,12 +102,12 @@ impl fmt::Display for FrameNumber {
     }
 }
 
-/// Base-2 logarithm of a number of contiguous pages.
+/// The order of a block of contiguous pages: the base-2 logarithm of their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Order(pub u8);
 
 impl Order {
-    /// A single page.
+    /// The order of a single page.
     pub const ZERO: Self = Self(0);
 
     /// Returns the number of pages of a block of this order.
@@ -124,12 +124,12 @@ impl fmt::Display for Order {
     }
 }
 
-/// A block device, numbered from 0 in the order in which the ground lists them.
+/// The number of a block device. A machine numbers its devices from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u32);
 
 impl DeviceId {
-    /// Returns the number as an index.
+    /// Returns the number as an index into a table with one entry for each device.
     #[must_use]
     #[inline]
     pub const fn index(self) -> usize {

@@ -1,4 +1,5 @@
-//! Errors in a text, each with its place. The errors of serde are turned into words for the writer of a file.
+//! Errors in a TOML text, each with its place in a file. Errors of serde are turned into words for the user who wrote
+//! the file.
 
 use std::{fmt, sync::Arc};
 
@@ -6,10 +7,10 @@ use serde::de;
 
 use crate::name::one_of;
 
-/// The place of a value: its file and line.
+/// The place of a value in a TOML text: its file and line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file as the user would name it. For a value that does not come from a file, its origin, such as
+    /// The name of the file. For a value that comes from no file, what it comes from, such as the argument
     /// `lru.batch=14`.
     pub file: Arc<str>,
     /// The number of the line, from 1; 0 if the origin has no lines.
@@ -33,7 +34,7 @@ const QUOTED_MAX: usize = 200;
 pub struct Error {
     /// The place, if it is known.
     pub place: Option<Place>,
-    /// The message, in lower case, with the values concerned and with a hint, if there is one.
+    /// The message, in lower case. It names the wrong values and may end with a hint.
     pub message: String,
 }
 
@@ -55,7 +56,7 @@ impl fmt::Display for Error {
         if let Some(place) = &self.place {
             write!(f, "{place}: ")?;
         }
-        // A quoted part comes from a file, and may be as long as the file.
+        // A part between backquotes may come from the file, and may then be as long as the file.
         for (n, part) in self.message.split('`').enumerate() {
             f.write_str(if n == 0 { "" } else { "`" })?;
             match part.char_indices().nth(QUOTED_MAX) {
@@ -84,8 +85,8 @@ impl de::Error for Error {
     }
 
     fn invalid_length(found: usize, expected: &dyn de::Expected) -> Self {
-        // The number is sought because serde has three forms: "an array of length 2", "a tuple of size 2", and "2
-        // elements in sequence".
+        // The number of values is looked for among all words, because serde writes "an array of length 2", "a tuple of
+        // size 2" or "2 elements in sequence".
         let words = expected.to_string();
         match words.split(' ').find_map(|word| word.parse::<usize>().ok()) {
             Some(count) => Self::custom(format!("expected a list of {}, found {found}", values(count))),
@@ -110,7 +111,7 @@ fn values(count: usize) -> String {
     format!("{count} {}", if count == 1 { "value" } else { "values" })
 }
 
-/// Returns serde's words for an expected value in words for the writer of a file, who does not know Rust's types.
+/// Returns what serde expected in plain words, for the user who wrote the file and does not know Rust's types.
 fn plainly(expected: &dyn de::Expected) -> String {
     let words = expected.to_string();
     let range = |low: i128, high: i128| format!("a whole number from {low} to {high}");

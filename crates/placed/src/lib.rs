@@ -1,12 +1,12 @@
-//! TOML text whose values know their places, and typed values read from it.
+//! A TOML reader in which each value knows its place (file and line), so that errors can name it.
 //!
-//! Kernel, machine and experiment files are all read here. A [`Node`] keeps file, line and trailing comment of each
-//! value. [`Node::over`] lays one tree over another. [`Node::read`] makes a typed value with serde. An [`Error`] names
-//! the place, the expected value, and the nearest known name. This crate reads no files: it takes text and returns
-//! values.
+//! Kernel, machine and experiment files are all read by this crate. A [`Node`] is a value of a tree, with its file, its
+//! line and the comment at the end of the line. [`Node::over`] merges two trees. [`Node::read`] makes a typed value
+//! with serde. An [`Error`] names the place, the expected value, and the nearest known name. This crate opens no files:
+//! it takes text and returns values.
 //!
-//! The crate `toml` parses the text. The spans of `toml` count bytes of one text, but a tree of values may come from
-//! several files. Therefore each value of a [`Node`] keeps its place together with the name of its file.
+//! The crate `toml` parses the text. It gives each value's position only as a number of bytes in one text, but a tree
+//! of values may come from several files. Therefore each [`Node`] keeps its line together with the name of its file.
 //!
 //! ```
 //! use placed::Node;

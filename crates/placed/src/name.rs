@@ -1,10 +1,10 @@
-//! Finds the known name that the writer of a wrong name probably meant.
+//! Finds the known name that a user probably meant by a wrong name.
 
-/// Number of characters of a name that are compared with known names. A limit is needed because the time grows with the
-/// length; no known name is longer than this.
+/// Largest number of characters of a wrong name that is compared with known names. No known name is longer, and the
+/// time of a comparison grows with the length.
 const COMPARED_MAX: usize = 100;
 
-/// Returns the known name nearest to `found`, if `found` may be that name with a typing error.
+/// Returns the known name that is most similar to `found`, if `found` may be this name with a typing error.
 #[must_use]
 pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '.', ' '], "-");
@@ -25,8 +25,8 @@ pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// Returns the end of a message about the unknown name `found`: "`: did you mean …?`" with the nearest known name, or
-/// all known names if none is near.
+/// Returns the last part of a message about the unknown name `found`: "`: did you mean …?`" with the most similar known
+/// name, or a list of all known names if none is similar.
 #[must_use]
 pub fn one_of(found: &str, known: &[&str]) -> String {
     match (nearest(found, known.iter().copied()), known) {

@@ -1,4 +1,4 @@
-//! The tree of values, each with its place in a file.
+//! [`Node`]: a TOML value with its place in a file. Tables and lists of nodes form a tree.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::{
     name::one_of,
 };
 
-/// A value with its place. Two nodes are equal when their values are equal.
+/// A TOML value with its place in a file. Two nodes are equal if their values are equal, wherever they come from.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The place of the value.
@@ -25,7 +25,7 @@ pub enum Value {
     Text(String),
     /// A whole number.
     Integer(i64),
-    /// A number.
+    /// A number with a decimal point or an exponent.
     Float(f64),
     /// True or false.
     Boolean(bool),
@@ -35,7 +35,7 @@ pub enum Value {
     Table(Vec<Entry>),
 }
 
-/// A key of a table with its value. Two entries are equal if both their keys and their values are equal.
+/// A key of a table, with its place and its value. Two entries are equal if both their keys and their values are equal.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The key.
@@ -84,7 +84,8 @@ impl fmt::Display for Value {
 }
 
 impl Node {
-    /// Creates a node for a value that comes from no file; `origin` stands for the file in its place.
+    /// Creates a node for a value that comes from no file. `origin` says what it comes from, and is shown in place of
+    /// the file's name.
     #[must_use]
     pub fn new(origin: &str, value: Value) -> Self {
         Self { place: Place { file: origin.into(), line: 0 }, comment: None, value }
@@ -99,7 +100,7 @@ impl Node {
         }
     }
 
-    /// Returns the value under `key`, if this is a table that has it.
+    /// Returns the value of the key `key`; `None` if this is no table or has no such key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
@@ -114,7 +115,7 @@ impl Node {
         }
     }
 
-    /// Removes the value under `key` from a table, and returns it; `None` if there is none.
+    /// Removes the key `key` from a table, and returns its value; `None` if this is no table or has no such key.
     pub fn take(&mut self, key: &str) -> Option<Self> {
         let Value::Table(entries) = &mut self.value else { return None };
         let found = entries.iter().position(|entry| entry.key == key)?;
@@ -130,8 +131,8 @@ impl Node {
         }
     }
 
-    /// Lays `self` over `base`, and returns the result. Tables are merged key by key; any other value of `self`
-    /// replaces that of `base`.
+    /// Merges `self` into `base`, and returns the result. Tables are merged key by key. Where both have another value,
+    /// the value of `self` replaces that of `base`.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
         let Self { place, comment, value } = self;

@@ -1,4 +1,4 @@
-//! Parsing of a text into values with their places.
+//! Parses a TOML text into values ([`Node`]) with their places.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     node::{Entry, Node, Value},
 };
 
-/// The lines of one text, to find the place and the comment that belong to a byte offset.
+/// A text with the starts of its lines, to find the line and the comment of the value at a byte offset.
 struct Lines<'t> {
     file: Arc<str>,
     text: &'t str,
@@ -26,8 +26,8 @@ impl<'t> Lines<'t> {
         Place { file: self.file.clone(), line: self.starts.partition_point(|start| *start <= offset) }
     }
 
-    /// Returns the comment after a value that ends at `offset`, if the comment is on the same line and only commas and
-    /// blanks come before it.
+    /// Returns the comment on the line of a value that ends at byte `offset`. Between the value and the comment there
+    /// may be only commas and blanks; otherwise returns `None`.
     fn comment(&self, offset: usize) -> Option<String> {
         let rest = self.text.get(offset..)?.lines().next()?.trim_start_matches([' ', '\t', ',']);
         let comment = rest.strip_prefix('#')?.trim();

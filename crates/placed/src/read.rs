@@ -1,4 +1,4 @@
-//! Reading typed values from nodes, with serde.
+//! Makes typed values from [`Node`]s, with serde.
 
 use serde::de::{
     self, DeserializeOwned, Deserializer, IntoDeserializer, Visitor,
@@ -81,7 +81,7 @@ impl<'de> IntoDeserializer<'de, Error> for &'de Node {
     }
 }
 
-/// A key with its place, for messages about unknown keys.
+/// A key of a table for serde. Its error about an unknown key gets the key's place.
 struct Key<'n>(&'n Entry);
 
 impl<'de> IntoDeserializer<'de, Error> for Key<'de> {

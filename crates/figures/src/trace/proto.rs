@@ -1,9 +1,9 @@
-//! Those messages of a Perfetto trace that are written here. Their numbers and meanings are those of
+//! The protobuf messages of a Perfetto trace, as far as this crate writes them. Field numbers and meanings are those of
 //! `protos/perfetto/trace/perfetto_trace.proto`, which never change.
 
 use prost::{Enumeration, Message};
 
-/// A trace file. Several concatenated messages of this type are again one message.
+/// The message that a trace file is. Several such files, one after the other, are again a trace file.
 #[derive(Clone, PartialEq, Message)]
 pub struct Trace {
     /// The trace's packets, in any order.
@@ -11,7 +11,7 @@ pub struct Trace {
     pub packet: Vec<TracePacket>,
 }
 
-/// A packet of a sequence: a track, or an event on a track.
+/// A packet of a trace. It declares a track, or is an event on a track.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
     /// Time of the packet, ns.
@@ -34,12 +34,12 @@ pub struct TracePacket {
     pub track_descriptor: Option<TrackDescriptor>,
 }
 
-/// Flag: the numbering of strings begins anew with this packet.
+/// Flag of a packet: with this packet, the numbering of strings begins anew.
 pub const STATE_CLEARED: u32 = 1;
-/// Flag: the packet refers to numbered strings.
+/// Flag of a packet: the packet refers to strings by number, so it needs the earlier packets of its sequence.
 pub const NEEDS_STATE: u32 = 2;
 
-/// A track: a row of the UI.
+/// The declaration of a track, which is a row (or several) in the Perfetto UI.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackDescriptor {
     /// Number by which events refer to the track.
@@ -59,7 +59,7 @@ pub struct TrackDescriptor {
     pub parent_uuid: Option<u64>,
 }
 
-/// A process of the trace, which here is a run.
+/// A process of a Perfetto trace. Each simulated run is written as one.
 #[derive(Clone, PartialEq, Message)]
 pub struct ProcessDescriptor {
     /// Number of the process.
@@ -70,7 +70,7 @@ pub struct ProcessDescriptor {
     pub process_name: Option<String>,
 }
 
-/// A thread of the trace, which here is a simulated task.
+/// A thread of a Perfetto trace. Each simulated task is written as one.
 #[derive(Clone, PartialEq, Message)]
 pub struct ThreadDescriptor {
     /// Number of the thread's process.
@@ -84,7 +84,7 @@ pub struct ThreadDescriptor {
     pub thread_name: Option<String>,
 }
 
-/// The start or the end of a slice.
+/// An event on a track: the start or the end of a slice.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEvent {
     /// Figures that the UI shows with the event.
@@ -93,7 +93,7 @@ pub struct TrackEvent {
     /// Kind of the event, as the number of a [`Type`].
     #[prost(enumeration = "Type", optional, tag = "9")]
     pub r#type: Option<i32>,
-    /// Number of the event's name.
+    /// Number of the event's name in the numbered strings.
     #[prost(uint64, optional, tag = "10")]
     pub name_iid: Option<u64>,
     /// Number of the event's track.
@@ -101,7 +101,7 @@ pub struct TrackEvent {
     pub track_uuid: Option<u64>,
 }
 
-/// Kinds of events.
+/// The kind of an event on a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
 pub enum Type {
@@ -111,11 +111,11 @@ pub enum Type {
     SliceBegin = 1,
     /// The last slice that began on the track ends.
     SliceEnd = 2,
-    /// Something happens.
+    /// An event without a duration.
     Instant = 3,
 }
 
-/// A figure with a name.
+/// A figure, with its name, that the UI shows with an event.
 #[derive(Clone, PartialEq, Message)]
 pub struct DebugAnnotation {
     /// Value of the figure.
@@ -126,7 +126,7 @@ pub struct DebugAnnotation {
     pub name: Option<String>,
 }
 
-/// Numbered strings.
+/// Strings with numbers, by which later packets refer to them.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     /// Names of events.
@@ -134,7 +134,7 @@ pub struct InternedData {
     pub event_names: Vec<EventName>,
 }
 
-/// A numbered name of events.
+/// A name of events, with the number by which events refer to it.
 #[derive(Clone, PartialEq, Message)]
 pub struct EventName {
     /// The number of the name, from 1.

@@ -1,10 +1,11 @@
-//! Reads a trace as the UI does, with a stack of slices for each row, for tests and pictures.
+//! Reads a Perfetto trace that this crate has written, and returns its rows as the Perfetto UI shows them. For tests
+//! and pictures.
 
 use super::proto::{self, Type};
 use prost::Message as _;
 use std::collections::BTreeMap;
 
-/// A slice as the UI shows it.
+/// A slice (event with a duration) as the Perfetto UI shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Name of the slice.
@@ -13,7 +14,7 @@ pub struct Shown {
     pub from: u64,
     /// End of the slice, ns.
     pub to: u64,
-    /// Number of slices in the row that contain this slice.
+    /// Number of slices of the row within which this slice lies.
     pub depth: usize,
     /// The figures shown with the slice.
     pub figures: BTreeMap<String, u64>,
@@ -33,7 +34,7 @@ impl Shown {
     }
 }
 
-/// A row of the UI. A track with overlapping slices has several rows.
+/// A row of the Perfetto UI. A track whose slices overlap has several rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Name of the track, such as `CPU 0 locks`; for a run, the run's title.
@@ -45,7 +46,7 @@ pub struct Row {
 /// Returns the rows of a trace that [`super::write`] has written, in the order of the trace.
 ///
 /// # Errors
-/// The fault in words.
+/// A description of the fault, if the bytes are no trace of this form.
 pub fn rows(bytes: &[u8]) -> Result<Vec<Row>, String> {
     let trace = proto::Trace::decode(bytes).map_err(|error| format!("no trace: {error}"))?;
     let (mut names, mut places) = (BTreeMap::new(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! Files, cached by the memory and read and written past the system's own cache.
+//! Files whose pages the memory caches. Reads and writes of the disk bypass the page cache of the system.
 //!
 //! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is one of these handles. The
 //! operations of a handle are in `read`, `write`, `pages` and `sync`.
@@ -45,12 +45,12 @@ pub enum Advice {
 
 /// A handle of a file. A read of cached pages takes no lock and makes no system call.
 ///
-/// Dropping the last handle of a file writes the file's dirty pages, without a sync, and forgets the file. A thread
-/// that opens the same file meanwhile waits for this. Pages that could not be written are then lost, and
-/// [`Memory::shutdown`](crate::Memory::shutdown) reports the loss; call [`File::sync_data`] before to get the error in
-/// time.
+/// Dropping the last handle of a file writes the file's dirty pages, without a sync, and drops all its pages from
+/// memory. A thread that opens the file meanwhile waits until this is done. Pages that could not be written are lost;
+/// [`Memory::shutdown`](crate::Memory::shutdown) reports the loss. To get the error in time, call [`File::sync_data`]
+/// before the drop.
 pub struct File {
-    /// The engine of `shared`, repeated here because a hit reads little other than this.
+    /// The engine of `shared`. It is stored here, too, because a hit reads little other than this field.
     engine: Arc<Engine<Host>>,
     pub(crate) shared: Arc<Shared>,
     cached: Arc<Cached<Host>>,
@@ -59,7 +59,7 @@ pub struct File {
     is_writable: bool,
     seen_failures: AtomicU32,
     state: Mutex<ReadState>,
-    /// `true` if random access was announced. The handle's read state is then not used.
+    /// `true` if [`Advice::Random`] was given. Readahead, which uses `state`, is then off.
     is_random: AtomicBool,
 }
 

@@ -25,11 +25,12 @@ pub(crate) struct OpenFile {
     pub(super) told: AtomicU32,
     /// True for a regular file, whose length can be set; the length of a block device cannot.
     pub(super) is_regular: bool,
-    /// Held for writing while the length in the system is set, and for reading by writes that make the file longer.
-    /// Without the lock, data of such a write could be truncated before the memory knows the file's new length.
+    /// The lock of the file's length. A task that sets the length in the system holds it exclusively; a write that
+    /// makes the file longer holds it shared. Without the lock, the data of the write could be cut off by a concurrent
+    /// `set_len`.
     pub(super) length: RwLock<()>,
-    /// True if the system has refused to truncate the file to the length that the memory has for it. The bytes behind
-    /// that length must be removed before the file becomes longer again. Set with `length` held for writing.
+    /// True if the system has refused to truncate the file to the length that the memory has for it. The bytes after
+    /// that length must be removed before the file becomes longer again. Changed only while `length` is held.
     is_uncut: AtomicBool,
     /// Held while a failed truncation is tried again.
     cutting: Mutex<()>,
@@ -97,8 +98,8 @@ impl OpenFile {
         })
     }
 
-    /// Locks the file against other processes, unless it is locked already. It is not locked yet if all handles so far
-    /// were opened with options that ask for no lock.
+    /// Locks the file against other processes, unless an earlier handle has locked it already. Handles that were opened
+    /// with `OpenOptions::lock(false)` do not lock it.
     ///
     /// # Errors
     /// When another process has locked the file.
@@ -123,8 +124,7 @@ impl OpenFile {
         Some(Error::Write { path: self.path.clone(), offset, source: failure.source })
     }
 
-    /// Truncates the file in the system to the length that the memory has for it. The caller holds `length` for
-    /// writing.
+    /// Truncates the file in the system to the length that the memory has for it. The caller holds the lock `length`.
     ///
     /// # Errors
     /// Errors of the system.
@@ -134,8 +134,9 @@ impl OpenFile {
         cut
     }
 
-    /// Tries a truncation again that the system refused before, so that the file can become longer. The caller holds
-    /// `length`. A shared hold is enough, because no write makes the file longer before the truncation has succeeded.
+    /// Repeats a truncation that the system refused before; does nothing if there is none. Called before a write makes
+    /// the file longer, with the lock `length` held. A shared hold is enough, because no write makes the file longer
+    /// before the truncation has succeeded.
     ///
     /// # Errors
     /// Errors of the system.
@@ -156,7 +157,8 @@ impl OpenFile {
         shared.files.release(self, |last| last.close(shared));
     }
 
-    /// Closes the file with its last handle, and drops all its pages.
+    /// Writes the file's dirty pages, drops all its pages from memory, and closes the file; called when the last handle
+    /// is dropped.
     fn close(self, shared: &Shared) {
         let failed = self.write_back(shared);
         shared.late_errors.lock().extend(failed);
@@ -166,8 +168,8 @@ impl OpenFile {
     }
 }
 
-/// Time for which this process tries to lock a file that another process has locked. A killed process keeps its locks
-/// until the system has ended its last request.
+/// Longest time for which this process tries to lock a file that another process has locked. The other process may just
+/// have been killed; the system releases its locks only after its last disk request has ended.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Locks a file against other processes until it is closed. If the file system has no locks, does nothing.

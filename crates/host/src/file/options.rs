@@ -95,10 +95,10 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether the file is locked against other processes while it is open (`flock`): shared if it is opened for
-    /// reading only, otherwise exclusively. Only processes that ask for such a lock are kept out. Default: yes, if the
-    /// file system has locks. All handles of a file share one lock: the first handle that needs the lock takes it, and
-    /// dropping the last handle releases it.
+    /// Sets whether the file is locked against other processes while it is open (`flock`). A file that is opened for
+    /// reading only is locked in shared mode, otherwise exclusively. The lock keeps out only processes that use
+    /// `flock`, too. Default: yes, if the file system has locks. All handles of a file share one lock: the first handle
+    /// that asks for it takes it, and dropping the last handle releases it.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

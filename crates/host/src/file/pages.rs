@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 thread_local! {
-    /// The number of the file and of the page that this thread used last. Uses of pages that are known to be used often
-    /// are not noted here.
+    /// The number of the file and the number of the page that this thread used last. Pages that the engine already
+    /// knows to be used often are pinned on another path, which does not set this.
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
@@ -28,7 +28,8 @@ impl File {
     /// wait. Bytes after the end of the file are zeroes.
     ///
     /// # Errors
-    /// When the page lies after the end of the file or has 16383 readers already, and as [`File::read_at`].
+    /// When the page lies after the end of the file or has 16383 readers already; also in all cases in which
+    /// [`File::read_at`] fails.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -42,7 +43,7 @@ impl File {
     /// ```
     #[inline(always)]
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
-        // A page that is open to readers lies within the file, unless the file was truncated just now.
+        // A page that may be pinned by a hazard pointer lies within the file, unless the file was truncated just now.
         if let Some(guard) = self.pin_open(page) {
             return Ok(guard);
         }
@@ -66,13 +67,14 @@ impl File {
         Ok(frame)
     }
 
-    /// Pins page `page` for writing, exclusively and without a copy. The page counts as written. When the guard of the
-    /// last page is dropped, the bytes after the end of the file become zeroes again, even if the file became longer
-    /// meanwhile. A thread that dirties pages faster than the disk writes them is throttled here, before the page is
-    /// pinned.
+    /// Pins page `page` for writing, exclusively and without a copy. The page becomes dirty even if the caller changes
+    /// nothing. If the file ends within the page, the bytes after this end become zeroes when the guard is dropped,
+    /// even if the file has become longer meanwhile. A thread that dirties pages faster than the disk writes them is
+    /// throttled here, before the page is pinned.
     ///
     /// # Errors
-    /// When the page lies after the end of the file or the handle is read-only, and as [`File::write_at`].
+    /// When the page lies after the end of the file or the handle is read-only; also in all cases in which
+    /// [`File::write_at`] fails.
     pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
         self.begin_change()?;
         let pages = self.pages();
@@ -99,10 +101,10 @@ impl File {
         self.cached().length().div_ceil(PAGE_BYTES as u64)
     }
 
-    /// Pins a page by a hazard pointer and returns its guard; `None` if the page is not open to such readers, or no
-    /// pointer is free.
-    // All of this is inlined, and no function that is not inlined returns more than two registers. A guard that goes
-    // through memory on its way to the caller costs more than finding the page.
+    /// Pins a page by a hazard pointer and returns its guard. Returns `None` if the page may not be pinned in this way
+    /// (it must be clean and used often), or if no hazard pointer of the thread is free.
+    // Everything on this path is inlined, except for functions whose result fits into two registers. A guard that is
+    // returned through memory costs more than finding the page.
     #[inline(always)]
     pub(super) fn pin_open(&self, page: u64) -> Option<PageRead<'_>> {
         let (engine, index) = (&self.engine, &self.cached.index);
@@ -117,14 +119,16 @@ impl File {
         pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
     }
 
-    /// Pins a page by any free hazard pointer of the thread; returns `None` if there is none or the page is not open.
+    /// Pins a page by any free hazard pointer of the thread. Returns `None` if no hazard pointer is free, or if the
+    /// page may not be pinned by one.
     #[cold]
     #[inline(never)]
     fn pin_open_slowly(&self, page: usize) -> Option<(FrameNumber, HazardPointer<'_>)> {
         self.engine.access().pin_open_slowly(self.cached.index.slot(page)?)
     }
 
-    /// Returns a page with a reference and the shared latch, after reading it from the device if it is not in memory.
+    /// Takes a reference to a page and its shared latch, and returns its frame. Reads the page from the device if it is
+    /// not in memory; readahead then expects that the caller wants `wanted_pages` pages from here on.
     #[inline(never)]
     pub(super) fn pin(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         let cached = self.cached();
@@ -147,11 +151,12 @@ impl File {
             state.pattern = ReadPattern::Random;
             return pin(&mut state);
         }
-        // A copy of the state is used, so that other readers of this handle do not wait for this reader's disk request.
+        // This read uses a copy of the readahead state, so that other readers of the handle need not wait for the
+        // state's lock during the disk request.
         let mut state = self.state.lock().clone();
         let pinned = pin(&mut state);
         let mut kept = self.state.lock();
-        // If a caller of `advise` has set another pattern meanwhile, that pattern stays.
+        // If another thread has called `advise` meanwhile, the pattern that it has set stays.
         state.pattern = kept.pattern;
         *kept = state;
         pinned

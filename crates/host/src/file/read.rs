@@ -20,8 +20,9 @@ pub(super) fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
     (offset / PAGE_BYTES as u64).min(PAGES_MAX) as u32..end.div_ceil(PAGE_BYTES as u64) as u32
 }
 
-/// Returns a function that returns whether two neighbouring reads belong to one batch. No batch of more than one read
-/// has more than `most` pages.
+/// Returns a predicate for [`slice::chunk_by_mut`], which tells whether the second of two neighbouring reads goes into
+/// the batch of the first. A batch ends before it would exceed `most` pages; only a batch of a single read may exceed
+/// them.
 fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
     let count = |(bytes, offset): &Wanted<'_>| pages_of(*offset, bytes.len()).len() as u32;
     let mut pages = None;
@@ -38,7 +39,8 @@ impl File {
     /// end of the file.
     ///
     /// # Errors
-    /// When a page cannot be read, or memory for it is exhausted. The bytes before that page were read.
+    /// When a page cannot be read from the disk, or no memory can be freed for it. The bytes before this page are then
+    /// in `bytes`.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -66,8 +68,8 @@ impl File {
                     Err(error) => return Err(*error),
                 },
             };
-            // The length is read again while the page is held, so that bytes that were truncated meanwhile are not read
-            // as zeroes.
+            // The file may have been truncated since its length was read. The length is read again now that the page is
+            // pinned, so that truncated bytes are not returned as zeroes.
             end = end.min(self.len());
             if end <= at {
                 break;
@@ -80,11 +82,12 @@ impl File {
         Ok((at - offset) as usize)
     }
 
-    /// Fills many slices, each from its offset on, and reads missing pages in parallel. Returns for each slice the
-    /// number of bytes read, which is less than the slice's length only at the end of the file.
+    /// Fills many slices, each with the bytes of the file from the slice's own offset on. Pages that are not in memory
+    /// are read in parallel. Returns for each slice the number of bytes read, which is less than the slice's length
+    /// only at the end of the file.
     ///
     /// # Errors
-    /// The error of the first read that failed, as for [`File::read_at`]; the reads before it were done.
+    /// The error of the first slice whose read failed, as for [`File::read_at`]. The slices before it are filled.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -123,7 +126,7 @@ impl File {
     /// Reads exactly `bytes.len()` bytes from byte `offset` on.
     ///
     /// # Errors
-    /// As [`File::read_at`]; and when the file ends before the last byte.
+    /// When the file ends before the last byte; also in all cases in which [`File::read_at`] fails.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

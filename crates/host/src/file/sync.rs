@@ -5,9 +5,9 @@
 //! round, because only the next one is certain to include its writes. Therefore threads that commit side by side share
 //! the cost of a commit, and a thread that commits alone does not wait.
 //!
-//! Threads that commit repeatedly would split into two halves, one of which waits while the round of the other runs.
-//! Therefore a thread that is about to run a round first waits for the threads of the last round, at most for half of
-//! that round's duration. (The journal of ext4 does the same.)
+//! Threads that commit repeatedly would split into two halves: one half would wait while the round of the other half
+//! runs. Therefore a thread that is about to run a round first waits until the threads of the last round have come
+//! again, at most for half of the last round's duration. (The journal of ext4 does the same.)
 
 use super::{File, OpenFile};
 use crate::error::Error;
@@ -18,21 +18,22 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-// These are not taken from `parking_lot`, whose waiting threads wake one after the other, each woken by the one before.
+// `std` is used here because a `notify_all` of `parking_lot` does not wake all threads at once: each woken thread wakes
+// the next one.
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time for which the leader of a round waits for others.
+/// Longest time for which a thread that is about to run a round waits for others to join.
 const GATHERING_MAX: Duration = Duration::from_millis(1);
 
-/// The rounds of one file.
+/// The commit rounds of one file. A round writes the file's dirty pages and syncs the file, for all threads that wait.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     state: Mutex<State>,
     /// Signalled when a round has ended.
     ended: Condvar,
-    /// Signalled when all expected threads have come.
+    /// Signalled when all threads that the next round expects have come.
     gathered: Condvar,
 }
 
@@ -43,21 +44,21 @@ struct State {
     ended: u64,
     /// `true` while a thread runs a round, or is about to run one.
     has_leader: bool,
-    /// True while the leader waits for others.
+    /// True while the thread that is about to run a round waits for others to join.
     is_gathering: bool,
     /// Number of threads that wait for the next round.
     waiting: u32,
-    /// Number of threads that are expected to wait for the next round.
+    /// Number of threads that the next round expects: those of the last round, and those that came while it ran.
     expected: u32,
-    /// The duration of the last round.
+    /// The time that the last round took.
     took: Duration,
     /// True if a waiting thread wants all metadata of the file to be durable, too ([`Durable::All`]).
     wants_all: bool,
 }
 
 impl Rounds {
-    /// Waits until a round that began after this call has ended. If no other thread runs such a round, this thread runs
-    /// it with `run` and returns the result. Returns `None` if another thread ran it.
+    /// Waits for the end of a round that began after this call. If no other thread is running a round, this thread runs
+    /// the next one by calling `run`, and returns its result. Returns `None` if another thread ran the round.
     fn join<R>(&self, wanted: Durable, run: impl FnOnce(Durable) -> R) -> Option<R> {
         let mut state = self.lock();
         state.wants_all |= wanted == Durable::All;
@@ -94,7 +95,7 @@ impl Rounds {
     }
 }
 
-/// A round that has begun. Dropping this ends the round.
+/// A round of syncs that has begun. Dropping the value ends the round.
 struct Round<'a> {
     rounds: &'a Rounds,
     members: u32,
@@ -105,7 +106,7 @@ impl Drop for Round<'_> {
     fn drop(&mut self) {
         let mut state = self.rounds.lock();
         if thread::panicking() {
-            // The round has not been completed: one of the waiting threads runs it anew.
+            // This thread panicked before it completed the round: one of the waiting threads runs the round anew.
             state.begun -= 1;
             state.wants_all = true;
         } else {
@@ -139,9 +140,9 @@ pub(super) fn note_written(file: u32, pages: Range<u32>) {
 }
 
 impl OpenFile {
-    /// Writes the pages of this thread's last write to the disk, if they are few, in parallel with other committing
-    /// threads. If the data end within a page, that last page is left out, because other appending threads write it,
-    /// too. The round writes the last page once, together with the page before it.
+    /// Writes the pages of this thread's last write to the disk, in parallel with other committing threads. Does
+    /// nothing if there are more than [`OWN_PAGES_MAX`] pages, or if the file ends within the last of them: other
+    /// threads that append write to that page, too, and the round writes it once for all of them.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
@@ -175,9 +176,9 @@ impl File {
     /// share the work.
     ///
     /// # Errors
-    /// When a page could not be written since this handle last got an error. The page is still in memory and will be
-    /// written again. Also when the system could not make the file durable. The system has then given up the unwritten
-    /// data.
+    /// When a page could not be written since this handle last got an error; the page stays in memory and will be
+    /// written again. Also when the system could not make the file durable; the system has then given up the data that
+    /// it had not written.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -208,7 +209,7 @@ impl File {
         let failed_before = cached.failed_writes();
         open.write_own_pages(&self.shared);
         let synced = open.rounds.join(wanted, |wanted| open.run_round(&self.shared, wanted));
-        // All threads that waited for the round learn of its failures, not only the thread that ran it.
+        // Every thread that waited for the round reports the round's failures, not only the thread that ran it.
         let failed = cached.write_error_since(&self.seen_failures, failed_before);
         open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
         if let Some(Err(source)) = synced {
@@ -227,8 +228,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU64;
 
-    /// Data written before a call of `join` are durable after the call, whichever thread runs the round, and threads
-    /// share rounds.
+    /// Data written before a call of `join` are durable after the call, whichever thread runs the round. The number of
+    /// rounds is at least that of one thread's calls, and at most that of all threads' calls.
     #[test]
     fn a_round_covers_what_was_written_before_it_began_and_no_more() {
         const THREADS: u64 = 6;
@@ -265,7 +266,7 @@ mod tests {
         });
         let run = run.into_inner();
         assert!((COMMITS..=THREADS * COMMITS).contains(&run), "{run} rounds");
-        // A thread with no others waiting runs its round at once.
+        // A thread runs its round at once if no other thread waits.
         assert_eq!(rounds.join(Durable::Data, |_| 7), Some(7));
     }
 

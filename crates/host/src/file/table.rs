@@ -1,4 +1,5 @@
-//! The open files of a memory, by identity and not by name: a file has one cache, however often it is opened.
+//! The table of the files that a memory has open. Its keys are identities (device and inode), not names, so a file has
+//! one cache even if it is opened under several names.
 //!
 //! The lock of the table is held only for a lookup. While a file is being opened or closed, its place in the table is
 //! marked as busy; only threads that open the same file wait for that.
@@ -26,8 +27,8 @@ enum Place {
 }
 
 impl Table {
-    /// Returns an `Arc` of the open file with the key `key`. If the file is not open yet, `open` opens it. Waits while
-    /// another thread opens or closes the file.
+    /// Returns an `Arc` of the open file with the key `key`, and opens the file with `open` if it is not open yet.
+    /// Waits while another thread opens or closes the file.
     ///
     /// # Errors
     /// Errors of `open`.
@@ -61,7 +62,7 @@ impl Table {
     /// Releases one `Arc` of an open file. If it is the last one, calls `close` and removes the file from the table.
     pub(super) fn release(&self, share: Arc<OpenFile>, close: impl FnOnce(OpenFile)) {
         let last = {
-            // Done under the lock, so that no thread takes another `Arc` of the file meanwhile.
+            // The last `Arc` is taken apart under the table's lock, so that no thread clones it meanwhile.
             let mut places = self.places.lock();
             let Some(last) = Arc::into_inner(share) else { return };
             places.insert(last.key, Place::Busy);
@@ -85,8 +86,8 @@ impl Table {
     }
 }
 
-/// A busy place in the table. Dropping this removes the file from the table, unless the place was
-/// [settled](Busy::settle) before.
+/// A place in the table whose file this thread is opening or closing. Dropping the value removes the file from the
+/// table, unless [`Busy::settle`] was called before.
 struct Busy<'a> {
     table: &'a Table,
     key: Key,

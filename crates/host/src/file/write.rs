@@ -23,13 +23,13 @@ impl File {
     /// which is always `bytes.len()`. The bytes are durable after [`File::sync_data`].
     ///
     /// # Errors
-    /// When the handle is read-only, the memory was shut down, the file would be larger than 16 TiB less 4 MiB, the
-    /// file is a block device that ends before the last byte, or the system still refuses an earlier truncation
-    /// ([`File::set_len`]). Nothing is written then.
+    /// Nothing is written when the handle is read-only, the memory was shut down, the file would be larger than 16 TiB
+    /// less 4 MiB, the file is a block device that ends before the last byte, or the system still refuses an earlier
+    /// truncation ([`File::set_len`]).
     ///
-    /// Also when memory is exhausted, when a page that is to be partially written cannot be read, or when pages of the
-    /// file cannot be written to the disk and many are dirty ([`Error::Write`]). All pages before the failing one are
-    /// then written, and the file ends at least with the last of them.
+    /// A part is written when memory is exhausted, when a page that is to be partially written cannot be read, or when
+    /// memory holds many pages of the file that cannot be written to the disk ([`Error::Write`]). The bytes before the
+    /// failing page are then written, and the file is at least as long as they reach.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -62,8 +62,9 @@ impl File {
                 let path = self.opened().path.to_path_buf();
                 return Err(Error::File { path, doing: "write after the end of the file", source });
             }
-            // The recursive read lock does not queue behind a `set_len` that waits for the lock. The holder for which
-            // `set_len` waits may itself wait for a page that this thread has pinned, so queueing could deadlock.
+            // A recursive read does not queue behind a `set_len` that waits for the lock. Queueing could deadlock:
+            // `set_len` waits for another reader of the lock, and that reader may wait for a page that this thread has
+            // pinned.
             let open = self.opened();
             let _longer = open.length.read_recursive();
             open.finish_cut().map_err(|source| open.cannot_set_length(source))?;
@@ -86,10 +87,10 @@ impl File {
     /// read as zeroes.
     ///
     /// # Errors
-    /// When the page at the new end cannot be read, the handle is read-only, or the system refuses. Nothing has changed
-    /// then, with one exception: if the system refuses to shorten the file, the handle has the new length, but the file
-    /// in the system keeps the bytes after it. The truncation is tried again before the file becomes longer, so those
-    /// bytes never come back.
+    /// When the page at the new end cannot be read, the handle is read-only, or the system refuses. The length is then
+    /// as before, with one exception. If the system refuses to shorten the file, the handle has the new length, but the
+    /// file in the system keeps the bytes after the new end. The truncation is tried again before the file becomes
+    /// longer, so these bytes never become visible again.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -126,16 +127,16 @@ impl File {
             .shared
             .with_task(|engine, task| engine.access().hold_end(task, cached, bytes))
             .map_err(|error| self.error(error))?;
-        // Bytes before the new end may not have reached the disk yet, so the system's file may be shorter than the new
-        // length. The system's file gets the new length first: if the system allows no such length, it refuses here,
-        // before anything has changed.
+        // The system's file may be shorter than the new length, even if the new length is smaller, because dirty bytes
+        // may not have reached the disk yet. Therefore the system's file is lengthened first: if the system does not
+        // allow the length, it refuses here, before anything has changed.
         let is_set = open.device.lengthen(bytes).and_then(|()| {
             access.cut(cached, &end);
-            // No task reads bytes after the new end from the disk any more, and none is being written.
+            // From here on, no task reads bytes after the new end from the disk, and no such byte is being written.
             open.cut_in_system()
         });
-        // Only now may the page that contains the new end leave memory. Before, the disk had old bytes after the new
-        // end.
+        // Only now may the page that contains the new end leave memory. Until the truncation, the disk still held the
+        // old bytes after the new end, and reading the page again would have brought them back.
         access.release_end(cached, end);
         is_set.map_err(refused)
     }

@@ -1,4 +1,4 @@
-//! The memory of all frames: one anonymous mapping.
+//! The arena: one anonymous mapping that holds the bytes of all frames of a machine.
 //!
 //! Address space for the largest size is reserved at once, without memory behind it and inaccessible. The first
 //! [`Arena::frames`] frames are accessible, and [`Arena::resize`] changes their number. The system gives memory at the
@@ -6,9 +6,9 @@
 //! the arena gives back all of it. Frame 0 lies at a multiple of 2 MiB, so that a huge page is 512 frames that start at
 //! a multiple of 512.
 //!
-//! The engine decides which task may touch the bytes of a frame at which time: either the task holds the page's latch,
-//! or the page has no owner. The arena only ensures that a frame exists. Only guards of applications make references to
-//! the bytes of frames, and only of frames whose latch they hold.
+//! The engine decides which task may touch the bytes of a frame: a task that holds the page's latch, or the only task
+//! that knows of the page. The arena does not check this; it only ensures that a frame exists. Rust references to the
+//! bytes of a frame are made by guards of applications alone, which keep writers away.
 
 #![allow(unsafe_code)]
 
@@ -27,13 +27,13 @@ const HUGE_BYTES: usize = 2 << 20;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Largest number of bytes that are prefetched: about what a present processor can have outstanding at a time. The
-/// copying loop requests the rest. The value was chosen among 8, 16, 24, 32 and 64 lines by trials on an AMD EPYC of
-/// family 26.
+/// Largest number of bytes of a frame that one call prefetches: about as many as a present processor can request at a
+/// time. The loop that copies the frame requests the rest. The value was chosen among 8, 16, 24, 32 and 64 cache lines
+/// by trials on an AMD EPYC of family 26.
 const PREFETCH_MAX: usize = 24 * LINE;
 
-/// Asks the system for huge pages when `addresses` are first touched, because with small pages each random access to a
-/// large table would cost a page-table walk. A refusal is ignored.
+/// Asks the system to back the memory at `addresses` with huge pages when it is first touched. With small pages, each
+/// random access to a large table would cost a page-table walk. A refusal is ignored.
 pub fn use_huge_pages<T>(addresses: Range<*const T>) {
     advise_huge(addresses, libc::MADV_HUGEPAGE);
 }
@@ -53,7 +53,7 @@ fn advise_huge<T>(addresses: Range<*const T>, advice: libc::c_int) {
     }
 }
 
-/// The way in which the system keeps the memory of frames.
+/// The settings of an arena's memory: whether the system locks it, and whether it uses huge pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Backing {
     /// Whether frames are kept out of the system's own swap.
@@ -62,7 +62,7 @@ pub struct Backing {
     pub huge_pages: bool,
 }
 
-/// Frames in one mapping of this process's memory.
+/// The bytes of all frames of a machine, in one memory mapping of this process.
 #[derive(Debug)]
 pub struct Arena {
     /// The address of frame 0.
@@ -75,20 +75,21 @@ pub struct Arena {
     /// Number of frames for which there is address space.
     frames_max: u32,
     has_huge_pages: bool,
-    /// True if the arena's memory is kept out of the system's swap.
+    /// True if the system never swaps the arena's memory out (`mlock2`).
     is_locked: bool,
     /// Held while `frames` changes.
     resizing: Mutex<()>,
 }
 
-// SAFETY: the mapping belongs to the arena alone and stays where it is until the arena is dropped; bytes are reached
-// through raw pointers only, and only by threads that the engine allows (see the module's head).
+// SAFETY: the mapping belongs to the arena alone and stays where it is until the arena is dropped. Its bytes are
+// accessed through raw pointers only, and only by threads that the engine allows (see the module's head).
 unsafe impl Send for Arena {}
-// SAFETY: as above.
+// SAFETY: the engine decides which thread may access the bytes of a frame; the other fields are `Sync`.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Maps `frames` frames, with address space for `frames_max`. Core dumps do not contain them.
+    /// Maps memory for `frames` frames, and reserves address space for `frames_max`. Core dumps do not contain the
+    /// frames.
     ///
     /// # Errors
     /// When the system does not grant the memory or the address space, or does not let this process lock that much
@@ -99,7 +100,7 @@ impl Arena {
     ///
     /// # Safety
     /// The arena's methods take no latch. The owner of the arena must ensure that no thread touches the bytes of a
-    /// frame while another thread changes them by any of these methods, as the engine does.
+    /// frame while another thread changes them through a method of the arena.
     pub unsafe fn new(frames: u32, frames_max: u32, backing: Backing) -> io::Result<Self> {
         assert!(0 < frames && frames <= frames_max, "{frames} frames of at most {frames_max}");
         let mapping_bytes = frames_max as usize * PAGE_BYTES + HUGE_BYTES;
@@ -130,8 +131,8 @@ impl Arena {
             // A system without huge pages refuses even this advice.
             let _ = arena.advise(&all, libc::MADV_NOHUGEPAGE);
         }
-        // A child process has no use for the frames, and a page that is shared with a child must not be the target of a
-        // transfer. A system that does not know this advice does not need it.
+        // A child process has no use for the frames. Also, after a fork, a page that both processes share must not be
+        // the target of a direct read. A refusal of the advice is ignored.
         let _ = arena.advise(&all, libc::MADV_DONTFORK);
         // The frames hold other people's data, and a core dump may be copied anywhere.
         arena.advise(&all, libc::MADV_DONTDUMP)?;
@@ -151,8 +152,8 @@ impl Arena {
         self.frames_max
     }
 
-    /// Returns `true` if huge pages were wanted and the system accepted this advice. The system then backs the arena
-    /// with huge pages where it has some.
+    /// Returns `true` if huge pages were asked for and the system accepted the request. The system then backs the arena
+    /// with huge pages as far as it has some.
     #[must_use]
     pub const fn has_huge_pages(&self) -> bool {
         self.has_huge_pages
@@ -160,11 +161,11 @@ impl Arena {
 
     /// Makes the first `frames` frames accessible, and gives the memory of all other frames back to the system.
     ///
-    /// New frames read as zeroes. Frames that were given back must not be used any more: the arena's methods panic for
-    /// them, and an access through a kept pointer kills the process.
+    /// New frames read as zeroes. A frame beyond the first `frames` must not be used any more: the arena's methods
+    /// panic for it, and an access through an old pointer kills the process.
     ///
     /// # Errors
-    /// When the system does not grant the memory. The arena is then as before.
+    /// When the system does not grant the memory. The number of frames is then as before.
     ///
     /// # Panics
     /// When `frames` is 0 or over [`Arena::frames_max`].
@@ -212,7 +213,7 @@ impl Arena {
     /// Returns the memory of `frames` to the system. The frames read as zeroes, and take memory again when touched.
     ///
     /// # Errors
-    /// When another library has locked the memory, or the system has no memory for its own records.
+    /// When other code of this process has locked the memory, or the system lacks memory for its own tables.
     ///
     /// # Panics
     /// When `frames` goes beyond [`Arena::frames`].
@@ -223,12 +224,12 @@ impl Arena {
         }
         self.unlock(&frames)?;
         let discarded = self.advise(&frames, libc::MADV_DONTNEED);
-        // The lock takes no memory before the frames are touched again.
+        // The frames are locked again (`MLOCK_ONFAULT`), which takes no memory before they are touched.
         self.lock(&frames).and(discarded)
     }
 
-    /// Returns the first byte of a frame. A caller that dereferences the pointer must obey the rules of the engine for
-    /// page locks and references.
+    /// Returns a pointer to the first byte of a frame. A caller that dereferences it must hold the page's latch or page
+    /// lock, or be the only task that knows of the frame.
     ///
     /// # Panics
     /// When there is no such frame.
@@ -246,7 +247,8 @@ impl Arena {
         FirstFrame(self.base)
     }
 
-    /// Asks the processor to prefetch bytes of a frame, at most [`PREFETCH_MAX`]. The frame need not exist.
+    /// Asks the processor to prefetch `bytes` bytes of a frame from byte `offset` on, at most [`PREFETCH_MAX`]. The
+    /// frame need not exist.
     #[inline(always)]
     pub(super) fn prefetch(&self, frame: FrameNumber, offset: usize, bytes: usize) {
         let page = self.base.as_ptr().wrapping_add(frame.index() * PAGE_BYTES);
@@ -271,7 +273,8 @@ impl Arena {
     /// When there is no such frame or no such byte.
     pub fn zero_from(&self, frame: FrameNumber, offset: usize) {
         assert!(offset <= PAGE_BYTES, "byte {offset} of a frame");
-        // SAFETY: as in `zero`; `offset` lies within the frame.
+        // SAFETY: the frame is mapped and writable, and `offset` lies within it. The engine zeroes a frame only if no
+        // other task knows of it, or under its page lock.
         unsafe { self.pointer(frame).add(offset).write_bytes(0, PAGE_BYTES - offset) }
     }
 
@@ -282,8 +285,8 @@ impl Arena {
     #[inline]
     pub fn copy(&self, from: FrameNumber, to: FrameNumber) {
         assert_ne!(from, to, "{from} copied to itself");
-        // SAFETY: both are mapped, and different frames do not overlap. The engine holds the page lock of `from`, and
-        // no other task knows of `to`.
+        // SAFETY: both frames are mapped, and different frames do not overlap. The engine holds the page lock of
+        // `from`, and no other task knows of `to`.
         unsafe { self.pointer(from).copy_to_nonoverlapping(self.pointer(to), PAGE_BYTES) }
     }
 
@@ -311,22 +314,23 @@ impl Arena {
         unsafe { copy_nonoverlapping(self.pointer(frame).add(offset), bytes.as_mut_ptr(), bytes.len()) }
     }
 
-    /// Copies a whole frame as a device would, without a latch: if a task writes to the frame meanwhile, the copy may
-    /// have some old and some new bytes.
+    /// Copies a whole frame into `bytes` without a latch, as a device would. If a task writes to the frame meanwhile,
+    /// the copy may have some old and some new bytes.
     ///
     /// # Panics
     /// When there is no such frame.
     pub(super) fn snapshot(&self, frame: FrameNumber, bytes: &mut [u8; PAGE_BYTES]) {
         let words = self.pointer(frame).cast::<u64>();
         for (at, chunk) in bytes.chunks_exact_mut(8).enumerate() {
-            // SAFETY: the word lies within a mapped frame, aligned. The read is volatile because the word may change
-            // meanwhile; a task that changes it makes the page dirty, so that this copy is thrown away.
+            // SAFETY: the word is aligned and lies within a mapped frame. The read is volatile because a task may
+            // change the word meanwhile. That task makes the page dirty, so the page is written again later.
             let word = unsafe { words.add(at).read_volatile() };
             chunk.copy_from_slice(&word.to_ne_bytes());
         }
     }
 
-    /// Appends to `runs` the runs of contiguous memory that `frames` form, from byte `skip` of the frames on.
+    /// Appends to `runs` the memory of `frames`, without its first `skip` bytes. Frames that lie one after the other in
+    /// the arena form one run.
     ///
     /// # Panics
     /// When a frame does not exist, or `skip` is beyond the frames.
@@ -367,15 +371,15 @@ impl Arena {
 
     fn advise(&self, frames: &Range<u32>, advice: libc::c_int) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
-        // SAFETY: the range is the arena's own. No kind of advice given here does more than make frames zero, and the
-        // callers that do so say it in their comments.
+        // SAFETY: the range belongs to the arena. The only advice that changes contents is `MADV_DONTNEED`, which makes
+        // frames zero; the comments of its callers say so.
         if unsafe { libc::madvise(start, bytes, advice) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Keeps frames out of the system's swap from their first touch on.
+    /// Locks frames in memory, each from its first touch on, so that the system never swaps them out.
     fn lock(&self, frames: &Range<u32>) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
-        // SAFETY: the range is the arena's own, and its contents stay.
+        // SAFETY: the range belongs to the arena, and locking does not change its contents.
         let returned = unsafe { libc::mlock2(start, bytes, libc::MLOCK_ONFAULT) };
         if returned == 0 {
             return Ok(());
@@ -388,22 +392,22 @@ impl Arena {
     /// Undoes [`Arena::lock`].
     fn unlock(&self, frames: &Range<u32>) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
-        // SAFETY: as in `lock`. The call has no effect on memory that is not locked.
+        // SAFETY: the range belongs to the arena, and unlocking does not change its contents.
         let is_done = !self.is_locked || unsafe { libc::munlock(start, bytes) } == 0;
         if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     fn protect(&self, frames: &Range<u32>, protection: libc::c_int) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
-        // SAFETY: the range is the arena's own, and nobody uses frames that `resize` gives back to the system.
+        // SAFETY: the range belongs to the arena, and nobody uses frames that `resize` gives back to the system.
         if unsafe { libc::mprotect(start, bytes, protection) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the mapping is the arena's own and ends with it; runs borrow the arena, and transfers keep it
-        // alive.
+        // SAFETY: the mapping belongs to the arena alone. Nobody uses it any more, because runs borrow the arena and
+        // requests under way keep it alive.
         let returned = unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
         debug_assert_eq!(returned, 0, "munmap: {}", io::Error::last_os_error());
     }
@@ -418,21 +422,21 @@ fn assert_within(offset: usize, bytes: usize) {
 #[derive(Clone, Copy)]
 pub(super) struct FirstFrame(NonNull<u8>);
 
-// SAFETY: this is an address only. Code that dereferences a pointer made from it says why that is allowed.
+// SAFETY: the value is an address only. Code that dereferences a pointer made from it says why that is allowed.
 unsafe impl Send for FirstFrame {}
-// SAFETY: as above.
+// SAFETY: the value is an address only.
 unsafe impl Sync for FirstFrame {}
 
 impl FirstFrame {
-    /// Returns the address of a frame, valid as long as the arena. The caller must hold the frame, so that it exists;
-    /// this is not checked.
+    /// Returns the address of a frame's bytes, valid as long as the arena lives. The caller must hold the page in the
+    /// frame, so that the frame exists; this is not checked.
     #[inline(always)]
     pub(super) fn bytes(self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {
         self.0.as_ptr().wrapping_add(frame.index() * PAGE_BYTES).cast()
     }
 }
 
-/// Contiguous memory of an arena, in the form that system calls take.
+/// A run: a contiguous piece of an arena's memory, in the form that system calls take.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
@@ -441,7 +445,7 @@ pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
 unsafe impl Send for Run<'_> {}
 
 impl Run<'_> {
-    /// Makes a run of the `bytes` bytes from `start` on, which must stay in place as long as the run is used.
+    /// Makes a run of the `bytes` bytes from `start` on. This memory must stay in place as long as the run is used.
     pub(super) fn new(start: *mut u8, bytes: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast(), iov_len: bytes }, PhantomData)
     }
@@ -459,10 +463,10 @@ impl Run<'_> {
         self.0.iov_len = self.0.iov_len.min(bytes);
     }
 
-    /// Returns the run without its lifetime; the caller ensures that the memory outlives it.
+    /// Returns the run without the lifetime that ties it to its memory.
     ///
     /// # Safety
-    /// The arena must live while the run is used.
+    /// The memory of the run must live while the run is used.
     pub(super) unsafe fn detached(self) -> Run<'static> {
         Run(self.0, PhantomData)
     }

@@ -13,24 +13,25 @@ pub struct Config {
     pub lock_memory: bool,
     /// Puts the memory of frames into huge pages of the system, as far as it grants them. Default: yes.
     pub huge_pages: bool,
-    /// Number of slots of each per-CPU value. Default: the number of CPUs that the process may use, but at least 2.
+    /// Number of copies of each per-CPU value. Default: the number of CPUs that the process may use, but at least 2.
     pub shards: usize,
-    /// The path to the disk for requests that the submitting thread does not carry out itself. Default: [`Io::Auto`].
+    /// The means, io_uring or threads, for disk requests that the submitting thread does not carry out itself. Default:
+    /// [`Io::Auto`].
     pub io: Io,
     /// Largest number of requests of one direction (read or write) that a device has in flight; further requests wait
     /// in `submit`. Default: 256.
     pub queue_depth: u32,
     /// Number of pages of the largest read that the submitting thread carries out itself. Default: 4.
     ///
-    /// The submitter waits for such a read anyway. Larger reads are readahead, and the submitter waits only for their
-    /// beginning.
+    /// The submitter waits for a small read anyway. A larger read is readahead: the submitter waits only for its first
+    /// pages, so another thread carries it out.
     pub inline_pages_max: usize,
-    /// Compares the contents of each block that is read with those last read or written there, by checksums. Default:
-    /// no.
+    /// Keeps a checksum of each block that is read or written, and compares each later read with it. Default: no.
     pub checksums: bool,
     /// Number of threads that carry out requests if io_uring is not used. Default: 4.
     pub io_threads: usize,
-    /// Lets threads publish the pages that they read in hazard pointers, if the system permits it. Default: yes.
+    /// Lets reading threads hold pages by hazard pointers instead of references, if the system permits it
+    /// (`membarrier`). Default: yes.
     pub hazard_pointers: bool,
 }
 
@@ -54,7 +55,7 @@ impl Config {
     }
 }
 
-/// The way in which requests reach the disk.
+/// The means by which disk requests are carried out if their submitter does not carry them out itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
     /// Through io_uring if the system permits it. Otherwise through threads, and a notice says so.

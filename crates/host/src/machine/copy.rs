@@ -1,9 +1,9 @@
-//! Copies of pages.
+//! Copying of pages by a loop of loads and stores, which is faster than `memcpy` for most targets.
 //!
-//! `memcpy` of the C library copies a page by one string instruction. The time that this instruction takes depends on
-//! the address of the target: a processor that is fast if the address is a multiple of 32 may take up to twice as long
-//! otherwise, and a buffer from an allocator may lie anywhere. A loop of plain loads and stores takes the same time for
-//! every address, and lets the processor begin with later instructions. docs/studies/library-limits.md has figures.
+//! `memcpy` of the C library copies a page by one string instruction. If the address of the target is not a multiple of
+//! 32, this instruction may take up to twice as long, and a buffer from an allocator may lie anywhere. A loop of plain
+//! loads and stores takes the same time for every address, and lets the processor begin with later instructions.
+//! docs/studies/library-limits.md has figures.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,8 @@
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 64;
 
-/// Least number of bytes that the loops here copy. Shorter copies are left to `memcpy`, which uses loops for them.
+/// Least number of bytes that the loops of this module copy. A shorter copy is left to `memcpy`, which itself uses a
+/// loop for it.
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = 1024;
 
@@ -24,14 +25,14 @@ pub(super) unsafe fn copy_nonoverlapping(from: *const u8, to: *mut u8, len: usiz
     #[cfg(target_arch = "x86_64")]
     if len >= SHORT {
         let looped = len - len % BLOCK;
-        // SAFETY: both ranges are parts of the ranges for which the caller vouches, and do not overlap.
+        // SAFETY: both ranges are parts of the caller's ranges, which are valid and do not overlap.
         unsafe {
             copy_blocks(from, to, looped);
             from.add(looped).copy_to_nonoverlapping(to.add(looped), len - looped);
         }
         return;
     }
-    // SAFETY: the caller vouches for the same conditions.
+    // SAFETY: the caller ensures the conditions of `copy_to_nonoverlapping`.
     unsafe { from.copy_to_nonoverlapping(to, len) }
 }
 
@@ -44,15 +45,15 @@ pub(super) unsafe fn copy_nonoverlapping(from: *const u8, to: *mut u8, len: usiz
 #[inline]
 unsafe fn copy_blocks(from: *const u8, to: *mut u8, len: usize) {
     if is_x86_feature_detected!("avx") {
-        // SAFETY: the processor has AVX; the caller vouches for the other conditions.
+        // SAFETY: the processor has AVX; the caller ensures the other conditions.
         unsafe { copy_blocks_avx(from, to, len) }
     } else {
-        // SAFETY: the caller vouches for the same conditions.
+        // SAFETY: the caller ensures all conditions of `copy_blocks_sse2`.
         unsafe { copy_blocks_sse2(from, to, len) }
     }
 }
 
-/// Copies as [`copy_blocks`], in SSE2 registers, which every processor has.
+/// Copies `len` bytes, a multiple of [`BLOCK`], in SSE2 registers, which every x86-64 processor has.
 ///
 /// # Safety
 /// As for [`copy_blocks`].
@@ -71,9 +72,9 @@ unsafe fn copy_blocks_sse2(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies as [`copy_blocks`], in AVX registers and with half as many instructions as in SSE2 registers. A processor
-/// that looks ahead some hundred instructions then reaches the code after the copy while much of the copy still waits
-/// for memory.
+/// Copies `len` bytes, a multiple of [`BLOCK`], in AVX registers: with half as many instructions as in SSE2 registers.
+/// A processor that looks ahead some hundred instructions then reaches the code after the copy while much of the copy
+/// still waits for memory.
 ///
 /// # Safety
 /// As for [`copy_blocks`]; the processor must also have AVX.

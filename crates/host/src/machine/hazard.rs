@@ -1,13 +1,13 @@
-//! Hazard pointers of threads.
+//! Hazard pointers, in which a thread publishes the frames that it is reading, instead of taking references.
 //!
-//! Each reading thread has a record of sixteen pointers, a cache line that only this thread writes. Publishing and
-//! withdrawing a frame are plain stores. A task that asks for published frames ensures the order of memory accesses: it
-//! makes the system interrupt all CPUs that run this process (`membarrier`). For each reading thread, either its store
-//! is then visible to the task, or its access to the frame comes after the interruption. If the system does not permit
-//! such interruptions, nothing is published.
+//! Each reading thread has a record of sixteen pointers, a cache line that only this thread writes. It publishes and
+//! withdraws a frame by a plain store. The cost is on the other side: a task that asks for published frames makes the
+//! system interrupt all CPUs that run this process (`membarrier`). For each reading thread, either its store is then
+//! visible to the task, or its access to the frame comes after the interruption. If the system does not permit
+//! `membarrier`, nothing is published.
 //!
-//! A thread gets its record with its first use of a machine, and returns it when it ends. Guards that moved to other
-//! threads may still have frames published in that record; these frames stay published until the guards are dropped.
+//! A thread gets its record with its first use of a machine, and returns it when it ends. If a guard was moved to
+//! another thread, its frame stays published in the old thread's record until the guard is dropped.
 
 #![allow(unsafe_code)]
 
@@ -19,14 +19,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Weak};
 
-/// Number of hazard pointers of a thread, which fill one cache line. The next line stays unused, because processors
-/// fetch two lines at a time.
+/// Number of hazard pointers of a thread: as many as fill one cache line. The next line stays unused, because
+/// processors fetch two lines at a time.
 const RECORD: usize = 16;
 /// Largest number of threads of a process that have hazard pointers at the same time. Further threads have none.
 const RECORDS: usize = 1024;
 
-/// The bits that are set in a published word, so that the word is not 0 even for frame 0. No frame number has either
-/// bit. The words of a page index also have both bits set, so a word is published as it stands in its slot.
+/// The two bits that are set in a published word, so that it is not 0 even for frame 0. No frame number has either bit.
+/// The slots of a file's page index have both bits set, too, so a slot's word is published unchanged.
 const PUBLISHED: u32 = 0b11 << 30;
 
 const _: () = assert!(engine::memory::FRAMES_MAX <= !PUBLISHED + 1);
@@ -35,26 +35,26 @@ const _: () = assert!(engine::memory::FRAMES_MAX <= !PUBLISHED + 1);
 struct Record([AtomicU32; RECORD]);
 
 thread_local! {
-    /// The state of the random number generator that decides which reads are counted.
+    /// The state of the random number generator that decides which reads of a page are counted as uses.
     static CHANCE: Cell<u32> = const { Cell::new(0x9e37_79b9) };
 }
 
-/// A place in which a frame is published.
+/// A hazard pointer in which a frame is published. While it is published, nobody reuses the frame.
 #[derive(Clone, Copy, Debug)]
 pub struct HazardPointer<'a>(&'a AtomicU32);
 
 /// The hazard pointers of one machine; clones share them.
 #[derive(Clone)]
 pub struct Hazards {
-    /// The number of the machine among all machines of this process; 0 stands for no machine. Stored here and not
-    /// behind `table`, because a hit reads nothing else.
+    /// The number of the machine among all machines of this process, from 1. Stored here and not behind `table`,
+    /// because a hit of the cache reads nothing else.
     id: u64,
-    /// True if the machine has hazard pointers. Stored here for the same reason as `id`.
+    /// True if the machine has hazard pointers. Stored here and not behind `table`, because every hit reads it.
     is_on: bool,
     table: Arc<Table>,
 }
 
-/// The records of one machine.
+/// The hazard-pointer records of one machine, one for each reading thread.
 struct Table {
     /// Each word of a record is 0, or [`PUBLISHED`] together with the number of the published frame.
     records: Box<[Record]>,
@@ -62,28 +62,31 @@ struct Table {
     used: AtomicU32,
     /// Numbers of used records that now belong to no thread.
     free: Mutex<Vec<u32>>,
-    /// Number of barriers that have begun. A barrier begins only while the lock of `barriers_done` is held.
+    /// Number of barriers (interruptions of all CPUs) that have begun. A barrier begins only while the lock of
+    /// `barriers_done` is held.
     barriers_begun: AtomicU64,
     /// Number of the last barrier that is done.
     barriers_done: Mutex<u64>,
 }
 
-/// The record of each thread beyond [`RECORDS`]: no pointer in it is ever free.
+/// The record of a thread for which no record is left ([`RECORDS`]): no pointer in it is ever free.
 static IN_USE: Record = Record([const { AtomicU32::new(u32::MAX) }; RECORD]);
 
 thread_local! {
-    /// The number of the machine that the thread used last, and the thread's record there.
+    /// The number of the machine that the thread used last, and the thread's record of hazard pointers there.
     static CURRENT: Cell<(u64, *const Record)> = const { Cell::new((0, ptr::null())) };
-    /// All records of the thread.
+    /// The thread's records of hazard pointers in all machines that it has used.
     static OWNED: RefCell<Owned> = const { RefCell::new(Owned(Vec::new())) };
 }
 
-/// Records of a thread, returned to their machines when the thread ends.
+/// A thread's records of hazard pointers: for each, its machine's table and its number there. They return to their
+/// machines when the thread ends.
 struct Owned(Vec<(Weak<Table>, u32)>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // Thread-local values that are dropped later may still read pages, but without hazard pointers.
+        // Other thread-local values of this thread may be dropped later and still read pages. They then do so without
+        // hazard pointers.
         CURRENT.set((0, ptr::null()));
         for (table, record) in self.0.drain(..) {
             if let Some(table) = table.upgrade() {
@@ -93,24 +96,25 @@ impl Drop for Owned {
     }
 }
 
-/// Returns whether a pointer publishes nothing. If another thread has withdrawn the pointer, that thread's earlier
-/// accesses come before the next publication.
+/// Returns whether a hazard pointer publishes nothing. If another thread has withdrawn its frame, that thread's
+/// accesses to the frame come before the next publication in this pointer.
 #[inline(always)]
 fn is_free(pointer: &AtomicU32) -> bool {
     pointer.load(Ordering::Acquire) == 0
 }
 
-/// Publishes a frame in a pointer.
+/// Publishes a frame in a free hazard pointer.
 #[inline(always)]
 fn publish_in(pointer: &AtomicU32, frame: FrameNumber) -> HazardPointer<'_> {
-    // A release store, as in `withdraw`: a thread that sees this word also sees all earlier stores to records.
+    // A release store: a thread that sees this word also sees all earlier stores to records.
     pointer.store(PUBLISHED | frame.0, Ordering::Release);
     compiler_fence(Ordering::SeqCst);
     HazardPointer(pointer)
 }
 
 impl Hazards {
-    /// Creates the records. They are used only if `is_wanted` is true and the system permits it.
+    /// Creates the hazard-pointer records of a machine. They are used only if `is_wanted` is true and the system
+    /// permits `membarrier`.
     pub(super) fn new(is_wanted: bool) -> Self {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
         let is_on = is_wanted && sys::can_interrupt_all();
@@ -125,16 +129,17 @@ impl Hazards {
         Self { id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1, is_on, table: Arc::new(table) }
     }
 
-    /// Returns the calling thread's record, if the thread used this machine last.
+    /// Returns the calling thread's record of hazard pointers; `None` if the thread has used another machine since.
     #[inline(always)]
     fn current_record(&self) -> Option<&Record> {
         let (id, record) = CURRENT.get();
-        // SAFETY: beside this machine's number, the pointer is to one of this machine's records, which stay in place as
-        // long as the machine lives, or to a static record.
+        // SAFETY: the numbers are equal, so the pointer is to one of this machine's records, which stay in place as
+        // long as the machine lives, or to the static `IN_USE`.
         (id == self.id).then(|| unsafe { &*record })
     }
 
-    /// Returns the calling thread's record of this machine, and makes it the thread's current record.
+    /// Returns the calling thread's record of hazard pointers in this machine, and makes it the current one. Takes a
+    /// new record at the thread's first use of the machine.
     #[cold]
     fn own_record(&self) -> Option<&Record> {
         let find = |owned: &RefCell<Owned>| {
@@ -148,7 +153,7 @@ impl Hazards {
             owned.0.push((Arc::downgrade(&self.table), record));
             Some(record)
         };
-        // When a thread ends, its records are already gone.
+        // `try_with` fails if the thread is ending and has already returned its records.
         let record = OWNED.try_with(find).ok()?.map_or(&IN_USE, |record| &self.table.records[record as usize]);
         CURRENT.set((self.id, record));
         Some(record)
@@ -163,26 +168,26 @@ impl machine::Hazards for Hazards {
         self.is_on
     }
 
-    /// Returns at random whether this read is counted. If every n-th read were counted, a loop over n pages would never
-    /// count some of them.
+    /// Returns at random whether this read of a page is counted as a use. If every n-th read were counted, a loop over
+    /// n pages would never count some of the pages.
     #[inline]
     fn counts_read(&self) -> bool {
-        // A linear congruential generator, of which only the highest bits are used. It is cheap because each read of a
-        // page that was written comes here. (Knuth, "Seminumerical Algorithms", 3.3.4; the constants come from
+        // A linear congruential generator, of which only the highest bits matter. It must be cheap, because each read
+        // of a page that was written comes here. (Knuth, "Seminumerical Algorithms", 3.3.4; the constants come from
         // "Numerical Recipes", 7.1.)
         let state = CHANCE.get().wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         CHANCE.set(state);
         state < u32::MAX / machine::READS_PER_COUNT
     }
 
-    /// Publishes a frame in any free pointer of the thread; returns `None` if no pointer is free.
+    /// Publishes a frame in any free hazard pointer of the thread; returns `None` if no pointer is free.
     fn publish(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
         let Record(pointers) = self.current_record().or_else(|| self.own_record())?;
         pointers.iter().find(|pointer| is_free(pointer)).map(|pointer| publish_in(pointer, frame))
     }
 
-    /// Publishes a frame in the first pointer of the thread, if the thread used this machine last and the pointer is
-    /// free; otherwise returns `None`.
+    /// Publishes a frame in the thread's first hazard pointer. Returns `None` if this pointer is not free, or if the
+    /// thread used another machine last.
     #[inline(always)]
     fn publish_at_once(&self, frame: FrameNumber) -> Option<HazardPointer<'_>> {
         let first = &self.current_record()?.0[0];
@@ -196,7 +201,7 @@ impl machine::Hazards for Hazards {
     }
 
     /// Ensures that all CPUs that run this process were interrupted after this call began. Either this thread
-    /// interrupts them, or it waits for an interruption by another thread that began after this call.
+    /// interrupts them (`membarrier`), or another thread does so after this call began, and this thread waits for it.
     fn barrier(&self) {
         if !self.are_on() {
             return;

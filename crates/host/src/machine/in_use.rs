@@ -1,6 +1,6 @@
-//! The use that this process makes of each file. A file cannot be used as swap and for data at the same time.
+//! A table of the files that this process uses, as swap or for data. No file can be used in both ways at the same time.
 //!
-//! The lock of a swap file keeps out other processes, but does not keep out this process itself; this table does.
+//! The lock of a swap file keeps out other processes, but not this process; this table keeps out its other parts.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use std::collections::btree_map::Entry;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-/// The identity of a file, independent of its name. Two names of one file have the same identity. Two nodes of one
-/// block device also have the same identity, even on different file systems.
+/// The identity of a file, independent of its name. Two names of one file have one identity, and so have two device
+/// nodes of one block device, even on different file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Identity {
     /// A block device, by its number.
@@ -29,7 +29,7 @@ impl Identity {
     }
 }
 
-/// The use of a file.
+/// The use that this process makes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Swap,
@@ -46,7 +46,7 @@ pub(crate) enum Users {
 
 static IN_USE: Mutex<BTreeMap<Identity, Use>> = Mutex::new(BTreeMap::new());
 
-/// A claim that marks a file as in use until the claim is dropped.
+/// A claim on a file: the file counts as in use by this process until the claim is dropped.
 #[derive(Debug)]
 pub struct InUse(Identity);
 
@@ -110,7 +110,7 @@ mod tests {
         std::fs::write(at("other"), "here").unwrap();
         std::fs::hard_link(at("file"), at("second name")).unwrap();
         assert!(identity("file") == identity("second name") && identity("file") != identity("other"));
-        // The test does not open the devices, so the computer need not have any with these numbers.
+        // The test does not open the device nodes, so the computer need not have devices with these numbers.
         let make = |name: &str, minor: &str| {
             let made = Command::new("mknod").arg(at(name)).args(["b", "7", minor]).output();
             made.is_ok_and(|output| output.status.success())

@@ -1,4 +1,4 @@
-//! Locks: adaptive mutexes. A waiter spins briefly, then parks.
+//! The locks of this machine: adaptive mutexes, whose waiters spin briefly and then sleep.
 //!
 //! In debug builds each thread tracks the classes that it holds. As on the simulator, a thread panics if it takes a
 //! lock against the order ([`LockClass::rank`]), or waits with a lock held. In release builds a lock is one byte beside
@@ -13,15 +13,16 @@ thread_local! {
     static HELD: Held = const { Held { classes: Cell::new(0), slots: Cell::new(0) } };
 }
 
-/// Numbers of locks and slots that the thread holds. Counted in debug builds only.
+/// Counts of the locks and per-CPU slots that the thread holds. Kept in debug builds only.
 struct Held {
     /// Number of locks held in each class: one byte for each class, in order of rank.
     classes: Cell<u64>,
-    /// Number of slots of [`super::Shards`] held.
+    /// Number of per-CPU slots ([`super::Shards`]) held.
     slots: Cell<u32>,
 }
 
-/// A guard that counts a lock of its class, or a slot, as held until the guard is dropped.
+/// A guard that counts a lock of a class, or a per-CPU slot, as held until the guard is dropped. Empty in release
+/// builds.
 pub(super) struct Holding(#[cfg(debug_assertions)] Option<LockClass>);
 
 impl Holding {
@@ -56,7 +57,8 @@ impl Drop for Holding {
     }
 }
 
-/// Panics in debug builds when the thread may not wait for a lock of `class` now.
+/// Panics in debug builds when the thread may not wait for a lock of `class`: it holds a lock of the same or a higher
+/// rank, or a per-CPU slot under which such a lock is not allowed.
 #[inline]
 fn assert_rising(class: LockClass) {
     if cfg!(debug_assertions) {
@@ -73,7 +75,8 @@ fn assert_rising(class: LockClass) {
     }
 }
 
-/// Panics in debug builds when the thread, which is about to sleep, holds a lock or a slot.
+/// Panics in debug builds when the thread, which is about to sleep, holds a lock or a per-CPU slot. `doing` is the
+/// thread's action, for the message.
 #[inline]
 pub(super) fn assert_none_held(doing: &str) {
     if cfg!(debug_assertions) {
@@ -110,7 +113,7 @@ impl<T: 'static> machine::Lock<T> for AdaptiveLock<T> {
 
     #[inline]
     fn try_lock(&self) -> Option<AdaptiveGuard<'_, T>> {
-        // A thread that does not wait may try locks in any order.
+        // Trying never waits, so a thread may try locks in any order of classes.
         let guard = self.mutex.try_lock()?;
         Some(AdaptiveGuard { guard, _holding: Holding::lock(self.class) })
     }

@@ -56,11 +56,11 @@ use std::time::Instant;
 pub(crate) use sys::{open_at_once, try_lock_file, try_share_file};
 use task::Tasks;
 
-/// A machine of threads, memory and files; clones are the same machine.
+/// The machine under the engine, made of threads, memory and files of this process. Clones are the same machine.
 #[derive(Clone)]
 pub struct Host {
     shared: Arc<Shared>,
-    // These two fields are not behind `shared`, because a hit needs little else.
+    // `hazards` and `first_frame` are not behind `shared`, because a hit of the cache needs little else.
     hazards: Hazards,
     first_frame: FirstFrame,
 }
@@ -81,12 +81,11 @@ impl Host {
     /// When the system does not grant the memory.
     ///
     /// # Panics
-    /// When the configuration has no frames, more frames than its `frames_max`, no shards or no places in queues.
+    /// When `config` has no frames, more frames than `frames_max`, no `shards`, or a `queue_depth` of 0.
     ///
     /// # Safety
     /// The machine's methods touch the bytes of frames without a latch. The owner of the machine, or of a clone, must
-    /// ensure that no thread touches the bytes of a frame while another thread, or a request, changes them, as the
-    /// engine does.
+    /// ensure that no thread touches the bytes of a frame while another thread, or a disk request, changes them.
     ///
     /// ```compile_fail,E0133
     /// use highwater::machine::{Config, Host};
@@ -98,7 +97,8 @@ impl Host {
         assert!(config.queue_depth > 0, "a queue has a place at least");
         let notices = Arc::new(Notices::default());
         let backing = Backing { is_locked: config.lock_memory, huge_pages: config.huge_pages };
-        // SAFETY: the caller has the same duty as the caller of `Arena::new`.
+        // SAFETY: the caller ensures that no thread touches bytes of a frame while another one changes them, which is
+        // what `Arena::new` requires.
         let arena = Arc::new(unsafe { Arena::new(config.frames, config.frames_max, backing) }?);
         if config.huge_pages && !arena.has_huge_pages() {
             notices.add(Notice::NoHugePages);
@@ -113,9 +113,9 @@ impl Host {
         Ok(Self { shared: Arc::new(shared), hazards, first_frame })
     }
 
-    /// Sets the receivers of finished requests; called once, before any request is submitted. Each finished request
-    /// goes to one receiver, usually the receiver of the request's CPU. Several receivers of the same engine keep CPUs
-    /// from contending for the engine's reference count.
+    /// Sets the receivers of finished requests; called once, before any request is submitted. A finished request goes
+    /// to the receiver of the CPU that finishes it. Each receiver is a handle of the same engine. There are several, so
+    /// that CPUs do not contend for one reference count.
     ///
     /// # Panics
     /// When `receivers` is empty, or receivers are already set.
@@ -129,7 +129,7 @@ impl Host {
         self.shared.notices.all()
     }
 
-    /// Adds a notice from the layer above.
+    /// Adds a notice of the library, the layer above the machine.
     pub(crate) fn note(&self, notice: Notice) {
         self.shared.notices.add(notice);
     }
@@ -141,8 +141,8 @@ impl Host {
         &self.shared.arena
     }
 
-    /// Returns the address of the bytes of a frame, valid as long as the machine. The caller must hold the frame; this
-    /// is not checked.
+    /// Returns the address of a frame's bytes, valid as long as the machine lives. The caller must hold the page in the
+    /// frame; this is not checked.
     #[inline(always)]
     #[must_use]
     pub fn bytes(&self, frame: FrameNumber) -> *mut [u8; PAGE_BYTES] {
@@ -165,7 +165,8 @@ impl Host {
         self.add_device_behind(file, name, Checks::AsConfigured, |backend| backend)
     }
 
-    /// Adds a device as [`Host::add_device`] does, with its own choice of checks and a wrapper around the backend.
+    /// Adds a device as [`Host::add_device`] does, but the caller chooses how its data are checked, and `wrap` may put
+    /// a layer around its backend.
     ///
     /// # Errors
     /// As [`Host::add_device`]; also when the system has no random numbers for an encryption key.
@@ -184,8 +185,9 @@ impl Host {
     /// such device. The device's number is then free. The file is closed when the last reference to the device is
     /// dropped.
     ///
-    /// No other thread may submit requests to the device any more. Such a thread might find no device, so that its
-    /// request fails, or might still be in the middle of a small read that it carries out itself.
+    /// No other thread may submit requests to the device any more. The request of such a thread might fail because the
+    /// device is gone; or the thread might be in the middle of a small read that it carries out itself, for which this
+    /// call does not wait.
     pub fn remove_device(&self, id: DeviceId) -> Option<Arc<Device>> {
         self.shared.disks.unplug_before_sleep();
         self.shared.disks.remove(id)
@@ -197,13 +199,13 @@ impl Host {
         self.shared.disks.device(id)
     }
 
-    /// Returns a plug, which holds back requests of the calling thread until it is dropped, so that they go to the disk
-    /// together.
+    /// Returns a plug, a guard that holds back disk requests of the calling thread until it is dropped, so that they go
+    /// to the disk together. Linux: `blk_start_plug`.
     ///
-    /// When the plug is dropped, the held reads that a task waits for run side by side, and the drop returns when they
-    /// are finished. Requests go to the disk earlier when 64 are held, and before the thread sleeps in the machine.
-    /// Plugs nest; only dropping the outermost one releases requests. A thread with a plug must not wait for its
-    /// requests by other means than the machine's.
+    /// When the plug is dropped, the held requests that a task waits for are carried out in parallel, and the drop
+    /// returns when they are finished. Requests go to the disk earlier when 64 are held, and before the thread sleeps
+    /// in the machine. Plugs nest; only dropping the outermost one releases requests. A thread with a plug must wait
+    /// for its requests only by the machine's own means, which release them first.
     #[doc(alias = "blk_start_plug")]
     pub fn plug(&self) -> Plug<'_> {
         self.shared.disks.plug()
@@ -218,8 +220,8 @@ impl Host {
 
     // ---- tasks ----
 
-    /// Starts a task: a thread that can be killed. Where the system grants short time slices, the thread gets them, and
-    /// therefore runs soon after it gets work; its share of CPU time stays the same.
+    /// Starts a task: a thread that [`Host::kill`] can end. If the system grants it, the thread gets short time slices:
+    /// it then runs sooner after it gets work, with the same share of CPU time.
     ///
     /// # Errors
     /// When the system grants no thread.
@@ -249,7 +251,7 @@ impl Host {
     /// Tells all tasks to end and waits until they have ended.
     ///
     /// # Errors
-    /// The value with which the first of the panicked tasks panicked. The other tasks have ended, too.
+    /// The panic value of the first task that panicked. All tasks have ended even then.
     pub fn end_tasks(&self) -> Result<(), Panic> {
         let all = || (0..self.shared.tasks.count()).map(TaskId);
         all().for_each(|task| self.kill(task));
@@ -258,7 +260,7 @@ impl Host {
     }
 }
 
-/// Records nothing.
+/// Ignores what the engine reports about its work: this machine keeps no profile or trace.
 impl Observe for Host {
     type Span<'a> = ();
 
@@ -282,7 +284,8 @@ impl Machine for Host {
     }
 
     fn counter_rows(&self) -> usize {
-        // Twice the number of shards: kswapd, the flusher, and threads that take turns on one CPU need rows, too.
+        // Twice the number of shards, because more threads than CPUs count at a time: kswapd, flushers, and threads
+        // that take turns on one CPU.
         2 * self.shared.shards
     }
 

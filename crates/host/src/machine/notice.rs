@@ -1,5 +1,5 @@
-//! Notices of features that work less well than they could because the system does not grant something. The library
-//! prints nothing; the program asks for the notices.
+//! Notices: which features the system did not grant, so that the library works less well than it could. The library
+//! prints nothing; a program calls `Memory::notices`.
 
 use parking_lot::Mutex;
 use std::fmt;
@@ -70,9 +70,9 @@ pub(super) struct Notices(Mutex<Noted>);
 #[derive(Debug, Default)]
 struct Noted {
     notices: Vec<Notice>,
-    /// Number of notices that name a file.
+    /// Number of notices so far that name a file.
     files: usize,
-    /// Number of opened files beyond [`FILES_MAX`].
+    /// Number of times that a further file was opened after [`FILES_MAX`] were named.
     more_files: u64,
 }
 

@@ -1,9 +1,8 @@
-//! Shards: one value for each CPU.
+//! Per-CPU values. Each value has one *slot* for each CPU, with a mutex and in cache lines of its own.
 //!
-//! Threads migrate and outnumber CPUs, so a slot has a mutex. A thread usually finds the slot of its CPU free. The slot
-//! is not free if a thread was preempted while holding it, or [`machine::PerCpu::for_each_cpu`] is visiting it; the
-//! thread then uses the next free slot, because the contents of a slot belong to no thread. Each slot has its own cache
-//! lines.
+//! The mutex is needed because threads migrate between CPUs and outnumber them. A thread usually finds the slot of its
+//! CPU free. If another thread was preempted while holding the slot, or [`machine::PerCpu::for_each_cpu`] is visiting
+//! it, the thread uses the next free slot. It may do so because the contents of a slot belong to no particular thread.
 
 use super::lock::Holding;
 use super::sys;
@@ -11,7 +10,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 
-/// A `T` for each CPU that the process may use.
+/// A per-CPU value: a slot with a `T` for each CPU that the process may use, or for as many as were configured.
 pub struct Shards<T>(Box<[CachePadded<Mutex<T>>]>);
 
 impl<T> Shards<T> {
@@ -43,7 +42,7 @@ impl<T: 'static> machine::PerCpu<T> for Shards<T> {
     }
 }
 
-/// A guard that holds a slot of [`Shards`] until it is dropped.
+/// A guard that holds one per-CPU slot of [`Shards`] until it is dropped.
 pub struct ShardGuard<'a, T> {
     guard: MutexGuard<'a, T>,
     _holding: Holding,

@@ -1,9 +1,9 @@
 //! The swap file, to which anonymous pages go: making, sizing, checking and locking it.
 //!
-//! An *unnamed* file belongs to its process alone and ends with it. A *named* file identifies itself in its first
-//! block; slots follow. An existing file is left untouched if it has another first block, belongs to another user, has
-//! a second name, or is in use. An existing swap file is replaced by a new file, so that a process that had the old one
-//! open sees no swapped pages.
+//! An *unnamed* file belongs to its process alone and ends with it. A *named* file has a header in its first block that
+//! identifies it; the slots for pages follow. An existing file is left untouched if it has no such header, belongs to
+//! another user, has a second name, or is in use. An existing swap file is replaced by a new file, so that a process
+//! that still has the old one open sees no pages of the new memory.
 
 use super::in_use::{InUse, Use};
 use super::sys;
@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 
 /// The first bytes of a swap file; the last of them is the version of its header.
 const MAGIC: [u8; 16] = *b"highwater swap\x00\x01";
-/// Bytes of the header, which holds the magic, the identity and the check.
+/// Number of bytes of a swap file's header: 16 of magic, 16 of a random identity, and 8 of a checksum of both.
 const HEADER_BYTES: usize = 40;
 
-/// An open swap file in exclusive use. A named swap file stays locked until its file is closed. Until the [`InUse`] is
-/// dropped, no other part of this process can use the file.
+/// An open swap file that nobody else can use. The lock of a named swap file, which is held until the file is closed,
+/// keeps out other processes. The claim `in_use` keeps out other parts of this process.
 #[derive(Debug)]
 pub struct SwapFile {
     file: File,
@@ -32,14 +32,14 @@ pub struct SwapFile {
 }
 
 impl SwapFile {
-    /// The block of slot 0.
+    /// Number of the first block of the file that holds a page. Block 0 holds the header.
     pub const FIRST_BLOCK: u64 = 1;
 
     /// Makes a swap file without a name in `folder`, for `bytes` bytes of pages, rounded down to whole pages. All its
     /// blocks are allocated. The system frees the blocks when the file is closed, or when the process ends in any way.
     ///
     /// # Errors
-    /// When the folder does not exist, no file can be made in it, or its file system has no room; and when `bytes` is
+    /// When the folder does not exist, no file can be made in it, or its file system has no room. Also when `bytes` is
     /// less than one page or more than 2^32 - 2 pages.
     pub fn unnamed(folder: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
         let folder = folder.as_ref();
@@ -56,9 +56,9 @@ impl SwapFile {
     /// it belongs to the caller, has no other name, and is not in use.
     ///
     /// # Errors
-    /// When the file has other contents, another owner or another name, is in use (as swap, or as data of this
-    /// process), finds no room, or cannot be opened, read, written or replaced; and when `bytes` is less than one page
-    /// or more than 2^32 - 2 pages.
+    /// When the existing file has other contents than a swap file of the library, belongs to another user, has a second
+    /// name, or is in use (as swap, or as data of this process). When there is no room for the file, or it cannot be
+    /// opened, read, written or replaced. When `bytes` is less than one page or more than 2^32 - 2 pages.
     pub fn open(path: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
         let path = path.as_ref();
         let slots = slots(path, bytes)?;
@@ -69,7 +69,7 @@ impl SwapFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // The old file stays locked until the new one is locked.
                 let old = Self::claim(path)?;
-                // Cutting the file first frees its blocks, even if other processes have the file open.
+                // Truncating the old file frees its blocks, even if other processes still have it open.
                 old.set_len(0).and_then(|()| std::fs::remove_file(path)).map_err(failed("replace"))?;
                 let file = create().map_err(|error| match error.kind() {
                     io::ErrorKind::AlreadyExists => in_use(),
@@ -98,7 +98,7 @@ impl SwapFile {
             file.sync_all()
         };
         if let Err(source) = sized() {
-            // No other process has seen the contents of the file. An error of this clean-up changes nothing.
+            // The file is removed, or emptied if it existed before. An error of this clean-up is ignored.
             let _ = if was_there { file.set_len(0) } else { std::fs::remove_file(path) };
             return Err(SwapFileError::Allocate { path: path.to_owned(), bytes, source });
         }
@@ -116,8 +116,8 @@ impl SwapFile {
             }
             file => file.map_err(failed("open"))?,
         };
-        // Even an empty file may be data of this process. Checked before the lock, because this process may itself hold
-        // the lock.
+        // Even an empty file may be a data file of this process. This is checked before the file is locked, because
+        // this process may itself hold the lock.
         InUse::as_swap(&file.metadata().map_err(failed("look at"))?).map(drop).map_err(|used| match used {
             Use::Swap => in_use(),
             Use::Data(_) => foreign("a file that this process has open".to_owned()),
@@ -134,7 +134,7 @@ impl SwapFile {
         }
         match status.nlink() {
             1 => {}
-            // Another process was faster, and is replacing the file.
+            // The file has no name any more: another process is just replacing it.
             0 => return Err(in_use()),
             names => return Err(foreign(format!("a file with {names} names"))),
         }
@@ -242,7 +242,7 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Returns a random number, which no other swap file has.
+/// Returns a random number of 128 bits, which identifies one swap file.
 fn new_identity() -> u128 {
     let random = || u128::from(RandomState::new().hash_one(std::process::id()));
     random() << 64 | random()
@@ -257,7 +257,7 @@ fn header(identity: u128) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// Returns whether `block` is the first block of a swap file.
+/// Returns whether `block` is the first block of a swap file of this library: a header with a correct checksum.
 fn is_header(block: &[u8]) -> bool {
     let identity = block.get(16..32).and_then(|bytes| bytes.try_into().ok()).map(u128::from_le_bytes);
     identity.is_some_and(|identity| block == header(identity))

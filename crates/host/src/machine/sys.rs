@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Largest number of buffers that one system call takes. Linux: `UIO_MAXIOV`.
+/// Largest number of buffers (runs of memory) that one `preadv` or `pwritev` takes. Linux: `UIO_MAXIOV`.
 pub(super) const RUNS_MAX: usize = 1024;
 
 /// An error number that a system call reported.
@@ -29,9 +29,9 @@ fn checked_io(returned: libc::c_int) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes a file at least `bytes` bytes long, and never shorter, even if another process makes it longer meanwhile; its
-/// contents stay. Returns `false` if the file system does not support that, or has no room for the block that this
-/// allocates.
+/// Makes a file at least `bytes` bytes long without changing its contents. Never makes it shorter, even if another
+/// process makes it longer meanwhile. Returns `false` if the file system does not support `fallocate`, or has no room
+/// for the last block, which this call allocates.
 ///
 /// # Errors
 /// Errors of the system. Nothing has changed then.
@@ -72,7 +72,7 @@ pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[R
 
 fn read_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
     if let [run] = runs {
-        // SAFETY: a run is memory of an arena that is mapped while the run lives.
+        // SAFETY: the run is memory of an arena, and the arena stays mapped while the run lives.
         return unsafe { libc::pread(fd, run.pointer().cast(), run.bytes(), offset) };
     }
     let runs = &runs[..runs.len().min(RUNS_MAX)];
@@ -80,16 +80,17 @@ fn read_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t 
     unsafe { libc::preadv(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
-/// Writes runs of memory to a file. A task that holds a page's latch may change the page meanwhile; the page is then
-/// dirty again. The thread sanitizer's list of exceptions names this function.
+/// Writes runs of memory to a file. Meanwhile a task that holds a page's latch may change the page, which then becomes
+/// dirty and is written again. The thread sanitizer reports this as a race, so its list of exceptions names this
+/// function.
 #[inline(never)]
 fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
     if let [run] = runs {
-        // SAFETY: as in `read_runs`.
+        // SAFETY: the run is memory of an arena, and the arena stays mapped while the run lives.
         return unsafe { libc::pwrite(fd, run.pointer().cast(), run.bytes(), offset) };
     }
     let runs = &runs[..runs.len().min(RUNS_MAX)];
-    // SAFETY: as in `read_runs`.
+    // SAFETY: the vector describes exactly `runs.len()` runs, which are mapped while they live.
     unsafe { libc::pwritev(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
@@ -98,13 +99,13 @@ pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
     set_flag(file, libc::O_DIRECT, is_direct)
 }
 
-/// Opens a file without waiting. One end of a pipe (FIFO) opens at once even if the other end is not open; the caller
-/// has to refuse pipes. Reads and writes of the opened file wait as usual.
+/// Opens a file without waiting, except for another program's lease on it. A pipe (FIFO) opens at once even if its
+/// other end is not open, so the caller has to refuse pipes. Reads and writes of the opened file wait as usual.
 pub(crate) fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let at_once = options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = match at_once {
-        // Another program has a lease on the file, and the system tells it to give the lease up. This open waits for
-        // that, about 45 seconds at most.
+        // Another program has a lease on the file, and the system has told it to give the lease up. A second, ordinary
+        // open waits until it has, about 45 seconds at most.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return options.open(path),
         opened => opened?,
     };
@@ -112,7 +113,8 @@ pub(crate) fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result
     Ok(file)
 }
 
-/// Makes reads of an open file leave its time of last access as it is. Only the file's owner may do that.
+/// Makes reads of an open file leave its time of last access unchanged (O_NOATIME). The system allows this only to the
+/// file's owner.
 pub(super) fn keep_access_time(file: &File) -> io::Result<()> {
     set_flag(file, libc::O_NOATIME, true)
 }
@@ -162,18 +164,19 @@ pub(super) fn is_in_memory(file: &File) -> bool {
     returned == 0 && [libc::TMPFS_MAGIC, RAMFS_MAGIC].contains(&status.f_type)
 }
 
-/// Returns the effective user of this process: the owner of files that it creates, whose permissions it has.
+/// Returns the number of the effective user of this process. This user owns the files that the process creates.
 pub(super) fn effective_user() -> u32 {
     // SAFETY: no memory is passed.
     unsafe { libc::geteuid() }
 }
 
-/// Locks a file exclusively for this open handle. Returns `false` if another handle holds a lock.
+/// Locks a file exclusively (`flock`) for this open handle. Returns `false` if another handle holds a lock on the file.
 pub(crate) fn try_lock_file(file: &File) -> io::Result<bool> {
     try_flock(file, libc::LOCK_EX)
 }
 
-/// Locks a file in shared mode for this open handle. Returns `false` if another handle holds an exclusive lock.
+/// Locks a file in shared mode (`flock`) for this open handle. Returns `false` if another handle holds an exclusive
+/// lock on the file.
 pub(crate) fn try_share_file(file: &File) -> io::Result<bool> {
     try_flock(file, libc::LOCK_SH)
 }
@@ -187,8 +190,8 @@ fn try_flock(file: &File, how: libc::c_int) -> io::Result<bool> {
     }
 }
 
-/// Releases the lock of this open handle of a file, even if a process that is just being started has inherited the
-/// handle.
+/// Releases the lock (`flock`) that an open handle of a file holds. Closing the file would not suffice if a process
+/// that is just being started has inherited the handle.
 pub(super) fn unlock_file(file: &File) {
     // SAFETY: no memory is passed.
     let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
@@ -237,7 +240,7 @@ pub(super) fn can_interrupt_all() -> bool {
 /// When [`can_interrupt_all`] has not returned `true` before.
 pub(super) fn interrupt_all() {
     while !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-        // The system may lack memory for the call; then this tries again.
+        // The call failed because the system lacks memory for a moment; it is tried again.
         assert_eq!(last_errno(), libc::ENOMEM, "membarrier: {}", io::Error::last_os_error());
         std::thread::yield_now();
     }

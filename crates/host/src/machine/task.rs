@@ -1,4 +1,4 @@
-//! Tasks, which are threads.
+//! Tasks. A task of this machine is a thread.
 //!
 //! Any thread may call the machine; it needs no registration. Threads that the machine starts ([`super::Host::spawn`]:
 //! kswapd, flushers) can also be killed: a killed task returns from its waits at once, and ends when its loop checks
@@ -18,33 +18,33 @@ use std::thread::{self, JoinHandle};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
-/// The value that a task's panic carried.
+/// The value with which a task panicked.
 pub type Panic = Box<dyn Any + Send>;
 
 thread_local! {
-    /// The kill flag of the thread's task; not set for a thread that no machine started.
+    /// The flag that tells the thread's task to end. The cell is empty in a thread that no machine started.
     static KILL: OnceCell<Arc<AtomicBool>> = const { OnceCell::new() };
     /// Number of calls of [`relax`] by this thread.
     static RELAXED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Returns whether the calling thread's task has been told to end.
+/// Returns whether the calling thread is a task that was told to end.
 #[inline]
 pub(super) fn is_killed() -> bool {
-    // The flag may be gone already when another thread-local value is dropped at the thread's end. The thread then
-    // counts as no task.
+    // At the thread's end, the flag may be dropped before another thread-local value whose drop calls this function.
+    // The thread then counts as not killed.
     KILL.try_with(|kill| kill.get().is_some_and(|kill| kill.load(Ordering::SeqCst))).unwrap_or(false)
 }
 
-/// One in this many calls of [`relax`] lets other threads run.
+/// Number of calls of [`relax`] of which one lets other threads run.
 ///
-/// Code of the Linux kernel has to offer the CPU, but the system preempts threads, so most calls need not do anything.
-/// Loops that wait for another thread without sleeping are the exception: after a few tries, they must let the other
-/// thread run.
+/// In the Linux kernel, a loop has to offer its CPU to other tasks. Threads are preempted by the system anyway, so most
+/// calls need not do anything. The exception is a loop that waits for another thread without sleeping: after a few
+/// tries, it must let that thread run.
 const RELAX_INTERVAL: u32 = 16;
 
-/// Lets other threads run: at one in [`RELAX_INTERVAL`] calls, and at every call by a killed task, because a killed
-/// task does not sleep any more.
+/// Lets other threads run, at one in [`RELAX_INTERVAL`] calls. In a killed task every call does so, because the task's
+/// waits return at once and its loops would keep the CPU busy.
 pub(super) fn relax() {
     let calls = RELAXED.get().wrapping_add(1);
     RELAXED.set(calls);
@@ -53,9 +53,9 @@ pub(super) fn relax() {
     }
 }
 
-/// A guard that ends the process if its thread panics while it holds the guard. Other threads wait for pages that an
-/// engine's thread writes, and for requests that it has in flight; after a panic they would wait for ever. The panic's
-/// message has been printed before the process ends.
+/// A guard that ends the process if its thread panics while it holds the guard. The panic's message is printed before.
+/// Other threads may wait for pages that the thread writes, or for disk requests that it has in flight. After a panic
+/// they would wait for ever.
 pub(crate) struct AbortOnPanic {
     /// `true` if the guard was made during another panic; it then does not end the process.
     is_late: bool,
@@ -75,10 +75,10 @@ impl Drop for AbortOnPanic {
     }
 }
 
-/// Starts a thread, and returns its handle when the thread runs.
+/// Starts a thread, waits until it runs, and returns its handle.
 ///
-/// On a new thread, the standard library allocates a little memory, and ends the process if it gets none. This must not
-/// happen to a process that limits its memory after the library has started.
+/// At the start of a thread, the standard library allocates a little memory, and ends the process if it gets none. The
+/// wait ensures that this has happened before the caller goes on, and perhaps limits the memory of the process.
 ///
 /// # Errors
 /// When the system grants no thread.
@@ -110,7 +110,8 @@ impl Tasks {
         let mut tasks = self.0.lock();
         let handle = start_thread(name.to_owned(), move || {
             KILL.with(|kill| kill.set(flag).expect("a new thread has no task yet"));
-            // Other threads wait for the engine's tasks. If the system grants no short time slices, they wait longer.
+            // Other threads wait for the engine's tasks, so tasks get short time slices. If the system refuses them,
+            // other threads only wait longer.
             let _ = sys::runs_early();
             run();
         })?;
@@ -124,7 +125,7 @@ impl Tasks {
         let tasks = self.0.lock();
         let task = &tasks[id.0 as usize];
         task.kill.store(true, Ordering::SeqCst);
-        // Wherever the task sleeps, it checks the flag each time before it parks.
+        // A task checks the flag each time before it parks, so this wakes it wherever it sleeps.
         task.thread.unpark();
     }
 

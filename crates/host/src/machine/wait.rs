@@ -1,19 +1,19 @@
-//! Wait queues.
+//! Wait queues, in which threads sleep until they are woken.
 //!
-//! A ticket is the number of wakes so far. A sleeper puts itself on the queue's list, checks that the number still
-//! equals its ticket, and parks. A waker raises the number, and then checks the list for sleepers. These accesses are
-//! sequentially consistent, so either the sleeper sees the new number or the waker sees the sleeper. A wake without
+//! A *ticket* is the number of wakes so far. A sleeper puts itself on the queue's list, checks that the number still
+//! equals its ticket, and parks. A waker raises the number, and then checks the list for sleepers. All these accesses
+//! are sequentially consistent, so either the sleeper sees the new number or the waker sees the sleeper. A wake without
 //! sleepers is one addition and one load.
 //!
-//! A sleeper parks with the token of its thread, which both a kill and a wake give. A token that was meant for
-//! something else only makes the sleeper check the number again. Such a token may also come from a late waker, which
-//! raised the number before the sleeper took its ticket, but checked the list afterwards. Therefore a sleeper stays on
-//! the list until it takes itself off. A woken sleeper is marked on the list and is not counted any more, so that the
-//! next wake goes to another sleeper, or costs as little as a wake without sleepers. The mark is cleared when the
-//! sleeper checks again and continues to sleep.
+//! A sleeper sleeps by `thread::park`, and wakes and kills both unpark it. An unpark that was meant for something else
+//! only makes the sleeper check the number again. So does a late waker, which raised the number before the sleeper took
+//! its ticket, and checked the list afterwards. Therefore a sleeper stays on the list until it takes itself off.
 //!
-//! A waker gives tokens after it has released the list's lock. The woken thread may run at once in the waker's place,
-//! and other wakers would have to wait for both.
+//! A woken sleeper is marked on the list and not counted any more. The next wake then goes to another sleeper, or costs
+//! as little as a wake without sleepers. The mark is cleared if the sleeper checks again and continues to sleep.
+//!
+//! A waker unparks sleepers only after it has released the list's lock. Otherwise a woken thread might run in the
+//! waker's place, and other wakers would wait for the lock.
 
 use super::task;
 use machine::{Nanos, Ticket};
@@ -38,11 +38,11 @@ pub struct WaitQueue {
 #[derive(Debug)]
 struct Sleeper {
     thread: Thread,
-    /// True if the sleeper was woken, and has not checked the number since.
+    /// True if the sleeper was woken, and has not yet checked the number of wakes.
     is_woken: bool,
 }
 
-/// Threads woken by one wake: in most cases one, such as kswapd or the waiter for one page.
+/// The threads that one wake unparks. In most cases there is one, such as kswapd or the waiter for a page.
 type Woken = SmallVec<[Thread; 4]>;
 
 impl WaitQueue {
@@ -59,7 +59,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes up to `most` sleepers that were not woken yet, those first that have waited longest.
+    /// Wakes at most `most` of the sleepers that were not woken yet, those that have waited longest first.
     #[cold]
     fn wake_up_to(&self, most: usize) {
         let woken: Woken = {
@@ -77,7 +77,7 @@ impl WaitQueue {
         woken.iter().for_each(Thread::unpark);
     }
 
-    /// Wakes the first sleeper: see [`machine::Machine::wake_first`].
+    /// Wakes the sleeper that has waited longest; see [`machine::Machine::wake_first`].
     #[inline]
     pub(super) fn wake_first(&self) {
         self.wakes.fetch_add(1, Ordering::SeqCst);
@@ -132,8 +132,8 @@ impl WaitQueue {
             if self.ticket() == ticket {
                 let mut list = self.sleepers.lock();
                 let place = place(&list);
-                // The mark is cleared before the number is checked again, because a wake that came meanwhile gave this
-                // sleeper no token.
+                // The mark is cleared before the number is checked again: a wake that came while the mark was set did
+                // not unpark this sleeper, and only the number tells of it.
                 if std::mem::take(&mut list[place].is_woken) {
                     self.asleep.fetch_add(1, Ordering::SeqCst);
                 }
@@ -230,8 +230,8 @@ mod tests {
         thread::park();
     }
 
-    /// After a waker has raised the number and before it checks the list, a sleeper takes its ticket and sleeps. The
-    /// sleeper continues to sleep, and the next wake must find it.
+    /// A sleeper takes its ticket and sleeps after a waker has raised the number of wakes, but before this waker checks
+    /// the list. The sleeper must continue to sleep, and the next wake must find it.
     #[test]
     fn a_late_waker_takes_nobody_off_the_list() {
         let queue = Arc::new(WaitQueue::default());

@@ -4,7 +4,7 @@ use highwater::machine::disk::backend::{Backend, Transfer};
 use machine::Operation;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 
-/// A gate, which is closed at first. Writes wait at it until it is opened.
+/// A gate at which writes wait until it is opened. It is closed at first.
 #[derive(Default)]
 pub struct Gate {
     is_open: Mutex<bool>,
@@ -22,11 +22,11 @@ impl Gate {
     }
 }
 
-/// A backend whose writes wait at a gate.
+/// A backend (the part that carries out disk requests) whose writes wait at a [`Gate`].
 pub struct Gated {
     inner: Arc<dyn Backend>,
     gate: Arc<Gate>,
-    /// Signals that a request has reached the gate.
+    /// Receives a message for each write that reaches the gate.
     at_gate: Mutex<mpsc::Sender<()>>,
     /// If set, only writes that begin with this block wait.
     block: Option<u64>,

@@ -14,13 +14,13 @@ pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
 
-/// Returns the builder of a memory of 8 MiB. With `HIGHWATER_TEST_IO=threads` the memory does not use io_uring, because
-/// not every tool that watches a program knows io_uring.
+/// Returns the builder of a memory of 8 MiB. With `HIGHWATER_TEST_IO=threads` the memory does not use io_uring, for
+/// tools such as Valgrind that do not know io_uring well.
 pub fn builder() -> Builder {
     Memory::builder().size(8 << 20).io_uring(std::env::var_os("HIGHWATER_TEST_IO").is_none_or(|io| io != "threads"))
 }
 
-/// Starts the memory of [`builder`].
+/// Starts a memory of 8 MiB with the settings of [`builder`].
 pub fn memory() -> Memory {
     builder().start().expect("8 MiB are there")
 }
@@ -34,12 +34,13 @@ pub fn temporary_file() -> File {
     .expect("a directory for tests is there")
 }
 
-/// Returns a new, empty, unnamed file that lies in memory. Older systems cannot bypass the kernel's page cache for it.
+/// Returns a new, empty, unnamed file that lies in memory (tmpfs). On older kernels, requests to it go through the
+/// kernel's page cache.
 pub fn memory_file() -> File {
     tempfile::tempfile_in("/dev/shm").unwrap_or_else(|_| temporary_file())
 }
 
-/// Opens an open file again, and returns the new handle.
+/// Opens the file of `file` once more, through `/proc/self/fd`, and returns the new handle.
 pub fn reopen(file: &File) -> File {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -87,7 +88,8 @@ impl Completions for Receiver {
     }
 }
 
-/// Returns a request for consecutive blocks. A read is marked as one for which the submitter waits.
+/// Returns a request that moves consecutive blocks from `block` on to or from `frames`. A read is marked as one for
+/// which the submitter waits.
 pub fn request(
     device: machine::DeviceId,
     operation: Operation,
@@ -98,7 +100,7 @@ pub fn request(
     Request { device, operation, block, frames, is_sync: operation == Operation::Read }
 }
 
-/// Returns the bytes of a page that is filled with its number.
+/// Returns the bytes of a page in which every 4 bytes are `number`.
 pub fn page(number: u32) -> Vec<u8> {
     number.to_le_bytes().repeat(PAGE_BYTES / 4)
 }

@@ -12,7 +12,7 @@ pub fn page(number: u64, version: u64) -> Vec<u8> {
     if version == 0 { vec![0; PAGE as usize] } else { seed.to_le_bytes().repeat(PAGE as usize / 8) }
 }
 
-/// A generator that is good enough to choose pages.
+/// A simple pseudo-random number generator, used to choose pages.
 pub struct Chance(pub u64);
 
 impl Chance {

@@ -11,24 +11,24 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub const SHARDS: usize = 4;
-/// Number of places for each direction in the device's queue, and the numbers of taken places with which congestion
-/// begins, and below which it ends.
+/// Number of places in the device's queue of reads, and in that of writes. A queue is congested from [`CONGESTED`]
+/// taken places on, until fewer than [`UNCONGESTED`] are taken.
 const QUEUE: usize = 16;
 const CONGESTED: usize = 14;
 const UNCONGESTED: usize = 12;
-/// Interval at which a sleeper checks whether it was killed.
+/// Interval at which a sleeping task checks whether it was killed.
 const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// The task that this thread runs: its shard and its kill flag.
+    /// The task that this thread runs: the number of its per-CPU slot, and its kill flag.
     static TASK: RefCell<(usize, Arc<AtomicBool>)> = RefCell::default();
 }
 
-/// The machine; clones are the same one.
+/// A machine of real threads, standard locks and one device in memory. Clones are the same machine.
 #[derive(Clone)]
 pub struct ThreadMachine(Arc<Shared>);
 
-/// The receiver of finished requests.
+/// A function that receives finished requests with their results.
 pub type Receive = Box<dyn Fn(&ThreadMachine, Request, Result<(), IoError>) + Send + Sync>;
 
 pub struct Shared {
@@ -36,7 +36,8 @@ pub struct Shared {
     frames: Vec<Mutex<[u8; PAGE_BYTES]>>,
     kill_flags: Vec<Arc<AtomicBool>>,
     device: Mutex<Device>,
-    /// Signalled when the device has work, or a free place, or when its machine ends.
+    /// Signalled when the device has a request to carry out, when a place in its queue is free, and when the machine
+    /// ends.
     device_changed: Condvar,
     uncongested: Queue,
     receive: OnceLock<Receive>,
@@ -50,7 +51,7 @@ struct Device {
     blocks: BTreeMap<u64, [u8; PAGE_BYTES]>,
     /// `(n, end)`: one in `n` writes to blocks before `end` fails.
     bad: Option<(u64, u64)>,
-    /// Number of writes to such blocks, and the number of these that failed.
+    /// Number of writes to the blocks of `bad`; `failed` of them failed.
     tried: u64,
     failed: u64,
     /// Number of pages that changed in memory while they were written.
@@ -59,7 +60,8 @@ struct Device {
 }
 
 impl Device {
-    /// Returns the result of a request.
+    /// Returns the result that a request is to have, which is an error for the writes that
+    /// [`ThreadMachine::fail_writes`] chose.
     fn result(&mut self, request: &Request) -> Result<(), IoError> {
         let Some((n, end)) = self.bad else { return Ok(()) };
         if request.operation == Operation::Read || request.block >= end {

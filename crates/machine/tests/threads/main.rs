@@ -1,4 +1,5 @@
-//! The suite on a small machine of real threads and standard locks: the trait does not assume a simulator.
+//! Runs the conformance suite of `machine` on a small machine of real threads and standard locks, to show that the
+//! trait `Machine` does not assume a simulator.
 
 #[path = "machine.rs"]
 mod thread_machine;

@@ -1,4 +1,5 @@
-//! Backends, which move bytes between frames and files, and transfers, the requests under way.
+//! The trait [`Backend`], whose implementations move bytes between frames and files, and [`Transfer`], a disk request
+//! under way.
 
 use super::cipher::{Cipher, Sealed};
 use super::device::{Device, Durable};
@@ -14,25 +15,26 @@ use std::sync::Arc;
 use std::thread;
 
 /// Largest size, in bytes, at which a write that ends within a block goes through the page cache of the kernel as a
-/// whole. For such a small write, one system call costs less than two.
+/// whole. A larger write is split: whole blocks by O_DIRECT, the rest through the page cache. For a small write, this
+/// second system call would cost more than it saves.
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
-/// The memory of a request, as runs. Up to four runs need no allocation.
+/// The memory of a request, as a list of contiguous runs. Up to four runs need no allocation.
 pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
 
-/// A way to carry out requests. Each transfer ends exactly once: by [`Transfer::perform`], by [`Transfer::fail`], or
-/// within this module.
+/// A way to carry out disk requests. Each transfer (request under way) ends exactly once: by [`Transfer::perform`], by
+/// [`Transfer::fail`], or within this module.
 pub trait Backend: Send + Sync {
-    /// Carries out a transfer for a caller that waits. Returns when the transfer is finished, or was passed on to
-    /// another thread.
+    /// Carries out a transfer (request under way) for a caller that waits. Returns when the transfer is finished, or
+    /// was passed on to another thread.
     fn run(&self, transfer: Transfer) {
         transfer.perform();
     }
 
-    /// Carries out transfers side by side for a caller that waits for all of them.
+    /// Carries out transfers (requests under way) in parallel for a caller that waits for all of them.
     fn run_all(&self, transfers: Vec<Transfer>);
 
-    /// Hands a transfer to another thread, which carries it out.
+    /// Hands a transfer (request under way) to another thread, which carries it out.
     fn start(&self, transfer: Transfer);
 
     /// Makes durable the data that were written to a device.
@@ -43,16 +45,16 @@ pub trait Backend: Send + Sync {
         device.sync_in_system(wanted)
     }
 
-    /// Returns whether every transfer must go through this backend, even a small read that the submitter could carry
-    /// out itself.
+    /// Returns whether every request must go through this backend, even a small read that the submitter could carry out
+    /// itself.
     fn sees_all(&self) -> bool {
         false
     }
 }
 
-/// Reads a few pages on the calling thread, which waits: the path of every miss. The read is not counted as in flight,
-/// because each step adds to the time of the system call. No count is needed: the submitter waits, and a task closes
-/// the device only when no other task submits to it.
+/// Reads a few pages on the calling thread, which waits; every miss of the page cache comes here. To save time, the
+/// read is not counted as in flight. The count is needed only to close the device, and a task closes a device only when
+/// no other task submits to it.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
@@ -76,18 +78,18 @@ fn first_byte(request: &Request) -> u64 {
     request.block.checked_mul(BLOCK_BYTES as u64).expect("devices have fewer than 2^52 blocks")
 }
 
-/// A request under way.
+/// A disk request under way: the request, its device, and what is left to be moved.
 #[must_use = "somebody waits for each request"]
 pub struct Transfer {
     device: Arc<Device>,
     request: Request,
-    /// Number of bytes to be moved; a write moves no bytes after the end of the file.
+    /// Number of bytes that the transfer moves. A write moves no bytes after the end of the file.
     bytes: usize,
-    /// Number of these bytes that lay within the file when the transfer began.
+    /// Number of the request's bytes that lay within the file when the transfer began.
     within: usize,
-    /// The generation of the write; `None` for a read.
+    /// The group ([`Generation`]) in which the device counts this write as under way; `None` for a read.
     generation: Option<Generation>,
-    /// For a started write: the number of truncations of the file by other processes before the write.
+    /// For a write that has begun: the number of truncations by other processes that had been noticed before it.
     cuts_before: Option<u32>,
     progress: Progress,
     /// True while the transfer holds a place in the device's queue.
@@ -129,9 +131,8 @@ impl Transfer {
         transfer
     }
 
-    /// Calls `visit` for each block that begins before `within`, the end of the file when the transfer began. If the
-    /// file was truncated after a block was chosen to be read, the block no longer belongs to the file and has no known
-    /// checksum.
+    /// Calls `visit` with the number and the bytes of each block of the request that lay in the file, wholly or in
+    /// part, when the transfer began. Blocks after the end are left out: they have no known checksum.
     fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
         let mut bytes = [0; BLOCK_BYTES];
         let within = self.within.div_ceil(BLOCK_BYTES);
@@ -141,14 +142,14 @@ impl Transfer {
         }
     }
 
-    /// Checks the result of the transfer and returns the result to report. The data of a read are compared with their
-    /// checksums, and their bytes after the file's end become zeroes. After a failed write, the checksums of its blocks
-    /// are forgotten.
+    /// Checks a finished transfer and returns the result to report. Data that were read are compared with their
+    /// checksums, or decrypted, and bytes after the file's end become zeroes. After a failed write, the checksums of
+    /// its blocks are forgotten.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
         if self.request.operation == Operation::Read && self.within < self.bytes {
-            // The system's file is longer if the system refused to truncate it, or another process has made it longer.
-            // The end at the beginning of the read counts, because a task that moves the end into a page that is being
-            // read waits for that page.
+            // The file in the system may be longer than its owner knows: the system refused to truncate it, or another
+            // process has made it longer. The bytes after the owner's end become zeroes. The end at the beginning of
+            // the read counts, because a task that truncates within a page waits until the page was read.
             self.zero_from(self.within);
         }
         if (self.request.operation, result) == (Operation::Read, Ok(()))
@@ -185,7 +186,7 @@ impl Transfer {
         }
     }
 
-    /// Encrypts the data of the transfer, which is a write, into memory of its own.
+    /// Encrypts the data of the transfer, which is a write, into separate memory (`sealed`).
     ///
     /// # Errors
     /// When the system grants no memory for the encrypted blocks.
@@ -224,7 +225,7 @@ impl Transfer {
         &self.request
     }
 
-    /// Limits the next attempt to `bytes` bytes.
+    /// Limits the next attempt to move the transfer's rest to `bytes` bytes.
     pub fn cut(&mut self, bytes: usize) {
         self.cut = Some(bytes);
     }
@@ -245,8 +246,9 @@ impl Transfer {
         sys::transfer(self.file(), self.request.operation, self.offset(), &self.runs())
     }
 
-    /// Prepares an attempt. For a write, first notes whether another process has truncated the file, because the write
-    /// may hide the truncation. Before the first attempt, encrypts data for an encrypted device.
+    /// Prepares an attempt to move bytes. Before a write, notes whether another process has truncated the file, because
+    /// the write may make the file long again and so hide the truncation. Before the first attempt of a write to an
+    /// encrypted device, encrypts the data.
     ///
     /// # Errors
     /// When the system grants no memory for the encrypted blocks.
@@ -263,9 +265,9 @@ impl Transfer {
         }
     }
 
-    /// Returns the number of bytes at the end of a write that go through the page cache of the kernel, because O_DIRECT
-    /// writes whole blocks only. For a small write that ends within a block, these are all its bytes; for a larger one,
-    /// the bytes in its last block. Otherwise 0.
+    /// Returns the number of bytes at the end of the transfer that go through the page cache of the kernel, because
+    /// O_DIRECT writes whole blocks only. The number is 0 for a transfer of whole blocks, the whole size of a small
+    /// write, and the size of the partial last block of a larger write.
     fn bytes_past_direct(&self) -> usize {
         match self.bytes % BLOCK_BYTES {
             0 => 0,
@@ -281,7 +283,7 @@ impl Transfer {
         if done < direct { direct - done } else { self.bytes - done }
     }
 
-    /// Returns the handle of the file that the next attempt uses.
+    /// Returns the handle that the next attempt uses: the direct one, or for a partial last block the buffered one.
     pub(super) fn file(&self) -> &File {
         let past_direct = self.bytes_past_direct();
         match past_direct > 0 && self.progress.done >= self.bytes - past_direct {
@@ -345,8 +347,8 @@ impl Transfer {
         runs
     }
 
-    /// Takes note of the result of an attempt. Returns the result of the transfer if this attempt was the last,
-    /// otherwise `None`.
+    /// Records `moved`, the result of an attempt. Returns the result of the whole transfer if no further attempt is
+    /// needed, otherwise `None`.
     #[inline]
     pub(super) fn advance(&mut self, moved: Result<usize, Errno>) -> Option<Result<(), Cause>> {
         let extent = self.extent();
@@ -372,7 +374,7 @@ impl Transfer {
         }
     }
 
-    /// Finishes the transfer and hands its request back to the receiver.
+    /// Ends the transfer with `result`, and hands the request back to the engine's receiver.
     #[inline]
     pub(super) fn finish(self, result: Result<(), Cause>) {
         let result = self.check(result);
@@ -389,8 +391,8 @@ impl Transfer {
         });
         let has_congestion_ended = has_place && device.give_place_back(request.operation);
         device.context.complete(request, result);
-        // Done after the engine has heard of the request: once no request is in flight, no notification to the engine
-        // may be outstanding.
+        // The count of requests in flight is lowered only now, after the engine was notified: when it is 0, no
+        // notification may be outstanding.
         device.end_one();
         if has_congestion_ended {
             device.context.uncongested.wake();
@@ -418,8 +420,9 @@ pub(super) fn is_waited_for(request: &Request) -> bool {
     request.is_sync
 }
 
-/// Returns whether the submitter carries out the request itself, unless a plug holds it back. `false` for writes,
-/// because a submitter that waits for writes has further ones to submit first.
+/// Returns whether the submitter carries out the request itself, unless a plug holds the request back. This is so for a
+/// read of at most `pages_max` pages that a task waits for. A write is never carried out by its submitter, which
+/// usually has further writes to submit before it waits.
 #[inline]
 pub(super) fn is_read_in_place(request: &Request, pages_max: usize) -> bool {
     request.is_sync && request.operation == Operation::Read && request.frames.len() <= pages_max

@@ -1,8 +1,9 @@
-//! Checksums of blocks, kept in memory: the contents of a block must equal those last read or written there.
+//! Checksums of a device's blocks, kept in memory. A block that is read must have the contents that were last read from
+//! or written to it.
 //!
-//! The checksum of a write is computed when the write is submitted. A task that changes a page during its write makes
-//! the page dirty again, so the page is written once more. Therefore the bytes do not change during the last write
-//! before the page is dropped, and the page is read from the disk only after that write.
+//! The checksum of a write is computed when the write is submitted. A task may change the page during the write, but
+//! then makes it dirty, so the page is written once more. During the last write before the page leaves memory, the
+//! bytes do not change; only after that write is the page read from the disk.
 
 use engine::page_cache::segments::{Segments, UsedParts};
 use machine::{BLOCK_BYTES, Request};
@@ -21,7 +22,8 @@ pub(super) struct Checksums {
 }
 
 impl Checksums {
-    /// Notes the checksum of a block, if the system grants memory for it.
+    /// Records the checksum of a block's contents, `bytes`. If the system grants no memory for it, the checksum stays
+    /// unknown.
     pub(super) fn note(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) {
         let block = block as usize;
         if let Some(noted) = self.blocks.try_get_or_make(block).filter(|_| self.used.note(block).is_some()) {
@@ -30,7 +32,8 @@ impl Checksums {
         }
     }
 
-    /// Returns whether a block matches its checksum. If the checksum is unknown, notes it and returns `true`.
+    /// Returns whether the contents of a block, `bytes`, match its checksum. If no checksum is known, records that of
+    /// `bytes` and returns `true`.
     pub(super) fn verify(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) -> bool {
         match self.blocks.get(block as usize).map_or(0, |noted| noted.load(Ordering::Relaxed)) {
             0 => {
@@ -49,7 +52,7 @@ impl Checksums {
     /// Forgets the checksums of all blocks from `block` on, because the file was made shorter and these blocks are not
     /// read or written any more.
     pub(super) fn forget_from(&self, block: u64) {
-        // `end` is lowered, so that the next call does not visit these blocks again.
+        // `end` is lowered to `block`, so that the next call does not visit the forgotten blocks again.
         let end = self.end.fetch_min(block, Ordering::Relaxed);
         self.forget_range(block, end);
     }

@@ -21,12 +21,13 @@ const WORDS: usize = 3;
 #[repr(C, align(4096))]
 pub(super) struct Sealed(pub(super) [u8; BLOCK_BYTES]);
 
-/// The cipher of one device.
+/// The cipher of one encrypted device: its key, and the nonce and tag of each block's last write.
 pub(super) struct Cipher {
     cipher: Aes256GcmSiv,
     /// Number of blocks encrypted so far. At a million blocks a second, 2^64 numbers last for half a million years.
     writes: AtomicU64,
-    /// [`WORDS`] words for each block. The number of the write is 0 if nothing is known of the block.
+    /// [`WORDS`] words for each block: the number of the block's last write, and its tag. The number is 0 if the block
+    /// was never written.
     blocks: Segments<AtomicU64>,
 }
 
@@ -54,15 +55,15 @@ impl Cipher {
         let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         let tag = self.cipher.encrypt_inout_detached(&nonce(number), &[], bytes.as_mut_slice().into());
         let tag = u128::from_le_bytes(tag.expect("a page is not too long").into());
-        // Relaxed stores are enough, because a reader of the block learns from the engine that the block was written.
+        // Relaxed stores are enough: the engine orders a read of the block after the end of this write.
         low.store(tag as u64, Ordering::Relaxed);
         high.store((tag >> 64) as u64, Ordering::Relaxed);
         write.store(number, Ordering::Relaxed);
         Some(())
     }
 
-    /// Decrypts `bytes`, read from a block, in place. Returns `false`, and leaves useless bytes, if they are not the
-    /// bytes last written there.
+    /// Decrypts `bytes`, which were read from a block, in place. Returns `false` if they are not the bytes that were
+    /// last written to the block; `bytes` are then useless.
     #[must_use]
     pub(super) fn open(&self, block: u64, bytes: &mut [u8; BLOCK_BYTES]) -> bool {
         let first = block as usize * WORDS;

@@ -1,4 +1,4 @@
-//! A device: one open file, seen as blocks, or one block device.
+//! A device: one open file or block device, divided into blocks of 4096 bytes, which receives disk requests.
 
 use super::backend::Backend;
 use super::checksums::Checksums;
@@ -25,16 +25,17 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Largest number of failed requests that a device remembers: the latest ones.
 const ERRORS_MAX: usize = 64;
 
-/// The receiver of finished requests. The reference is weak, because the receiver owns the machine.
+/// A reference to a receiver of finished requests, which is a handle of the engine. The reference is weak, because the
+/// engine owns the machine.
 pub type Receiver = Weak<dyn Completions + Send + Sync>;
 
 /// The state that all devices of a machine have in common.
 pub(super) struct Context {
     pub arena: Arc<Arena>,
     pub receivers: OnceLock<Box<[Receiver]>>,
-    /// The number of devices with congested queues, by operation. It is kept as a counter, because reclaim asks for
-    /// each page whether a queue is congested. The number may be below 0 for a moment, when the end of a congestion is
-    /// counted before its beginning.
+    /// The number of devices with a congested queue of reads, and of writes, indexed by [`Operation`]. Kept as a
+    /// counter because reclaim asks for each page whether any queue is congested. It may be below 0 for a moment, when
+    /// the end of a congestion is counted before its beginning.
     pub congested: [AtomicI32; 2],
     /// Woken whenever a device's queue stops being congested.
     pub uncongested: WaitQueue,
@@ -42,7 +43,8 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Passes a finished request to its receiver. If the receiver is gone, no task waits for the request.
+    /// Passes a finished request to the receiver of the CPU that runs the caller. If the receiver no longer exists, no
+    /// task waits for the request, and it is dropped.
     #[inline]
     pub(super) fn complete(&self, request: Request, result: Result<(), IoError>) {
         let receivers = self.receivers.get().expect("a machine is attached before requests are submitted");
@@ -80,11 +82,10 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// A function that returns the length of a file, bytes, as the file's owner sees it. The owner is the code that added
-/// the device.
+/// A function that returns the length of a file in bytes as the file's owner, the code that added the device, sees it.
 type Length = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// The part of a file that is to be durable.
+/// The part of a file that a sync makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durable {
     /// The data written to the file, and the metadata needed to find them (`fdatasync`).
@@ -107,8 +108,8 @@ pub struct Device {
     /// `true` for a block device, whose length never changes.
     is_block: bool,
     end: End,
-    /// Returns the length of the file as its owner (the code that added the device) sees it. Set only if that length
-    /// may lie within a block.
+    /// A function that returns the length of the file as its owner (the code that added the device) sees it. Not set if
+    /// the file always ends with a whole block.
     length: OnceLock<Length>,
     writes: Generations,
     /// Number of requests that have not been finished.
@@ -116,7 +117,7 @@ pub struct Device {
     /// `true` while a thread waits until no request is in flight.
     is_closing: AtomicBool,
     idle: WaitQueue,
-    /// Places in the device's queue, by [`Operation`].
+    /// Places in the device's queue for reads, and for writes, indexed by [`Operation`].
     places: [Places; 2],
     /// Woken when a place in the queue is freed.
     room: WaitQueue,
@@ -134,7 +135,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The parts from which a device is made.
+/// The arguments from which a [`Device`] is made.
 pub(super) struct Parts {
     pub id: DeviceId,
     pub name: Arc<str>,
@@ -228,7 +229,7 @@ impl Device {
         sys::unlock_file(&self.file);
     }
 
-    // ---- where it ends ----
+    // ---- the end of the file ----
 
     /// Sets the function that returns the file's length as its owner, the caller, sees it. A write puts no byte after
     /// this length into the file. Without such a function, the file ends with its last block.
@@ -236,20 +237,22 @@ impl Device {
         assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
     }
 
-    /// Returns how many of the `bytes` bytes from `offset` on lie within the file, by the length that its owner sees.
+    /// Returns how many of the `bytes` bytes from `offset` on lie within the file. Its length is the one that its
+    /// owner, the code that added the device, sees.
     pub(super) fn bytes_within(&self, offset: u64, bytes: usize) -> usize {
         let within = self.length.get().map_or(u64::MAX, |length| length().saturating_sub(offset));
         bytes.min(usize::try_from(within).unwrap_or(usize::MAX))
     }
 
-    /// Notes that the file is at least `bytes` bytes long from now on, as far as the file's owner, the caller, knows.
-    /// This is the expected length; it is 0 until it is set.
+    /// Sets the *expected length* of the file to `bytes`: from now on, the caller, which owns the file, knows that the
+    /// file is at least so long. Before the first call the expected length is 0.
     ///
-    /// A read that ends before the expected length fails, because another process has truncated the file. Beyond the
-    /// expected length, missing bytes read as zeroes. The owner sets the expected length after lengthening the file.
-    /// Before shortening the file, the owner sets it when nothing after the new end is being written any more. A write
-    /// sets the expected length, too. If no function was set by [`Device::follow_length`], a write sets the expected
-    /// length one block short of the write's end.
+    /// If a read finds that the file ends before the expected length, the read fails, because another process has
+    /// truncated the file. Beyond the expected length, missing bytes read as zeroes.
+    ///
+    /// The owner sets the expected length after it has lengthened the file, and before it shortens the file, once
+    /// nothing after the new end is being written. A completed write raises it to the write's end; without a function
+    /// set by [`Device::follow_length`], to one block before this end.
     pub fn expect_len(&self, bytes: u64) {
         self.end.expect(bytes);
         self.forget_checksums_after(bytes);
@@ -269,8 +272,8 @@ impl Device {
         if self.end_in_system()? >= bytes {
             return Ok(());
         }
-        // A write that is under way, or that begins now, may make the file longer still; this must not cut that part
-        // off.
+        // A write that is under way, or that begins now, may make the file longer than `bytes`. Setting the length must
+        // not cut off what it writes.
         if sys::lengthen(&self.file, bytes)? {
             return Ok(());
         }
@@ -284,10 +287,11 @@ impl Device {
     /// # Errors
     /// Errors of the system.
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
-        // Waits for writes that began when the file was longer.
+        // Waits for writes that began before the owner saw the new length, and so may write after the new end.
         self.writes.wait();
         self.note_if_cut();
-        // Set before the file becomes shorter, so that no thread takes this for a truncation by another process.
+        // The expected length is lowered before the file becomes shorter, so that no thread takes this for a truncation
+        // by another process.
         self.end.expect_at_most(bytes);
         self.forget_checksums_after(bytes);
         if self.end_in_system()? != bytes {
@@ -310,14 +314,15 @@ impl Device {
         self.end.cuts()
     }
 
-    /// Notes the end of a write of `bytes` bytes; `cuts_before` is the number of truncations by other processes that
-    /// were noticed before the write began.
+    /// Records that the write `request` has put `bytes` bytes into the file. `cuts_before` is the number of truncations
+    /// by other processes that were noticed before the write began.
     pub(super) fn note_written(&self, request: &Request, bytes: usize, cuts_before: u32) {
         if bytes == 0 {
             return;
         }
         let block = machine::BLOCK_BYTES;
-        // If the device does not know the owner's length, the owner may truncate a part of the last block.
+        // If the device does not know the length that the owner sees, the owner may have truncated the file within the
+        // last block. That block then does not count.
         let sure = if self.length.get().is_some() { bytes } else { bytes.saturating_sub(block) };
         let blocks = request.block..request.block + bytes.div_ceil(block) as u64;
         self.end.note_written(blocks, request.block * block as u64 + sure as u64, cuts_before);
@@ -328,7 +333,7 @@ impl Device {
         if !self.is_regular || self.end.expected() == 0 {
             return;
         }
-        // If the file's length cannot be found out, the file is not known to be shorter.
+        // If the system does not return the file's length, the file counts as not truncated.
         while let Ok(ends) = self.ends() {
             if ends.now >= ends.expected || self.end.note_cut(ends.now, ends.expected) {
                 return;
@@ -368,7 +373,8 @@ impl Device {
         });
     }
 
-    /// Returns the end of the file in the system and the end that its owner expects, both at one point in time.
+    /// Returns the file's length in the system, and the length that its owner expects, as they were at one point in
+    /// time.
     pub(super) fn ends(&self) -> Result<Ends, Errno> {
         loop {
             let changes = self.end.changes();
@@ -380,13 +386,13 @@ impl Device {
         }
     }
 
-    /// Returns the reason for wrong contents of a block: either another process has truncated the file there, so that
-    /// the block is now a hole, or the block was changed.
+    /// Returns the reason why a block has other contents than its checksum says: another process has truncated the
+    /// file, so that the block is now a hole, or the block was changed.
     #[cold]
     pub(super) fn why_wrong(&self, block: u64) -> Cause {
         match self.ends() {
-            // If the file is truncated after a write has looked at its end and before that write reaches the disk, the
-            // truncation is noticed only here.
+            // A write looks for truncations before it goes to the disk. A truncation between the look and the disk is
+            // noticed only here.
             Ok(Ends { now, expected, .. }) if now < expected || self.cuts() > 0 => {
                 Cause::Truncated { end: now, expected_end: expected }
             }
@@ -403,7 +409,7 @@ impl Device {
         (&self.file).seek(SeekFrom::End(0))
     }
 
-    /// Sends all further requests through the page cache of the kernel, because the file system broke its promise.
+    /// Sends all further requests through the page cache of the kernel, because O_DIRECT does not work with this file.
     pub(super) fn fall_back_to_buffered(&self) {
         if self.is_direct.swap(false, Ordering::Relaxed) && sys::set_direct(&self.file, false).is_ok() {
             self.context.notices.add(Notice::Buffered { name: self.name.to_string() });
@@ -449,7 +455,7 @@ impl Device {
         }
     }
 
-    /// Gives a place back to the queue. Returns `true` if that ended the queue's congestion.
+    /// Frees a place in the queue of reads or writes. Returns `true` if this ended the queue's congestion.
     pub(super) fn give_place_back(&self, operation: Operation) -> bool {
         let has_ended = self.places[operation as usize].give_back();
         if has_ended {

@@ -12,10 +12,10 @@ use rangemap::RangeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The known end of one file.
+/// The length of one file as far as the machine knows it, and the blocks that other processes have cut off.
 #[derive(Debug, Default)]
 pub(super) struct End {
-    /// Number of bytes in the file if no other process has truncated it.
+    /// Least length of the file in bytes if no other process has truncated it.
     expected: AtomicU64,
     /// Number of changes of `expected` that were not made by writes.
     changes: AtomicU32,
@@ -33,13 +33,14 @@ impl End {
         self.cuts.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of bytes in the file if no other process has truncated it.
+    /// Returns the least length of the file, bytes, if no other process has truncated it.
     pub(super) fn expected(&self) -> u64 {
         self.expected.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of changes of the expected end that were not made by writes. A reader of the expected and the
-    /// present end compares this number before and after, to get both at one point in time.
+    /// Returns how often the expected length was changed other than by a write. A caller reads this number before and
+    /// after it reads the expected length and the file's present length. If the number is the same, both lengths belong
+    /// to one point in time.
     pub(super) fn changes(&self) -> u32 {
         self.changes.load(Ordering::SeqCst)
     }
@@ -62,9 +63,9 @@ impl End {
         self.forget_lost(bytes.div_ceil(BLOCK_BYTES as u64)..u64::MAX);
     }
 
-    /// Notes that `blocks` were written and that the file has at least `bytes` bytes. Lost blocks among them are no
-    /// longer lost, unless the file was truncated after the write began: the order of the truncation and the write is
-    /// then unknown.
+    /// Records that `blocks` were written and that the file has at least `bytes` bytes. Lost blocks that were written
+    /// are no longer lost. They stay lost if another truncation was noticed since the write began, because the
+    /// truncation may have come after the write. `cuts_before` is the number of truncations noticed before the write.
     pub(super) fn note_written(&self, blocks: Range<u64>, bytes: u64, cuts_before: u32) {
         if self.expected.load(Ordering::Relaxed) < bytes {
             self.expected.fetch_max(bytes, Ordering::SeqCst);
@@ -135,7 +136,7 @@ mod tests {
         end.note_written(5..6, 2 * PAGE, cuts_before);
         assert_eq!((lost(0..2), lost(1..3), lost(9..10)), (None, Some(2 * PAGE..10 * PAGE), Some(2 * PAGE..10 * PAGE)));
         assert_eq!(end.expected(), 2 * PAGE + 100);
-        // Writes behind the lost range and within it.
+        // A write behind the lost range changes nothing; a write within it divides it.
         end.note_written(20..21, 20 * PAGE + 50, end.cuts());
         assert!(lost(5..6).is_some());
         end.note_written(5..6, 6 * PAGE, end.cuts());

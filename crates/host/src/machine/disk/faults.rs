@@ -1,4 +1,4 @@
-//! A backend whose requests fail on purpose, for tests of the layers above the machine.
+//! A backend that makes disk requests fail on purpose, for tests of the layers above the machine.
 
 use super::backend::{Backend, Transfer};
 use super::device::{Device, Durable};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// The fault that a request meets.
+/// A fault that a test injects into a disk request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request fails with this error number of the system, and moves no bytes.
@@ -16,7 +16,8 @@ pub enum Fault {
     Shorten(usize),
 }
 
-/// The faults of a device's requests, which are numbered from 0 in the order in which they are carried out.
+/// The faults that a test injects into a device's requests. Requests are numbered from 0 in the order in which they are
+/// carried out.
 #[derive(Debug, Default)]
 pub struct Script(Mutex<Lines>);
 
@@ -36,12 +37,12 @@ impl Script {
         Arc::default()
     }
 
-    /// Makes request number `number` meet a fault.
+    /// Injects `fault` into the request with the number `number`.
     pub fn set(&self, number: u64, fault: Fault) {
         self.0.lock().faults.insert(number, fault);
     }
 
-    /// Makes all requests from now on meet `fault`; with `None`, ends this.
+    /// Injects `fault` into every request from now on; `None` stops this.
     pub fn set_all(&self, fault: Option<Fault>) {
         self.0.lock().every = fault;
     }
@@ -77,7 +78,7 @@ impl Script {
     }
 }
 
-/// A backend whose requests meet the faults of a [`Script`].
+/// A backend that injects the faults of a [`Script`] into requests, and passes them to the inner backend.
 pub struct Faults {
     inner: Arc<dyn Backend>,
     script: Arc<Script>,
@@ -90,7 +91,8 @@ impl Faults {
         Arc::new(Self { inner, script: Arc::clone(script) })
     }
 
-    /// Lets a transfer meet the next fault of the script. Returns the transfer, or `None` if it has failed.
+    /// Applies the script's fault, if any, to the next request, `transfer`. Returns the transfer, or `None` if it has
+    /// failed.
     fn pass(&self, mut transfer: Transfer) -> Option<Transfer> {
         match self.script.next() {
             Some(Fault::Fail(os_error)) => {

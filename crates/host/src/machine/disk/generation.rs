@@ -1,28 +1,29 @@
-//! Writes in flight, in two generations, so that a task can wait for all writes that have begun and need not wait for
-//! later ones.
+//! Counts of writes in flight, in two groups called generations: writes that began before a task started to wait, and
+//! later ones. The task waits for the first group alone.
 
 use crate::machine::wait::WaitQueue;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The writes that are under way, by generation; see the module's head.
+/// The numbers of writes under way, in two generations. A thread can wait for all writes that have begun, and need not
+/// wait for later ones, which belong to the other generation.
 #[derive(Debug, Default)]
 pub(super) struct Generations {
-    /// The generation of new operations, modulo 2.
+    /// The number of the generation to which new writes belong; its lowest bit selects the counter in `under_way`.
     current: AtomicU32,
     under_way: [AtomicU32; 2],
     ended: WaitQueue,
-    /// Held by the thread that waits for a generation to end.
+    /// Held by the thread that waits for all writes of a generation to end.
     waiting: Mutex<()>,
 }
 
-/// The generation of an operation.
+/// The generation to which a write belongs: 0 or 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Generation(usize);
 
 impl Generations {
-    /// Begins an operation. For each call of [`Generations::wait`], either the call waits for this operation, or this
-    /// operation sees all changes that the caller made before.
+    /// Counts a write as under way, and returns its generation. Each call of [`Generations::wait`] either waits for
+    /// this write, or has begun earlier; the write then sees all changes that its caller had made before.
     pub(super) fn begin(&self) -> Generation {
         loop {
             let own = Generation(self.current.load(Ordering::SeqCst) as usize % 2);
@@ -30,20 +31,21 @@ impl Generations {
             if self.current.load(Ordering::SeqCst) as usize % 2 == own.0 {
                 return own;
             }
-            // The generation changed meanwhile: a thread that waits for the old generation may already have seen that
-            // it is empty.
+            // The generation changed meanwhile. A thread that waits for the old generation may already have found no
+            // write in it, so this write must belong to the new one.
             self.end(own);
         }
     }
 
-    /// Ends an operation that belongs to the generation `own`.
+    /// Counts a write of the generation `own` as ended.
     pub(super) fn end(&self, own: Generation) {
         if self.under_way[own.0].fetch_sub(1, Ordering::SeqCst) == 1 {
             self.ended.wake();
         }
     }
 
-    /// Waits for all operations that have begun. Later operations see the caller's earlier changes.
+    /// Waits for all writes that have begun. Writes that begin later see all changes that the caller made before this
+    /// call.
     pub(super) fn wait(&self) {
         let _alone = self.waiting.lock();
         let old = self.current.fetch_add(1, Ordering::SeqCst) as usize % 2;

@@ -1,7 +1,7 @@
-//! Disks: the open files on which requests are carried out.
+//! Disks: the open files and block devices on which requests are carried out.
 //!
-//! Each open file, or block device, is a [`Device`]; block `b` is the 4096 bytes from byte `4096 * b` on. Devices come
-//! and go while the machine runs; finding a device takes no lock. A request takes this way:
+//! Each open file or block device is a [`Device`]; its block `b` is the 4096 bytes from byte `4096 * b` on. Devices are
+//! added and removed while the machine runs; finding a device takes no lock. A request takes these steps:
 //!
 //! 1. `Disks::submit` finds the device; a `plug` may hold the request back for a moment, so that it goes to the disk
 //!    with others;
@@ -65,7 +65,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// The way to check that data read from a device equal the data last written there.
+/// The means to check that data that are read from a device equal the data last written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     /// Checks by checksums if [`Config::checksums`] says so.
@@ -133,9 +133,9 @@ impl Disks {
         if !is_direct {
             self.context.notices.add(Notice::Buffered { name: name.to_string() });
         }
-        // Otherwise the system would check on each read whether to update the time of last access. This costs 6 % of a
-        // read if several threads read one file at the same time. If another user owns the file, the flag cannot be set
-        // and the time is updated.
+        // Without this flag (O_NOATIME), the system would check on each read whether to update the file's time of last
+        // access. The check takes 6 % of a read's time if several threads read one file. If another user owns the file,
+        // the flag cannot be set, and the time is updated.
         let _ = sys::keep_access_time(&file);
         let backend: Arc<dyn Backend> = match &self.rings {
             Some(rings) if is_direct => Arc::clone(rings) as _,
@@ -198,7 +198,7 @@ impl Disks {
     pub(super) fn submit(&self, request: Request) {
         let device = self.table.get(request.device.index()).map(ArcSwapOption::load);
         let Some(device) = device.as_ref().and_then(|device| device.as_ref()) else {
-            // Another thread has removed the device, although it must not while requests are submitted.
+            // Another thread has removed the device, which callers must not do while requests are submitted.
             return self.context.complete(request, Err(IoError::Device));
         };
         if plug::is_plugged(self.identity()) {
@@ -214,7 +214,7 @@ impl Disks {
         Plug { disks: self, is_own: plug::begin(self.identity()), _thread: PhantomData }
     }
 
-    /// Starts the requests that the calling thread holds back, because the thread is about to sleep.
+    /// Starts the requests that a plug of the calling thread holds back; called before the thread sleeps.
     #[inline]
     pub(super) fn unplug_before_sleep(&self) {
         let transfers = plug::take_before_sleep(self.identity());
@@ -258,8 +258,8 @@ impl Disks {
     }
 }
 
-/// Returns the transfers for which `is_true` holds and, second, the others. Moves no transfer if `is_true` holds for
-/// all.
+/// Splits `transfers` into those for which `is_true` returns `true`, and the others. Copies nothing if there are no
+/// others.
 fn split(transfers: Vec<Transfer>, is_true: impl Fn(&Transfer) -> bool) -> (Vec<Transfer>, Vec<Transfer>) {
     if transfers.iter().all(&is_true) { (transfers, Vec::new()) } else { transfers.into_iter().partition(is_true) }
 }

@@ -16,15 +16,15 @@ thread_local! {
 }
 
 struct Plugged {
-    /// The owner of the requests that are held back: the address of the machine's disks, or 0.
+    /// The machine to which the held-back requests go, as the address of its [`super::Disks`]; 0 for none.
     owner: usize,
-    /// Number of plugs of the owner's machine that this thread has.
+    /// Number of plugs that this thread has made for the machine `owner` and not dropped yet.
     depth: u32,
     transfers: Vec<Transfer>,
 }
 
-/// Calls `look` with the held-back transfers of the thread, and returns its result. Returns `None` if the thread is
-/// ending and has no place for such transfers any more.
+/// Calls `look` with the thread's state of plugs, and returns its result. Returns `None` if the thread is ending and
+/// this thread-local state was already dropped.
 fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
@@ -43,7 +43,8 @@ pub(super) fn begin(owner: usize) -> bool {
     .unwrap_or(false)
 }
 
-/// Ends a plug. Returns the transfers that must be started now.
+/// Ends a plug of this thread. If it was the outermost one, returns the held-back transfers, which the caller must
+/// start; otherwise none.
 pub(super) fn end() -> Vec<Transfer> {
     with_plugged(|plugged| {
         plugged.depth -= 1;
@@ -58,7 +59,8 @@ pub(super) fn is_plugged(owner: usize) -> bool {
     with_plugged(|plugged| plugged.depth > 0 && plugged.owner == owner).unwrap_or(false)
 }
 
-/// Holds back a transfer. Returns all held transfers, which must be started now, if the plug is full; otherwise none.
+/// Holds back a transfer. If [`REQUESTS_MAX`] transfers are then held, returns all of them, and the caller must start
+/// them; otherwise returns none.
 pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     PLUGGED.with_borrow_mut(|plugged| {
         plugged.transfers.push(transfer);
@@ -66,8 +68,8 @@ pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     })
 }
 
-/// Removes and returns the transfers that this thread's plug holds back for the disks at the address `owner`, because
-/// the thread is about to sleep.
+/// Removes and returns the transfers that this thread's plug holds back for the disks at the address `owner`. Called
+/// when the thread is about to sleep.
 #[inline]
 pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
     with_plugged(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() }).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Threads that read and write, used if io_uring is not available or has no advantage (for a file in the kernel's page
-//! cache).
+//! A pool of threads that carry out disk requests with ordinary reads and writes. It is used where io_uring is not
+//! available, and for files that go through the kernel's page cache, where io_uring has no advantage.
 
 use super::backend::{Backend, Transfer};
 use crate::machine::task::{AbortOnPanic, start_thread};
@@ -27,8 +27,10 @@ pub(super) struct Pool {
 }
 
 impl Pool {
+    /// Makes a pool of `threads` threads, at least one.
+    ///
     /// # Errors
-    /// When the system grants no thread for the pool.
+    /// When the system does not grant all of the threads.
     pub(super) fn new(threads: usize) -> std::io::Result<Arc<Self>> {
         let mut pool = Self { shared: Arc::default(), threads: Vec::new() };
         for number in 0..threads.max(1) {
@@ -59,7 +61,7 @@ impl Pool {
         self.shared.serve();
     }
 
-    /// Ends the threads once no transfer waits any more.
+    /// Tells the threads to end as soon as no transfer waits.
     pub(super) fn end(&self) {
         self.shared.inbox.lock().is_over = true;
         self.shared.changed.notify_all();
@@ -88,8 +90,8 @@ impl Shared {
 
 impl Backend for Pool {
     fn run_all(&self, mut transfers: Vec<Transfer>) {
-        // Only transfers that bypass the kernel's page cache go to other threads: the page cache answers at once, but a
-        // disk can serve several requests at a time.
+        // A transfer that bypasses the kernel's page cache goes to another thread, because a disk can serve several
+        // requests at a time. A transfer through the page cache is carried out here, because the cache answers at once.
         let last = transfers.pop();
         for transfer in transfers {
             if transfer.device().is_direct() { self.start(transfer) } else { transfer.perform() }
@@ -109,8 +111,8 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.end();
         for thread in self.threads.drain(..) {
-            // If the last transfer of a dropped machine finishes on one of these threads, that thread cannot join
-            // itself.
+            // A machine may be dropped by the end of its last transfer, on a thread of this pool. That thread cannot
+            // join itself.
             if thread.thread().id() != thread::current().id() {
                 // The thread cannot have panicked: a panic would have ended the process.
                 let _ = thread.join();

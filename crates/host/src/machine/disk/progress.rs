@@ -1,5 +1,5 @@
-//! The progress of a request, and the next step after a system call that moved all of its bytes, some or none. This
-//! module only decides; others carry the steps out.
+//! The progress of a disk request, and the decision on its next step after a system call that moved all of its bytes,
+//! some or none. Other modules carry the step out.
 
 use crate::machine::sys::Errno;
 use machine::{BLOCK_BYTES, IoError, Operation};
@@ -8,10 +8,10 @@ use std::fmt;
 /// Largest number of consecutive attempts that may move no bytes before a request fails.
 ///
 /// The system returns `EAGAIN` when it is short of memory for a moment, or when the thread that made the request ends.
-/// A hundred such results in a row have another cause.
+/// If a hundred attempts in a row move nothing, the cause is another one and will not go away.
 const IDLE_MAX: u32 = 100;
 
-/// The reason why a request failed.
+/// The reason why a disk request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -26,9 +26,9 @@ pub enum Cause {
     },
     /// The system moved no bytes, and did not say why.
     NoProgress,
-    /// The contents differ from those last read or written there.
+    /// The contents of a block differ from those that were last read from or written to it.
     Checksum {
-        /// The block.
+        /// The number of the first block that differs.
         block: u64,
     },
 }
@@ -63,16 +63,16 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The bytes that a request is to move.
+/// The range of bytes of a file that a request moves, and the direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub operation: Operation,
-    /// First of these bytes in the file.
+    /// The first byte of the range, as an offset in the file.
     pub offset: u64,
     pub bytes: usize,
 }
 
-/// The ends of a file: the present one and the expected one.
+/// The present length of a file in the system, and the length that its owner expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     /// The present end in the system, bytes.
@@ -83,18 +83,18 @@ pub(super) struct Ends {
     pub is_fixed: bool,
 }
 
-/// The progress of a request.
+/// The progress of a disk request: how many bytes were moved, and how many attempts failed.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Number of bytes moved, from the beginning of the request on.
     pub done: usize,
-    /// Number of attempts that moved nothing since the last one that moved bytes.
+    /// Number of consecutive attempts up to now that moved no bytes.
     idle: u32,
     /// True once the request has fallen back to the page cache of the kernel.
     has_fallen_back: bool,
 }
 
-/// The next step of a request.
+/// The next step of a disk request after an attempt to move its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// All bytes are moved.
@@ -110,8 +110,8 @@ pub(super) enum Next {
 }
 
 impl Progress {
-    /// Records the result of an attempt to move the rest of `extent`, and returns the next step. `ends` returns the
-    /// ends of the file.
+    /// Records `moved`, the result of an attempt to move the rest of `extent`, and returns the next step. `ends` is a
+    /// function that returns the present and the expected length of the file.
     pub(super) fn advance(
         &mut self,
         extent: Extent,
@@ -181,8 +181,8 @@ mod tests {
 
     const PAGE: u64 = BLOCK_BYTES as u64;
 
-    /// Carries out a request of four blocks from block 10 on, in a file with these ends, with the given results of the
-    /// attempts. Returns the last step and the number of bytes moved.
+    /// Simulates a request for four blocks from block 10 on, in a file whose lengths are `ends`. `attempts` holds the
+    /// results of its system calls. Returns the last step and the number of bytes moved.
     fn run(operation: Operation, ends: Ends, attempts: &[Result<usize, Errno>]) -> (Next, usize) {
         let extent = Extent { operation, offset: 10 * PAGE, bytes: 4 * BLOCK_BYTES };
         let mut progress = Progress::default();

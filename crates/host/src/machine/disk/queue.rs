@@ -1,8 +1,9 @@
-//! Places of a device's queue: the number of requests of one direction in flight, and the thresholds of congestion.
+//! The places of a device's request queue, counted separately for reads and writes, and the thresholds at which the
+//! queue is congested.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The bit of [`Places::taken`] that is set while the direction is congested. The other bits count taken places.
+/// The bit of [`Places::taken`] that is set while the queue is congested. The other bits count taken places.
 const CONGESTED: u32 = 1 << 31;
 
 /// The places for requests of one direction, reads or writes.
@@ -23,8 +24,8 @@ impl Places {
         Self { depth, congestion_on, congestion_off, taken: AtomicU32::new(0) }
     }
 
-    /// Takes a place. Returns `Some(true)` if congestion began with it, `Some(false)` if not, and `None` if no place is
-    /// free.
+    /// Takes a place. Returns `Some(true)` if congestion begins with this place, `Some(false)` if it does not, and
+    /// `None` if no place is free.
     pub(super) fn try_take(&self) -> Option<bool> {
         let take = |state: u32| {
             let taken = (state & !CONGESTED) + 1;
@@ -35,7 +36,7 @@ impl Places {
         Some(before & CONGESTED == 0 && before + 1 >= self.congestion_on)
     }
 
-    /// Gives a place back to the queue. Returns `true` if that ended the congestion.
+    /// Frees a place in the queue. Returns `true` if this ended the congestion.
     pub(super) fn give_back(&self) -> bool {
         let give_back = |state: u32| {
             let taken = (state & !CONGESTED).checked_sub(1)?;
@@ -47,19 +48,18 @@ impl Places {
         before & CONGESTED != 0 && (before & !CONGESTED) <= self.congestion_off
     }
 
-    /// Returns whether the direction is congested: congestion begins at the upper threshold and lasts until the number
-    /// of taken places falls below the lower one.
+    /// Returns whether the queue is congested. Congestion begins when the number of taken places reaches
+    /// `congestion_on`, and ends when it falls below `congestion_off`.
     pub(super) fn is_congested(&self) -> bool {
         self.taken.load(Ordering::SeqCst) & CONGESTED != 0
     }
 }
 
-/// Returns the number of taken places at which congestion begins, and the number below which it ends. For a depth of
-/// 256 these are 225 and 207.
+/// Returns the number of taken places at which congestion begins, and the number below which it ends: 225 and 207 for a
+/// depth of 256.
 ///
-/// The first number is 7/8 of the depth plus one. The second is 13/16 of the depth less one. The eighths and sixteenths
-/// are rounded as in Linux and on the simulated disk. Linux: `blk_queue_congestion_threshold`. Source:
-/// mechanisms/reclaim, 22.
+/// Congestion begins at 7/8 of the depth plus one, and ends below 13/16 of the depth minus one. Fractions are rounded
+/// as in Linux. Linux: `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.
 #[doc(alias = "blk_queue_congestion_threshold")]
 fn congestion_thresholds(depth: u32) -> (u32, u32) {
     let on = depth - depth / 8 + 1;

@@ -1,16 +1,17 @@
-//! io_uring. A background ring with its own thread serves requests whose submitter does not wait in the call that
-//! submits them. Borrowed rings serve requests for which the borrowing thread waits.
+//! Disk requests by io_uring. One background ring with its own thread serves requests whose submitter continues at
+//! once. Borrowed rings serve requests for which the borrowing thread waits.
 //!
-//! *Background*: submitters put transfers into an inbox and ring a bell (an eventfd that the ring reads) if the thread
-//! sleeps. Only the thread submits and reaps. Therefore the ring needs no lock, no request belongs to a thread of the
-//! application that could end before the request, and completions interrupt no thread.
+//! *Background ring*: a submitter puts transfers (requests under way) into an inbox. If the ring's thread sleeps, the
+//! submitter wakes it by an eventfd, the *bell*, which the ring reads. Only the ring's thread submits to the ring and
+//! reaps completions. Therefore the ring needs no lock, completions interrupt no thread, and a request does not depend
+//! on a thread of the application, which may end first.
 //!
-//! *Refused*: a filter of system calls, installed later for one thread or for all, may refuse the rings. The thread
-//! then waits for the requests that its ring has taken. The other requests of a borrowed ring go to the background
-//! ring; those of a refused background ring go to threads that read and write.
-//!
-//! *Waited for*: a caller that waits for a whole batch of transfers borrows a ring, submits the batch with one system
+//! *Borrowed rings*: a caller that waits for a whole batch of transfers borrows a ring, submits the batch with one system
 //! call, and handles the completions as they come, without a switch to another thread.
+//!
+//! *Refusal*: a seccomp filter that is installed later, for one thread or for all, may forbid the rings. A thread whose
+//! ring is forbidden waits for the requests that the system has already taken. Its other requests go to the background
+//! ring, or, if the background ring itself is forbidden, to threads that read and write.
 //!
 //! *Locks*: the inbox and the list of idle rings each have one. Each lock is held for a few instructions, and never
 //! together with another.
@@ -39,20 +40,20 @@ use std::time::Duration;
 /// Largest number of submissions that the background ring takes with one system call.
 const BACKGROUND_ENTRIES: u32 = 256;
 /// Largest number of transfers that the background ring has in flight, over all devices; further transfers wait in
-/// front of the ring. A completion's entry is 16 bytes.
+/// front of the ring. Each of them has a completion entry of 16 bytes, and one more entry is for the bell.
 const BACKGROUND_IN_FLIGHT: usize = 4096 - 1;
 /// Largest number of transfers that a borrowed ring has in flight.
 const BORROWED_ENTRIES: u32 = 64;
 /// Largest number of idle rings that are kept for the next borrower.
 const IDLE_RINGS_MAX: usize = 16;
-/// The user data of the read that wakes the ring's thread.
+/// The user data that marks the read of the bell, the eventfd that wakes the background ring's thread.
 const BELL: u64 = u64::MAX;
-/// Interval at which the completions of a refused ring are checked for.
+/// Interval at which a thread checks for completions of a ring that it may no longer enter.
 const REFUSED_PAUSE: Duration = Duration::from_micros(50);
 /// Largest number of bytes that one system call moves. Linux: `MAX_RW_COUNT`.
 const RUN_BYTES_MAX: usize = 0x7fff_f000;
 
-/// Rings of one machine.
+/// The io_uring rings of one machine: one background ring with its thread, and idle rings that threads may borrow.
 pub(super) struct Rings {
     background: Arc<Background>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -60,11 +61,11 @@ pub(super) struct Rings {
 }
 
 impl Rings {
+    /// Makes the background ring, its thread and a first ring to borrow. If the system forbids the background ring
+    /// later, `io_threads` threads of a [`Pool`] do the work, and `notices` gets a notice.
+    ///
     /// # Errors
     /// The system's error number when rings are not permitted; 0 when an operation is missing.
-    ///
-    /// If the system refuses the background ring later, `io_threads` threads of a [`Pool`] do the work, and `notices`
-    /// gets a notice.
     pub(super) fn new(io_threads: usize, notices: Arc<Notices>) -> Result<Arc<Self>, Errno> {
         let as_errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
         let bell = sys::event_counter().map_err(as_errno)?;
@@ -77,7 +78,7 @@ impl Rings {
             io_threads,
             notices,
         });
-        // The first borrowed ring is made here, to find out whether rings can be made.
+        // The first ring to borrow is made here, to find out whether the system permits rings.
         let idle = borrowed_slots().map_err(as_errno)?;
         let (made, is_made) = mpsc::sync_channel(1);
         let serving = Arc::clone(&background);
@@ -105,8 +106,8 @@ impl Drop for Rings {
             pool.end();
         }
         let thread = self.thread.get_mut().take().expect("joined here only");
-        // If the last transfer of a dropped machine finishes on this very thread, the thread cannot join itself; it
-        // ends by itself.
+        // A machine may be dropped by the end of its last transfer, on the background ring's thread. That thread cannot
+        // join itself; it ends soon.
         if thread.thread().id() != thread::current().id() {
             // The thread cannot have panicked: a panic would have ended the process.
             let _ = thread.join();
@@ -131,7 +132,7 @@ impl Backend for Rings {
                 }
                 Err(left) => left,
             },
-            // There are no descriptors, or no memory, for another ring.
+            // The system has no descriptors, or no memory, for another ring. The background ring takes the transfers.
             Err(_) => transfers,
         };
         left.into_iter().for_each(|transfer| self.start(transfer));
@@ -154,12 +155,12 @@ impl Backend for Rings {
 /// The state that submitters and the thread of the background ring share.
 struct Background {
     inbox: Mutex<Vec<Transfer>>,
-    /// True while the thread is in a system call, or about to enter it.
+    /// True while the thread waits in a system call, or is about to. A submitter must then ring the bell.
     is_asleep: AtomicBool,
     is_over: AtomicBool,
     bell: File,
-    /// The pool, once the system has refused the ring. A thread that puts a request into the inbox reads this field
-    /// under the inbox's lock.
+    /// The pool of threads that replaces the ring once the system has forbidden it. A submitter reads this field under
+    /// the inbox's lock.
     pool: OnceLock<Arc<Pool>>,
     io_threads: usize,
     notices: Arc<Notices>,
@@ -171,7 +172,8 @@ impl Background {
         assert!(rung.is_ok(), "an eventfd counts to 2^64: {rung:?}");
     }
 
-    /// Serves the background ring on its thread until the rings end.
+    /// Carries out transfers from the inbox on the background ring's thread until [`Rings`] is dropped. If the system
+    /// forbids the ring, falls back to a pool of threads.
     fn serve(&self, mut slots: Slots) {
         let _abort = AbortOnPanic::new();
         let mut bell_count = Box::new(0u64);
@@ -181,6 +183,8 @@ impl Background {
         }
     }
 
+    /// Carries out transfers from the inbox by the ring, until the rings end.
+    ///
     /// # Errors
     /// The system's error number when the system does not serve the ring any more.
     fn serve_ring(
@@ -192,9 +196,9 @@ impl Background {
         loop {
             waiting.extend(std::mem::take(&mut *self.inbox.lock()));
             let is_bell_read = slots.others > 0;
-            // Each transfer keeps the rings alive, so no transfer is left when the rings are dropped. The drop
-            // rings the bell. The read of the bell must have ended before this returns, because the read writes into
-            // the caller's box.
+            // Dropping the rings sets `is_over` and rings the bell. No transfer is then left, because each transfer
+            // keeps the rings alive. The read of the bell must have ended before this function returns, because the
+            // read writes into the caller's `bell_count`.
             if self.is_over.load(Ordering::SeqCst) && !is_bell_read {
                 debug_assert!(waiting.is_empty() && slots.in_flight == 0, "the rings ended before their transfers");
                 return Ok(());
@@ -203,8 +207,8 @@ impl Background {
                 let count: *mut u64 = &raw mut *bell_count;
                 let read = opcode::Read::new(Fd(self.bell.as_raw_fd()), count.cast(), 8).build().user_data(BELL);
                 slots.others += 1;
-                // SAFETY: the caller's count lives until the read has completed: this loop does not end before that,
-                // nor, if the ring is refused, does `Slots::abandon`.
+                // SAFETY: the caller's count lives until the read has completed. This loop does not end before the
+                // read, and if the ring is forbidden, `Slots::abandon` waits for the read.
                 unsafe { slots.push(&read) }?;
             }
             while slots.has_room()
@@ -221,8 +225,8 @@ impl Background {
         }
     }
 
-    /// Replaces a ring that the system refuses by threads, one of which is the calling thread. These threads carry out
-    /// all present and further requests.
+    /// Replaces the background ring, which the system forbids, by a pool of threads. The calling thread becomes one of
+    /// them. The pool carries out all present and further transfers.
     #[cold]
     fn fall_back(&self, errno: Errno, mut slots: Slots, waiting: VecDeque<Transfer>) {
         // Ends the read of the bell, if one is under way.
@@ -231,7 +235,7 @@ impl Background {
         drop(slots);
         left.extend(waiting);
         let pool = self.pool.get_or_init(|| Pool::of_at_most(self.io_threads - 1));
-        // The inbox holds the transfers of threads that saw no pool, because they came before it was made.
+        // The inbox holds transfers that were submitted before the pool was made.
         left.extend(std::mem::take(&mut *self.inbox.lock()));
         self.notices.add(Notice::NoIoUring { os_error: errno });
         left.into_iter().for_each(|transfer| pool.start(transfer));
@@ -242,18 +246,18 @@ impl Background {
     }
 }
 
-/// A ring and its requests in flight.
+/// An io_uring ring, and the transfers that it has in flight, each in a numbered slot.
 struct Slots {
     ring: IoUring,
-    /// Requests in flight, by the number that a completion carries. Never grows beyond its first capacity: the system
-    /// reads the runs in the slots, so they must not move.
+    /// Transfers in flight. A completion carries the index of its transfer in this vector. The vector never grows
+    /// beyond its first capacity, because the system reads the runs in its elements, which therefore must not move.
     slots: Vec<Option<InFlight>>,
     free: Vec<usize>,
     in_flight: usize,
-    /// Number of requests in flight that are no transfers.
+    /// Number of requests in flight that are no transfers: reads of the bell.
     others: usize,
-    /// Numbers of the slots that the system has not taken yet, in order: those in the submission queue, and possibly
-    /// one that is about to be pushed.
+    /// User data of the requests that the system has not taken yet, in order: those in the submission queue, and
+    /// possibly one that is about to be pushed.
     unsubmitted: VecDeque<u64>,
     /// Number of entries in the submission queue.
     queued: usize,
@@ -283,7 +287,7 @@ impl Slots {
     /// # Errors
     /// The unfinished transfers, when the system does not serve the ring any more.
     fn run_all(&mut self, transfers: VecDeque<Transfer>) -> Result<(), Vec<Transfer>> {
-        // If handling a completion panicked, other requests would stay in flight with no thread waiting for them.
+        // A panic here ends the process: otherwise requests would stay in flight with no thread waiting for them.
         let _abort = AbortOnPanic::new();
         let mut waiting = transfers;
         self.run_waiting(&mut waiting).map_err(|_| {
@@ -306,8 +310,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Waits for the requests that a ring, which the system now refuses, has taken. Returns the transfers that are not
-    /// finished.
+    /// Gives up a ring that the system forbids. Waits for the requests that the system has already taken, and returns
+    /// the transfers that are not finished.
     #[cold]
     fn abandon(&mut self) -> Vec<Transfer> {
         let mut left = Vec::new();
@@ -318,16 +322,16 @@ impl Slots {
             }
         }
         while self.in_flight > 0 || self.others > 0 {
-            // Completions arrive whenever the thread is in any system call. With a deferred ring they would arrive only
-            // when the thread enters the ring.
+            // Completions arrive during any system call of this thread, so also during this sleep. (With
+            // `DEFER_TASKRUN` they would arrive only when the thread enters the ring.)
             thread::sleep(REFUSED_PAUSE);
             left.extend(self.reap_finished());
         }
         left
     }
 
-    /// Takes the transfer to which a completion or an entry belongs out of its slot; returns `None` if it belongs to no
-    /// transfer.
+    /// Removes the transfer with the number `user_data` from its slot and returns it. Returns `None` if the number
+    /// belongs to no transfer.
     fn take(&mut self, user_data: u64) -> Option<InFlight> {
         let slot = usize::try_from(user_data).ok().filter(|&slot| slot < self.slots.len())?;
         self.free.push(slot);
@@ -359,8 +363,10 @@ impl Slots {
         unsafe { self.push(&entry) }
     }
 
+    /// Puts an entry into the submission queue. If the queue is full, first submits what is in it.
+    ///
     /// # Errors
-    /// As [`Slots::start`].
+    /// The system's error number when the system does not serve the ring any more.
     ///
     /// # Safety
     /// The memory that the entry points to must live until the entry's completion was reaped, or until the entry is
@@ -398,10 +404,10 @@ impl Slots {
         }
     }
 
-    /// Handles all completions that have come: finishes complete transfers, and continues the others.
+    /// Handles all completions that have come: ends the transfers that are done, and continues the others.
     ///
     /// # Errors
-    /// As [`Slots::start`].
+    /// The system's error number when the system does not serve the ring any more.
     fn reap(&mut self) -> Result<(), Errno> {
         let mut result = Ok(());
         for transfer in self.reap_finished() {
@@ -410,7 +416,8 @@ impl Slots {
         result
     }
 
-    /// Finishes completed transfers. Returns those that must be continued, which are rare.
+    /// Handles all completions that have come, and ends the transfers that are done. Returns the few transfers that
+    /// must be continued, because the system has moved only a part of their bytes.
     fn reap_finished(&mut self) -> Vec<Transfer> {
         let mut reaped = std::mem::take(&mut self.reaped);
         let mut unfinished = Vec::new();
@@ -454,9 +461,9 @@ fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
     }
 }
 
-/// Makes a ring that one thread uses and whose completions do not interrupt that thread; on older kernels, an ordinary
-/// ring. The ring does not use `DEFER_TASKRUN`, because completions must also arrive when the ring may not be entered
-/// any more.
+/// Makes the ring of the background thread. Only this thread uses it, and completions do not interrupt the thread; on
+/// older kernels it is an ordinary ring. It does not use `DEFER_TASKRUN`, because completions must arrive even if a
+/// seccomp filter forbids the thread to enter the ring.
 fn background_ring() -> io::Result<IoUring> {
     let promised = IoUring::builder()
         .setup_cqsize(BACKGROUND_IN_FLIGHT as u32 + 1)
@@ -477,8 +484,7 @@ fn borrowed_slots() -> io::Result<Slots> {
     Ok(Slots::new(ring, BORROWED_ENTRIES as usize))
 }
 
-/// # Errors
-/// When the kernel's rings lack an operation that this module needs (before Linux 5.6).
+/// Returns an error if the kernel's rings lack an operation that this module needs (before Linux 5.6).
 fn check_operations(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
