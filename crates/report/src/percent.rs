@@ -39,7 +39,7 @@ impl PercentRule {
         if self == Self::Current { format.as_shown(value) } else { value }
     }
 
-    /// Returns the change from `base` to `new` in percent.
+    /// Returns the change from `base` to `new`, in percent or percentage points; positive if `new` is better.
     #[must_use]
     pub fn percent(self, better: Better, base: f64, new: f64) -> f64 {
         let higher = better == Better::Higher;

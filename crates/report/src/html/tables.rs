@@ -46,7 +46,7 @@ pub fn answer(table: &Table) -> Option<Section> {
     Some(Section::new("Answer", parts))
 }
 
-/// Returns the section with the figures of the text report, and with the lines below them.
+/// Returns the section with the figures of the text report and the notes below them.
 #[must_use]
 pub fn figures(table: &Table, show: Show) -> Section {
     let mut parts = Vec::new();

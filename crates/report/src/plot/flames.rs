@@ -1,4 +1,4 @@
-//! Virtual time as a flame graph. Its root consists of tasks, or of columns with their tasks.
+//! Virtual time as a flame graph. The lowest frames are tasks, or columns with their tasks above them.
 
 use crate::table::Table;
 use figures::profile;
@@ -75,7 +75,7 @@ fn about(columns: &[ColumnProfile]) -> String {
         .collect()
 }
 
-/// Returns a name in the form that a frame of a stack may have.
+/// Returns a name without `;`, which separates the frames of a stack.
 fn one_frame(name: &str) -> String {
     name.replace(';', "_")
 }

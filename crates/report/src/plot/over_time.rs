@@ -10,8 +10,8 @@ use machine::PAGE_BYTES;
 /// Largest number of points in a line: a picture has no more pixels for them.
 const POINTS: usize = 230;
 
-/// Returns a picture with the workload's curves, if any, and below them the experiment's panels, or the usual panels if
-/// it defines none. There is a line for each run with the first seed.
+/// Returns a picture of the runs with the first seed, with a line for each run. The workload's curves, if any, are at
+/// the top. Below them are the experiment's panels, or the usual panels if the experiment defines none.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curves: &[RunCurves]) -> Lines {
     let seed = table.seeds.first().copied();
