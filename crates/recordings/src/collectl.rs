@@ -106,7 +106,7 @@ pub const TEXT: Format = Format {
     begins: |lines| {
         let is_it = |line: &str| is_summary(line) || heading_of(line).is_some_and(|names| are_of_memory(&names));
         let first = lines[0].text.trim_start();
-        // Lines that may stand above: other sections of a record, or the groups of columns.
+        // Number of lines that may stand above the heading: other sections of a record, or the groups of columns.
         let above = match (first.starts_with("### RECORD"), first.starts_with("#<") || waited_for(first).is_some()) {
             (true, _) => SECTION_LINES_MAX,
             (_, true) => GROUP_LINES_MAX,
@@ -243,7 +243,7 @@ fn read_text(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
             );
             continue;
         }
-        // If lines have times, these have their own column.
+        // If lines have times, the times have a column of their own.
         let words = line.words();
         let figures = called(&names);
         let all: Option<Vec<(&str, f64)>> = (words.len() == names.len())

@@ -278,7 +278,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
     moments.finish(host, None, block)
 }
 
-/// A line with one figure.
+/// A line of `sadf -p`, which has one figure.
 struct Pair<'t> {
     host: &'t str,
     seconds: f64,

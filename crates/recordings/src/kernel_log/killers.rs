@@ -33,7 +33,7 @@ pub struct Eviction {
     pub processes: Option<u64>,
 }
 
-/// Parts of lines by which the logs of these killers are recognised.
+/// Parts of lines by which the logs of user-space killers are recognised.
 pub(super) const SIGNS: [&str; 9] = [
     " due to memory pressure for ",
     " due to memory used (",
@@ -46,7 +46,7 @@ pub(super) const SIGNS: [&str; 9] = [
     "has been killed by the OOM killer",
 ];
 
-/// The state of reading the lines of killers.
+/// Facts from earlier lines that later lines of user-space killers refer to.
 #[derive(Default)]
 pub(super) struct Killers {
     /// Free memory and swap that `earlyoom` reported last.

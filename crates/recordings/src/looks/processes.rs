@@ -100,8 +100,8 @@ impl Look for Processes {
             self.columns = Some(columns);
             return Took::Yes;
         }
-        // In some languages numbers have a comma, as in `15885,2 total, …`. It is recognised because no space follows
-        // it.
+        // In some languages numbers have a comma, as in `15885,2 total, …`. Such a comma is recognised because no space
+        // follows.
         let of = |pairs: &[(&str, f64)], name: &str| pairs.iter().find(|(word, _)| *word == name).map(|(_, kib)| *kib);
         if let Some(pairs) = head(&decimal_points(line), "Mem") {
             let cache = of(&pairs, "buff/cache").or_else(|| of(&pairs, "buffers"));
