@@ -1,4 +1,5 @@
-//! The input of a diagnosis: files in any format, directories and standard input, and the patients found in them.
+//! The input of a diagnosis: files in any format, directories and standard input. Each computer, column or run found in
+//! the input is a patient.
 //!
 //! [`super::source`] reads reports and series of `highwater`. [`super::recorded`] reads directories of MMTests and
 //! texts of other tools. In a directory without logs of MMTests, each recognised file is read, as in the archives of

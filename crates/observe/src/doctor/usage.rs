@@ -16,8 +16,8 @@ pub struct MemoryUse {
     pub available: Option<f64>,
     /// `Buffers`: pages of block devices.
     pub buffers: Option<f64>,
-    /// `Cached`: pages of files, including tmpfs and shared memory. If a source has a single number for these, buffers
-    /// and the swap cache together, this is the number.
+    /// `Cached`: pages of files, including tmpfs and shared memory. If a source has only one number for the sum of
+    /// these pages, buffers and the swap cache, it is that number.
     pub cached: Option<f64>,
     /// `SwapCached`.
     pub swap_cached: Option<f64>,
@@ -146,7 +146,7 @@ impl MemoryUse {
     pub fn unaccounted(&self) -> Option<f64> {
         let lists = [self.active_anon, self.inactive_anon, self.active_file, self.inactive_file, self.unevictable];
         let on_lists: Option<f64> = lists.into_iter().sum();
-        // Programs' pages that are in the swap cache are on the lists once, but in two of the lines.
+        // Programs' pages in the swap cache are on the lists once, but two lines of `/proc/meminfo` count them.
         let by_lines = self.anon.zip(self.cached).map(|(anon, cached)| anon + cached + self.buffers.unwrap_or(0.0));
         let programs_and_files = on_lists.into_iter().chain(by_lines).reduce(f64::max)?;
         let known = [self.free, self.slab_unreclaimable, self.page_tables].into_iter().sum::<Option<f64>>()?;
@@ -207,7 +207,7 @@ impl Usage {
         self.last.total.or(self.first.total).or(self.known)
     }
 
-    /// Joins the following time.
+    /// Extends the usage by that of the following time.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
         self.known = larger(self.known, later.known);

@@ -76,7 +76,7 @@ impl<'a> Log<'a> {
 /// A function that opens a file as a log for another function, and keeps the faults.
 type Read<'a> = dyn FnMut(&(PathBuf, String), &mut dyn FnMut(&mut Log<'_>)) + 'a;
 
-/// Returns the name of a file without an extension for packing.
+/// Returns the name of a file without the extension `.gz`.
 #[must_use]
 pub fn name(path: &Path) -> &str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

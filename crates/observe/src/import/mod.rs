@@ -201,7 +201,7 @@ fn rows_of_logs(
     rows
 }
 
-/// Returns the same rows as `stat`: stalls for memory, and total swap with the smallest free swap.
+/// Returns rows as `highwater stat` names them: stalls for memory, and total swap with the smallest free swap.
 fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     let share = |(name, percent): (&str, f64)| {
         Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)

@@ -505,8 +505,8 @@ fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Returns the rows that [`ROWS_FILE`] names, in its order, with figures from it or from logs. If one of its lines is
-/// wrong, the rows from logs that it does not name follow.
+/// Returns the rows that [`ROWS_FILE`] lists, in its order, with figures from that file or from logs. If a line of the
+/// file is wrong, the rows from logs that the file does not list follow.
 pub(super) fn in_order(path: &Path, order: &str, mut rows: Vec<Row>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     type Line = (String, String, String, Better, Format, Option<f64>);
     let file = path.display().to_string();

@@ -118,8 +118,8 @@ impl Snapshot {
     /// Reads all sources. [`Snapshot::missing`] names those that do not exist.
     #[must_use]
     pub fn take(source: &Source) -> Self {
-        // The first time, all tasks are searched, which takes long. It comes first so that no counter is older than
-        // that.
+        // The first time, all tasks are searched, which takes long. The search comes before the clock and the counters
+        // are read, so that these are read close together.
         let kernel_cpu_s = kernel_cpu(source);
         let mut this = Self { kernel_cpu_s, read_at: Some(Instant::now()), ..Self::default() };
         let mut missing = Vec::new();

@@ -73,7 +73,7 @@ fn scattered() -> impl Iterator<Item = u32> {
     (0..PAGES).map(|n| n.wrapping_mul(7919) % PAGES)
 }
 
-/// Measures the costs of steps that a program can time itself. `folder` has a file of 64 MiB during this.
+/// Measures the costs of steps that a program can time itself. Meanwhile `folder` holds a file of 64 MiB.
 ///
 /// # Errors
 /// When the system refuses memory, threads or the file.

@@ -1,4 +1,4 @@
-//! Writes a computer's machine file.
+//! Writes the machine file of a computer: its description for the simulator.
 
 use super::measure::{Cost, DiskSpeed};
 use super::read::{Disk, Swap};
@@ -293,7 +293,8 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     }
     text.push_str("\n[disk.device]\n");
     let capacity = constant("capacity_blocks", disk.blocks + slots, from, &format!("{of_disk}, and swap"));
-    // The measurement decides whether the disk rotates. Without one, its model and its queue decide.
+    // A disk does not rotate if its queue says so. Otherwise the measured time of a read decides, or without a
+    // measurement the disk's model.
     let turns =
         disk.is_rotational && measured.disk.map_or(disk.why_not.is_none(), |speed| speed.read_ns >= TURNS_FROM_NS);
     if turns {

@@ -22,9 +22,9 @@ const HOLDER_MIN: f64 = 10.0;
 /// Sentences about a log, and the figures that support them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
-    /// Sentences.
+    /// Sentences about the log.
     pub sentences: Vec<String>,
-    /// Figures.
+    /// Figures that support the sentences.
     pub figures: Vec<Evidence>,
     /// Number of killed processes.
     pub kills: usize,
@@ -44,7 +44,7 @@ pub fn kills(log: &Log) -> Told {
         told.sentences.extend(holders(&want));
         told.sentences.extend(largest(alike[0]));
         told.sentences.extend(next(&want).map(str::to_owned));
-        // If there are several causes, the figures of the first show how to read the others.
+        // Figures are given only for the first cause. They show how to read the reports of the others.
         if n == 0 {
             told.figures.extend(figures(&want));
         }
