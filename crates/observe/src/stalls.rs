@@ -41,7 +41,8 @@ pub struct Wait {
     pub on: String,
     /// Duration of the wait.
     pub time: Nanos,
-    /// The tasks that held the thing, or that did the work waited for, in words with their times, the longest first.
+    /// The tasks that held the thing, or that did the work that the task waited for: each in words, with its time, the
+    /// longest first.
     pub held_by: Vec<(String, Nanos)>,
 }
 
@@ -176,7 +177,7 @@ impl Sleeps {
         Self(sleeps)
     }
 
-    /// Returns the reason for which a task slept longest in total within a time; none if it did not sleep.
+    /// Returns the reason for which a task slept longest in total between `from` and `to`; none if it did not sleep.
     fn longest(&self, task: TaskId, from: Nanos, to: Nanos) -> Option<WaitReason> {
         let sleeps = self.0.get(&task)?;
         let first = sleeps.partition_point(|(_, ended, _)| *ended <= from);

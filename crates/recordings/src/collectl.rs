@@ -1,6 +1,6 @@
 //! Readers of `collectl`: of lines for plots (`-P`), and of terminal output, short or with `--verbose`.
 //!
-//! Samples have the column names of `sar`, so that rules need no other names.
+//! Samples have the column names of `sar`, so that the rules of `doctor` need no other names.
 
 use super::format::{Format, Recording, Told};
 use super::looks::size_kib;
@@ -122,7 +122,7 @@ pub const TEXT: Format = Format {
     read: read_text,
 };
 
-/// Most lines above the column names, including notes.
+/// Most lines between a line that names groups of columns and the column names, including notes.
 const GROUP_LINES_MAX: usize = 8;
 
 /// Most lines of a record above those about memory: one for each CPU and disk.

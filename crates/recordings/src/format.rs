@@ -5,7 +5,7 @@ use crate::{Figures, Sample, looks};
 use kit::wrong::Wrong;
 use std::collections::BTreeMap;
 
-/// A text format.
+/// A text format: its name, the signs by which it is recognised, and its reader.
 pub struct Format {
     /// The format's name, which is that of a command or a file.
     pub name: &'static str,

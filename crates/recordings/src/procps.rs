@@ -230,7 +230,7 @@ impl<'w, 't> Row<'w, 't> {
     fn of(words: &'w [&'t str], stamp: usize, columns: usize) -> Option<Self> {
         let is_it = |at: &usize| {
             let figures = words.get(*at..at + columns);
-            // A number after the figures is one too many. Numbers before them must belong to a time.
+            // No number may follow the figures. Numbers before the figures must belong to a time.
             figures.is_some_and(|figures| figures.iter().all(|word| super::number(word).is_some()))
                 && words.get(at + columns).is_none_or(|word| super::number(word).is_none())
                 && (*at == stamp || words[..*at].iter().any(|word| seconds_of_day(time_in(word)).is_some()))

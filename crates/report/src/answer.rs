@@ -81,7 +81,7 @@ impl<'t> Answer<'t> {
         )]
     }
 
-    /// Returns the number and kind of the columns in words.
+    /// Returns the number of columns in words: `4 kernels` if each has a kernel of its own, otherwise `4 columns`.
     fn what(&self) -> String {
         let columns = &self.table.columns;
         let is_alone = |n: usize| columns[..n].iter().all(|it| it.kernel != columns[n].kernel);
@@ -117,7 +117,7 @@ impl<'t> Answer<'t> {
         }
         let mut text = format!("{}.", clauses.join("; "));
         let mut bases: Vec<String> = Vec::new();
-        // If all runs of both columns found equal figures, more runs are not needed.
+        // If a column and the first have equal figures in all runs, the answer does not ask for more runs.
         let are_same = |column: usize| {
             let [base, own] = [0, column].map(|it| row.cells[it].samples.iter().map(|it| it.value));
             base.eq(own)

@@ -66,7 +66,8 @@ impl PercentRule {
         }
     }
 
-    /// Returns the text between the brackets, seven characters wide: `114.43%`, `  2.63%`, `    new`, `  3.2pt`.
+    /// Returns the change from `base` to `new` as the text between brackets, seven characters wide: `114.43%`,
+    /// `  2.63%`, `    new`, `  3.2pt`.
     #[must_use]
     pub fn bracket(self, better: Better, base: f64, new: f64) -> String {
         match self {

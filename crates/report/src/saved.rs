@@ -78,7 +78,7 @@ struct ReportEstimate {
     low: Option<f64>,
     high: Option<f64>,
     n: usize,
-    /// This key is missing in reports of earlier versions, whose intervals all have a probability of 95 %.
+    /// The interval's probability. Reports of earlier versions lack this key; their intervals all have 95 %.
     #[serde(default, deserialize_with = "given")]
     coverage: Option<Option<f64>>,
     #[serde(default)]

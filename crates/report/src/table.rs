@@ -19,12 +19,12 @@ pub struct Column {
     pub id: String,
     /// Name of the kernel.
     pub kernel: String,
-    /// Name of the ground: `sim`, `host` or `linux`.
+    /// Name of the ground, which is where the workload ran: `sim`, `host` or `linux`.
     pub ground: String,
-    /// Values changed in addition to the kernel file, by key.
+    /// Settings that differ from the kernel file, by key.
     pub set: BTreeMap<String, String>,
-    /// `true` if published figures may be compared with this column, because its kernel is the embedded one of this
-    /// name and not a user's file.
+    /// `true` if published figures may be compared with this column, because its kernel is built into this program and
+    /// not a user's file of the same name.
     #[serde(skip)]
     pub comparable: bool,
     /// The file of a saved report; none for a column that was run now.

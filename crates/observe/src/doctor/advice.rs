@@ -196,7 +196,8 @@ fn is_scale_high(signs: &Signs) -> bool {
     told.map(|factor| factor > SCALE_FACTOR).or_else(by_marks).unwrap_or(false)
 }
 
-/// Returns whether the min mark is too high, or may be so because nothing else explains the marks.
+/// Returns whether the min mark is too high. Also returns `true` if this is unknown and nothing else explains the
+/// marks.
 fn is_min_free_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.min_free_kbytes").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || marks(signs).map(|[min, ..]| min * PAGE_KIB);
@@ -238,25 +239,25 @@ fn swaps_by_choice(signs: &Signs) -> bool {
     now.is_none_or(|now| now > rules::SWAPPINESS_LOW)
 }
 
-/// The step for programs whose code is read again and again.
+/// The experiment that is suggested if programs' code is read again and again.
 const LIVELOCK: Advice = Simulate(
     "run livelock --kernel 6.18-classic --scale 1/64",
     "programs whose own code leaves memory beside a hog, without swap",
 );
 
-/// The step for a cgroup at its limit.
+/// The experiment that is suggested if a cgroup is at its limit.
 const IN_GROUP: Advice = Simulate(
     "run randread --machine cgroup-512m --kernel 6.18-classic --scale 1/64",
     "a file that does not fit in a cgroup",
 );
 
-/// The step for marks that are too high.
+/// The experiment that is suggested if marks are too high.
 const MARKS: Advice = Simulate(
     "compare anon --scale 1/64 --set params.region_percent=65 --set memory.min_free_kbytes=2000,40000",
     "programs that fit, and are swapped for the marks",
 );
 
-/// The step for programs that are swapped out while the cache is large.
+/// The experiment that is suggested if programs are swapped out while the cache is large.
 const BESIDE_READS: Advice = Simulate(
     "compare anon-under-reads --scale 1/64 --set lru.swappiness=10,60,200",
     "programs beside reads, by swappiness",

@@ -24,7 +24,7 @@ const UNREAD_MAX: usize = 8;
 /// The name of standard input in reports.
 pub const STANDARD_INPUT: &str = "standard input";
 
-/// The parsed input of a command.
+/// The input of a diagnosis, read and parsed.
 #[derive(Debug, Default)]
 pub struct Given {
     /// Patients from reports, series and directories of MMTests.

@@ -209,7 +209,7 @@ pub struct ProcessNow {
 pub fn process(source: &Source, pid: u32) -> Result<ProcessNow, String> {
     let stat =
         source.read(&format!("proc/{pid}/stat")).map_err(|why| format!("no process has the number {pid}: {why}"))?;
-    // The name is in parentheses and may itself contain some.
+    // The name is in parentheses and may itself contain parentheses.
     let (head, rest) = stat.rsplit_once(')').ok_or("expected a name in parentheses")?;
     let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
     let major_faults = rest.split_whitespace().nth(9).and_then(|word| word.parse().ok()).unwrap_or(0);

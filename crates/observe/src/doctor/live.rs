@@ -115,7 +115,7 @@ fn look_at_all(source: &Source, time: Duration, sleep: impl FnMut(Duration) -> b
         let mut signs = group::between(before, after, elapsed_s);
         let times = after.at_limit.map(|after| times_grown(before.at_limit, after).unwrap_or(0.0));
         signs.at_limit = times.map(|times| [(name.clone(), times)].into());
-        // The root of a hierarchy is the whole computer.
+        // The root of a hierarchy is the whole computer, so it does not count as a cgroup.
         after.has_memory().then(|| (name.clone(), signs))
     });
     signs.groups = of_groups.by_ref().collect();
@@ -213,7 +213,7 @@ fn out_of_memory_grown(before: Option<cgroup::OutOfMemory>, after: cgroup::OutOf
     (now != OutOfMemory::default()).then_some(now)
 }
 
-/// Settings that rules use.
+/// Settings below `/proc/sys/vm` that rules use.
 const SETTINGS: [&str; 9] = [
     "swappiness",
     "min_free_kbytes",
@@ -287,7 +287,7 @@ fn used(snapshot: &Snapshot) -> Option<Arc<MemoryUse>> {
     MemoryUse::of_meminfo(&Meminfo::of(&snapshot.meminfo)).map(Arc::new)
 }
 
-/// Returns the disks that did something between two snapshots.
+/// Returns the disks that were busy for some time between two snapshots.
 fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
     let disk = |(name, after): (&String, &DiskStat)| {
         let before = before.disks.get(name)?;

@@ -1,7 +1,8 @@
 //! Signs from texts about a moment: files of `/proc` and of cgroups, `free`, `top`, `slabtop`, a kernel log.
 //!
-//! All texts from one computer make one patient. If a text comes twice, the growth of its counters is used. If it comes
-//! once, its counters cover the time since boot, without a rate unless `top` states the uptime.
+//! All texts from one computer make one patient, which is the subject of a diagnosis. If a text comes twice, the growth
+//! of its counters is used. If it comes once, its counters cover the time since boot, without a rate unless `top`
+//! states the uptime.
 
 use super::group_stat;
 use super::signs::{Node, OutOfMemory, Signs, Zone};
@@ -80,7 +81,8 @@ impl Looks {
         self.vmstat.len() >= 2 || has_two_of_psi || of_groups()
     }
 
-    /// Returns the texts with memory PSI of the computer, or of a cgroup. PSI without a name counts as the computer's.
+    /// Returns the texts with PSI of `resource`. A text that does not state its resource counts as PSI of the
+    /// computer's memory.
     fn memory_pressure(&self, resource: Option<Resource>) -> impl Iterator<Item = &Pressure> {
         let is_it = move |of: &Option<Resource>| of.or(Some(Resource::Memory)) == resource;
         self.pressure.iter().filter(move |(of, _)| is_it(of)).map(|(_, look)| look)
@@ -659,8 +661,8 @@ mod tests {
         let one = looks(vec![Told::Cgroup(files(7))]).signs(None);
         assert_eq!(one.at_limit, Some([("/a".to_owned(), 7.0)].into()));
         assert_eq!(causes(&one), ["killed", "cgroup-limit"]);
-        // It is unknown when the cgroup came to its limit. It is an illness if the cgroup is there now, or its tasks
-        // wait.
+        // When the cgroup came to its limit is unknown. The limit is an illness if the cgroup is at it now, or if its
+        // tasks wait.
         let with = |files: &str| {
             let texts = ["memory.events:max 7\nmemory.events:oom_kill 0\nmemory.failcnt:7\n", files].concat();
             let named: String = texts.lines().map(|line| format!("/sys/fs/cgroup/a/{line}\n")).collect();

@@ -1,7 +1,7 @@
 //! Diagnoses of memory in words: `highwater doctor`.
 //!
-//! - [`signs`] has the counters and levels of a time, each of which may be missing; [`usage`] the uses of memory;
-//!   [`course`] the intervals of a recording with their signs.
+//! - [`signs`] has the counters and levels over a time, each of which may be missing. [`usage`] has the uses of memory,
+//!   and [`course`] has the intervals of a recording with their signs.
 //! - [`rules`] has a function for each illness. It reads the signs and returns its finding, none, or the name of a
 //!   missing sign. [`episodes`] asks the function about spans of all lengths, and [`advice`] adds next steps.
 //! - [`source`] takes signs from saved reports and series, [`recorded`] from recordings of other tools, [`live`] from

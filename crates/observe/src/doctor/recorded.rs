@@ -44,7 +44,7 @@ pub fn patients(
         let mut left_out = Some(left_out);
         for (_, told) in told {
             match told {
-                // If only one recording is over time, figures of disks alone belong to the same computer.
+                // A recording with figures of disks alone belongs to the same computer as the only recording over time.
                 Told::Recording(recording) if recording.samples.is_empty() && over_time == 1 => {
                     disks_beside.push(recording);
                 }
@@ -518,7 +518,7 @@ mod tests {
         let both = patient("s", &text(500), None).unwrap().signs;
         let (causes, unasked) = found(&both);
         assert_eq!((both.elapsed_s, both.stolen_together), (Some(10.0), Some(2000.0)));
-        // Per 100 pages that kswapd scanned, all reclaimers together took 20; per 100 that tasks scanned, 40.
+        // Per 100 pages that kswapd scanned, all reclaimers together reclaimed 20; per 100 that tasks scanned, 40.
         assert!(causes.contains(&"direct-reclaim") && causes.contains(&"kswapd-in-vain"), "{causes:?} {unasked:?}");
         assert!(!causes.contains(&"direct-in-vain") && unasked.contains(&"direct-in-vain"), "{causes:?} {unasked:?}");
         let finding = Diagnosis::of(&both).findings.into_iter().find(|it| it.cause == "kswapd-in-vain").unwrap();

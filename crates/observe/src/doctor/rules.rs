@@ -54,7 +54,7 @@ impl Over {
     }
 }
 
-/// A rule.
+/// A rule: the function that finds one illness, and the times over which it is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The name of the illness that the rule finds.

@@ -169,7 +169,8 @@ impl Dirty {
     }
 }
 
-/// All signs. A counter's sign is its growth over the time; a level's sign is the level at the end.
+/// The counters and levels of memory over a time, each none or empty if unknown. A counter's sign is its growth over
+/// the time; a level's sign is the level at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signs {
     /// The length of the time, s.
@@ -256,7 +257,8 @@ pub struct Signs {
     pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
     /// The cgroup's folder, if the signs are those of a cgroup; none for the whole computer.
     pub group: Option<String>,
-    /// The examined process, if there is one. The other signs are then those of its cgroup.
+    /// The examined process, if there is one. The other signs are then those of its cgroup, or of the computer if the
+    /// cgroup does not count reclaim.
     pub process: Option<Process>,
     /// Signs that cgroups count themselves, by the cgroup's name.
     pub groups: BTreeMap<String, Signs>,

@@ -55,7 +55,8 @@ pub struct MemoryUse {
     pub vmalloc_used: Option<f64>,
     /// `Percpu`.
     pub percpu: Option<f64>,
-    /// Size of the pool of huge pages, in base pages (`HugePages_Total` times the size of a huge page).
+    /// Size of the pools of huge pages, in base pages (`Hugetlb`, or else `HugePages_Total` times the size of a huge
+    /// page).
     pub huge_pool: Option<f64>,
     /// Unused huge pages in the pool, in base pages (`HugePages_Free`).
     pub huge_free: Option<f64>,
@@ -71,7 +72,8 @@ impl MemoryUse {
     pub fn of_meminfo(meminfo: &Meminfo) -> Option<Self> {
         let kib = |name: &str| meminfo.get(name).map(|kib| kib as f64);
         let of = |name: &str| kib(name).map(|kib| kib / PAGE_KIB);
-        // These lines count huge pages, whose size is on another line. Since 4.15 `Hugetlb` has the pools of all sizes.
+        // The lines of huge pages count pages of a size that another line states. Since 4.15 `Hugetlb` has the pools of
+        // all sizes.
         let huge = |name: &str| Some(kib(name)? * of("Hugepagesize")?);
         let others = ["SecPageTables", "Zswap", "Balloon", "Bounce", "HardwareCorrupted", "GPUActive", "GPUReclaim"];
         Some(Self {

@@ -24,7 +24,8 @@ pub struct Room<'a> {
     pub reserve: u64,
     /// The mark that must remain free, KiB: the min mark, or a part of it for a request that cannot wait.
     pub mark: u64,
-    /// The free memory without the parts that are closed to the request, KiB; negative if they exceed what is free.
+    /// The free memory without the parts that are closed to the request, KiB; negative if these parts exceed the free
+    /// memory.
     pub left: i64,
     /// The size of the request beyond its first page, KiB; 0 for a single page.
     pub block: u64,

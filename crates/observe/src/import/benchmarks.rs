@@ -266,7 +266,7 @@ fn fio(log: &mut Log<'_>) -> Vec<Row> {
         return Vec::new();
     };
     let Some(jobs) = report["jobs"].as_array().filter(|jobs| !jobs.is_empty()) else { return Vec::new() };
-    // Line numbers of JSON are of no use to a reader.
+    // Faults have no line number, since those of JSON are of no use to a reader.
     let mut figure = |name: &str, value: &Value| {
         let value = value.as_f64()?;
         if value < 0.0 {

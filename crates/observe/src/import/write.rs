@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The file with the rows of a column in order. Each is a JSON array: group, name, unit, better, format, and the figure
-/// if no log has it.
+/// The file with the rows of a column in order. Each row is a JSON array: group, name, unit, better, format, and the
+/// figure if no log has it.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
 /// The file with the report except for its rows, as `--format json` writes it: machine, scale, seeds and grounds. Its
@@ -153,7 +153,7 @@ pub fn check(folder: &Path) -> io::Result<()> {
     Draft::beside(&there.join("probe")).map(drop)
 }
 
-/// The head of a report, read from a directory that [`directory`] wrote.
+/// A report without its rows, read from a directory that [`directory`] wrote.
 pub struct Head {
     folder: PathBuf,
     report: Table,
@@ -163,8 +163,8 @@ pub struct Head {
     folders: Vec<String>,
 }
 
-/// Returns the head of each report that the benchmarks come from, once for each report. Directories that MMTests itself
-/// wrote have none.
+/// Returns the head (all but the rows) of each report that the benchmarks come from, once for each report. Directories
+/// that MMTests itself wrote have none.
 pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     let mut places: Vec<PathBuf> = benchmarks.iter().filter_map(|it| Some(head_folder(it)?.0)).collect();
     places.sort();

@@ -25,7 +25,7 @@ pub enum ZoneKind {
 }
 
 impl ZoneKind {
-    /// Returns the kind with a name that the kernel prints; none for another name.
+    /// Returns the kind of zone that the kernel prints as `name`; none for an unknown name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {

@@ -114,7 +114,7 @@ pub struct CgroupReport {
     pub limited: Option<String>,
     /// The cgroup of the killed process.
     pub of_task: Option<String>,
-    /// Usage, limit and failures, KiB, by resource: `memory`, `swap`, `memory+swap`, `kmem`.
+    /// Usage and limit, KiB, and number of failures, by resource: `memory`, `swap`, `memory+swap`, `kmem`.
     pub limits: BTreeMap<String, Limit>,
     /// The cgroup's statistics, in bytes or events.
     pub stats: Numbers,
@@ -284,7 +284,7 @@ impl Report {
         !self.counters.is_empty() || !self.zones.is_empty()
     }
 
-    /// Returns the zone of kind `kind` on a node, and adds it to the report if it is new.
+    /// Returns the zone of kind `kind` on a node. If the report does not have the zone yet, it is added first.
     fn zone(&mut self, node: u32, kind: ZoneKind) -> &mut ZoneReport {
         let place = self.zones.iter().position(|zone| (zone.node, zone.kind) == (node, kind)).unwrap_or_else(|| {
             self.zones.push(ZoneReport { node, kind, kib: Numbers::new(), reserve: Vec::new(), blocks: Vec::new() });
@@ -458,7 +458,7 @@ impl Reader {
         }
     }
 
-    /// Begins a report if the line is a report's first. Returns whether it is.
+    /// Begins a report if the line is a report's first line. Returns whether a report began.
     fn begins_report(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let (task, kind, request) = if let Some((task, request)) = text.split_once(" invoked oom-killer:") {

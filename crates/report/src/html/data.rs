@@ -85,7 +85,7 @@ impl Chart {
 pub struct Counters {
     /// Name and unit of the horizontal quantity.
     pub across: String,
-    /// For each run, the name of its column, the moments, and the values by counter.
+    /// For each run: the name of its column, the moments, and the values of each counter at these moments.
     runs: Vec<(String, Vec<f64>, Map<String, Value>)>,
     /// Number of counters that were left out because the page would be too large.
     pub left_out: usize,

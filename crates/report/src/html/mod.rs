@@ -171,7 +171,7 @@ impl Page {
     }
 }
 
-/// Returns links to the sections. If consecutive sections belong to one experiment, it is named once.
+/// Returns links to the sections. If consecutive sections belong to one experiment, the experiment is named once.
 fn links(sections: &[Section]) -> Markup {
     let mut n = 0;
     let mut link = |section: &Section| {

@@ -66,7 +66,7 @@ fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[Strin
     Ok(svg)
 }
 
-/// Returns a description of the part of the columns that is shown.
+/// Returns a text about the time that is not shown and the runs that were added up, for each column.
 fn about(columns: &[ColumnProfile]) -> String {
     let several = columns.len() > 1;
     let about = columns.iter().map(|column| (column, column.about())).filter(|(_, about)| !about.is_empty());

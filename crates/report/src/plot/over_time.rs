@@ -29,8 +29,8 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
         across: if table.is_simulated() { "virtual time, s" } else { "time, s" }.to_owned(),
         panels: panels.iter().map(|it| panel(it, &runs)).collect(),
         beside: beside(&curves),
-        // The steps of the first run are shown. Steps of other runs differ by the time that the last bytes of a step
-        // take.
+        // The steps of the first run are shown. In other runs a step is longer or shorter by the time that its last
+        // bytes take.
         steps: curves.first().map_or_else(Steps::default, |run| run.steps.clone()),
     }
 }

@@ -161,7 +161,7 @@ pub(super) fn below_marks(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of kswapd's scanning, as seconds at the smallest rate.
+/// Returns the load of kswapd's scanning: the seconds that it would take at [`RATE_MIN`].
 pub(super) fn worked(signs: &Signs) -> f64 {
     signs.kswapd.scanned.unwrap_or(0.0) / RATE_MIN
 }

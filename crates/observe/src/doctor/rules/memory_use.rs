@@ -171,7 +171,7 @@ pub fn is_alone(signs: &Signs) -> bool {
     is_told && !is_known(signs)
 }
 
-/// Reports the largest slab caches and processes. It is asked if the size of memory is unknown.
+/// Reports the largest slab caches and processes. This rule is asked only if the size of memory is unknown.
 pub fn largest(signs: &Signs) -> Said {
     let list = |all: &[(String, f64)]| {
         let sum: f64 = all.iter().map(|(_, pages)| pages).sum();

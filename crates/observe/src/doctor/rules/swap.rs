@@ -134,7 +134,7 @@ fn why_free(signs: &Signs) -> &'static str {
     }
 }
 
-/// Finds anonymous memory that moves back and forth between memory and swap.
+/// Finds anonymous pages that move back and forth between memory and swap.
 pub(super) fn anonymous_thrashing(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, is_felt } = exchange(signs)?;
     if !is_felt {
@@ -220,7 +220,7 @@ fn has_zeroes(signs: &Signs) -> bool {
     signs.zeroes_in.unwrap_or(0.0) > 0.0 || signs.zeroes_out.unwrap_or(0.0) > 0.0
 }
 
-/// Finds anonymous memory that moves back and forth while page cache is large.
+/// Finds anonymous pages that move back and forth between memory and swap while the page cache is large.
 pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, .. } = exchange(signs)?;
     if !is_ill {
@@ -268,7 +268,7 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     Ok(ill("swap-beside-cache", sentence, figures, rule))
 }
 
-/// Returns the load of swapping, as seconds at the smallest rate.
+/// Returns the load of swapping: the seconds that the swapped-in pages would take at [`RATE_MIN`].
 pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }
