@@ -1,5 +1,5 @@
-//! Explains, from a trace, why tasks of a simulated run were stalled. A stall is a direct reclaim or a wait of a
-//! throttled writer that is longer than a threshold.
+//! Explains, from a trace, why tasks of a simulated run were stalled. A stall is a direct reclaim, or a wait of a
+//! throttled writer, that takes at least a given time.
 //!
 //! A task reports a stall when it ends ([`machine::note`]): the request, the pages scanned, and why pages stayed. The
 //! slices of the trace show what the task waited for and which tasks were responsible: the queue of its CPU, locks,
@@ -41,7 +41,8 @@ pub struct Wait {
     pub on: String,
     /// Duration of the wait.
     pub time: Nanos,
-    /// The tasks that held the thing, or that did the work waited for, in words with their times, the longest first.
+    /// The tasks that held the thing, or that did the work that the task waited for: each in words, with its time, the
+    /// longest first.
     pub held_by: Vec<(String, Nanos)>,
 }
 
@@ -176,7 +177,7 @@ impl Sleeps {
         Self(sleeps)
     }
 
-    /// Returns the reason for which a task slept longest in total within a time; none if it did not sleep.
+    /// Returns the reason for which a task slept longest in total between `from` and `to`; none if it did not sleep.
     fn longest(&self, task: TaskId, from: Nanos, to: Nanos) -> Option<WaitReason> {
         let sleeps = self.0.get(&task)?;
         let first = sleeps.partition_point(|(_, ended, _)| *ended <= from);
@@ -196,7 +197,7 @@ const fn began(noted: &Noted) -> Nanos {
     }
 }
 
-/// Returns how long a slice and a time overlap.
+/// Returns the time that a slice has in common with the time from `from` to `to`.
 fn overlap(slice: &Slice, from: Nanos, to: Nanos) -> Nanos {
     slice.to.min(to).since(slice.from.max(from))
 }
@@ -337,7 +338,7 @@ impl Look<'_> {
         Nanos(to.since(from).0.saturating_sub(on))
     }
 
-    /// Adds the tasks that held a lock of this class on other CPUs, with their times.
+    /// Adds to `holders` the tasks that held a lock of this class on other CPUs, with their times.
     fn holders_of(&self, class: &str, cpu: usize, from: Nanos, to: Nanos, holders: &mut BTreeMap<String, Nanos>) {
         for hold in self.within {
             let Activity::LockHold { cpu: on, class: held } = hold.what else { continue };
@@ -358,7 +359,7 @@ impl Look<'_> {
         }
     }
 
-    /// Adds the tasks that ran on CPUs, with their times.
+    /// Adds to `runners` the tasks that ran on any CPU, with their times.
     fn runners(&self, from: Nanos, to: Nanos, runners: &mut BTreeMap<String, Nanos>) {
         for slice in self.within {
             if let Activity::Runs { task, .. } = slice.what {
@@ -367,7 +368,7 @@ impl Look<'_> {
         }
     }
 
-    /// Adds the other tasks that `task` waited for, with their times.
+    /// Adds to `others` the other tasks that `task` waited for, with their times.
     fn others(&self, task: TaskId, reason: WaitReason, from: Nanos, to: Nanos, others: &mut BTreeMap<String, Nanos>) {
         let does: fn(Func) -> bool = match reason {
             WaitReason::DirectReclaimers

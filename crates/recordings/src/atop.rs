@@ -1,7 +1,7 @@
 //! Readers of `atop` as text (files of `atop -w` that `atop -r` shows, or output to a pipe) and of `atop -P`.
 //!
-//! Both forms report intervals. The first interval is the time since boot and is left out. Counters have their names in
-//! `/proc/vmstat`, levels their names in `sar`.
+//! Both forms report intervals. The first interval is the time since boot and is left out. Counters are named as in
+//! `/proc/vmstat`, levels as in `sar`.
 
 use super::format::{Format, Recording, Told};
 use super::procps::seconds_of_day;
@@ -33,7 +33,7 @@ pub const PARSABLE: Format = Format {
     read: read_parsable,
 };
 
-/// The sample being read, with its fields so far.
+/// The recording so far, and the fields of the sample that is being read.
 #[derive(Default)]
 struct Building {
     recording: Recording,
@@ -123,7 +123,7 @@ fn figure_of(word: &str) -> Option<f64> {
     }
 }
 
-/// Fields, by the label of their line and their name, with the name that they get in a sample.
+/// Fields that are read: the label of the line, the field's name in the line, and the name that it gets in a sample.
 const FIELDS: [(&str, &str, &str); 18] = [
     ("PAG", "scan", "pgscan"),
     ("PAG", "steal", "pgsteal"),
@@ -210,8 +210,8 @@ fn labelled<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, &'t str, f64, f64,
         .and_then(|()| Some((*label, *host, seconds_of_day(time)?, number(seconds)?, rest)))
 }
 
-/// Fields, by label and by position after the interval from 0, with the name that they get in a sample. Sizes are in
-/// pages; the first field is the size of a page.
+/// Fields that are read: the label of the line, the field's position after the interval (from 0), and the name that it
+/// gets in a sample. Sizes are in pages; field 0 is the size of a page, bytes.
 const PLACES: [(&str, usize, &str); 14] = [
     ("PAG", 1, "pgscan"),
     ("PAG", 2, "allocstall"),
@@ -263,8 +263,8 @@ fn read_parsable(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>,
                 building.add(name, if name.starts_with("kb") { figure * page_kib } else { figure });
             }
         }
-        // The fields are whether PSI is known; then for CPUs, memory (some) and memory (full) the shares over 10, 60
-        // and 300 s, and the total time, us.
+        // Field 0 is `y` if the computer has PSI. Then come groups of four fields for CPUs, memory (some) and memory
+        // (full): the shares over 10, 60 and 300 s, and the total time, us.
         if let ("PSI", Some(&"y")) = (label, fields.first()) {
             for (at, name) in [(8, "%smem"), (12, "%fmem")] {
                 if let Some(us) = field(at) {

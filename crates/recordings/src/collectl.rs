@@ -1,6 +1,6 @@
 //! Readers of `collectl`: of lines for plots (`-P`), and of terminal output, short or with `--verbose`.
 //!
-//! Samples have the column names of `sar`, so that rules need no other names.
+//! Samples have the column names of `sar`, so that the rules of `doctor` need no other names.
 
 use super::format::{Format, Recording, Told};
 use super::looks::size_kib;
@@ -106,7 +106,7 @@ pub const TEXT: Format = Format {
     begins: |lines| {
         let is_it = |line: &str| is_summary(line) || heading_of(line).is_some_and(|names| are_of_memory(&names));
         let first = lines[0].text.trim_start();
-        // Lines that may stand above: other sections of a record, or the groups of columns.
+        // Number of lines that may stand above the heading: other sections of a record, or the groups of columns.
         let above = match (first.starts_with("### RECORD"), first.starts_with("#<") || waited_for(first).is_some()) {
             (true, _) => SECTION_LINES_MAX,
             (_, true) => GROUP_LINES_MAX,
@@ -122,7 +122,7 @@ pub const TEXT: Format = Format {
     read: read_text,
 };
 
-/// Most lines above the column names, including notes.
+/// Most lines between a line that names groups of columns and the column names, including notes.
 const GROUP_LINES_MAX: usize = 8;
 
 /// Most lines of a record above those about memory: one for each CPU and disk.
@@ -243,7 +243,7 @@ fn read_text(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
             );
             continue;
         }
-        // If lines have times, these have their own column.
+        // If lines have times, the times have a column of their own.
         let words = line.words();
         let figures = called(&names);
         let all: Option<Vec<(&str, f64)>> = (words.len() == names.len())

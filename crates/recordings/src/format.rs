@@ -5,14 +5,13 @@ use crate::{Figures, Sample, looks};
 use kit::wrong::Wrong;
 use std::collections::BTreeMap;
 
-/// A text format.
+/// A text format: its name, the signs by which it is recognised, and its reader.
 pub struct Format {
     /// The format's name, which is that of a command or a file.
     pub name: &'static str,
     /// The signs by which the format is recognised, in words for a message.
     pub how: &'static str,
-    /// Returns whether these lines begin a block in this format. The block begins at the first; later lines may be
-    /// examined.
+    /// Returns whether a block in this format begins at the first of the lines. Later lines may be examined, too.
     pub begins: fn(&[Line<'_>]) -> bool,
     /// Returns whether a line certainly belongs to a block that has begun. No other format then begins at this line.
     pub holds: fn(&str) -> bool,
@@ -20,7 +19,7 @@ pub struct Format {
     pub read: fn(&Block<'_>, &mut LeftOut) -> Result<Vec<Told>, Wrong>,
 }
 
-/// The contents of a block.
+/// The contents that a reader found in a block of lines.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// Figures over time.
@@ -49,7 +48,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Appends a later recording from the same computer.
+    /// Appends a later recording from the same computer. Its times are moved by whole days if they would be earlier.
     pub fn append(&mut self, later: Self) {
         const DAY: f64 = 86_400.0;
         let last = self.samples.iter().rev().find_map(|sample| sample.at_s);

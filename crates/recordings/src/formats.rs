@@ -68,7 +68,8 @@ impl Document {
 pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document, Wrong> {
     let Text { lines, commands, mut left_out } = Text::of(text);
     let blocks = match cgroup_files::file_name(file) {
-        // A file with one number is recognised by the file's name alone. In files of PSI each line shows what it is.
+        // A file with one number is recognised by the file's name alone. A file of PSI is recognised by its lines
+        // instead.
         Some(_) if lines.iter().any(|line| cgroup_files::is_of_one_file(&line.text)) => {
             vec![(&looks::formats::CGROUP, 0)]
         }

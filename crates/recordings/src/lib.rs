@@ -29,8 +29,8 @@ use std::ops::Index;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most bytes of a recording that are read, after unpacking. A day of `/proc/vmstat` at one copy per second has four
-/// times as many.
+/// Largest size of a recording that is read, after unpacking, bytes. A day of `/proc/vmstat` at one copy per second is
+/// four times as large.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// The figures of one moment, by column name.
@@ -55,8 +55,8 @@ pub fn most_in_swap(samples: &[Sample]) -> Option<f64> {
     samples.iter().filter_map(|sample| sample.values.get("swpd")).reduce(f64::max).map(|kib| kib / PAGE_KIB)
 }
 
-/// Figures by column name. Lines under one heading share its names. A recording therefore takes, while it is read, at
-/// most five times its size of memory: 0.9 GiB for 200 MiB of `vmstat`, including the text.
+/// Figures by column name. Lines under one heading share its names. While a recording is read, it therefore takes at
+/// most five times its size in memory: 0.9 GiB for 200 MiB of `vmstat`, including the text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures(Vec<Part>);
 
@@ -127,7 +127,7 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
         Ok((fs::canonicalize(folder)?, paths))
     };
     match entries() {
-        // A link leads back to a folder above it.
+        // A link that leads back to a folder above it is not followed.
         Ok((place, _)) if above.iter().any(|above| above.starts_with(&place)) => {}
         Ok((place, paths)) => {
             above.push(place);
@@ -148,7 +148,7 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
 const OTHERWISE_PACKED: [&str; 4] = [".xz", ".bz2", ".zst", ".lzma"];
 
 /// Returns the path of a packed file without its extension, if the file is packed in a way that is not read. Returns
-/// none for other files, and if a readable file has the path without the extension.
+/// none for other files, and if the same file is also there unpacked or packed with gzip.
 #[must_use]
 pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
@@ -235,8 +235,8 @@ fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {
     Ok(bytes)
 }
 
-/// Returns the time from one moment of a day to the next, s. If the second moment is earlier in the day, midnight came
-/// between them. Returns none if the second is earlier by less than half a day: no tool waits from there past midnight.
+/// Returns the time from one moment of a day to the next, s. If the second moment is earlier in the day, midnight is
+/// assumed between the two. Returns none if half a day or more would then have passed, since no tool waits so long.
 fn since(earlier: f64, now: f64) -> Option<f64> {
     const DAY: f64 = 86_400.0;
     let seconds = (now - earlier).rem_euclid(DAY);

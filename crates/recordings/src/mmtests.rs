@@ -46,7 +46,8 @@ pub struct Benchmark {
     pub suffix: Option<String>,
     /// User, system and elapsed time, s, as the shell's `time` printed them.
     pub times: Option<[f64; 3]>,
-    /// The benchmark's duration, s: the elapsed time of `time`, or else by the clock, which has whole seconds.
+    /// The benchmark's duration, s, as `time` printed it; if that is missing, the whole seconds between two clock
+    /// readings.
     pub elapsed_s: Option<f64>,
     /// `/proc/vmstat` before the benchmark.
     pub before: Option<Vmstat>,
@@ -221,7 +222,7 @@ pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     Some(Wrong { what: first.what.clone() + &more, ..first })
 }
 
-/// Returns the name of the run: that of the nearest directory that is not an iteration's.
+/// Returns the name of the run, which is the name of the nearest directory that is not called `iter-N`.
 fn run_of(folder: &Path) -> String {
     let place = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     // If a link leads to the directory, the link's name is used.

@@ -12,7 +12,7 @@ use engine::stat::Vmstat;
 use kit::wrong::Wrong;
 use std::sync::Arc;
 
-/// `vmstat 1`.
+/// The format of `vmstat 1`.
 pub const VMSTAT: Format = Format {
     name: "vmstat 1",
     how: "a heading with `r b` and `swpd` or `si`; without one, lines of 16 to 18 numbers whose last four to six, the shares of CPUs, add up to 100",
@@ -21,7 +21,7 @@ pub const VMSTAT: Format = Format {
     read: read_block,
 };
 
-/// `vmstat -s`.
+/// The format of `vmstat -s`.
 pub const SUMS: Format = Format {
     name: "vmstat -s",
     how: "a line `N K total memory`",
@@ -30,7 +30,7 @@ pub const SUMS: Format = Format {
     read: read_sums,
 };
 
-/// Lines of `vmstat -s`, each with its name in `/proc/vmstat` and with the KiB of the unit that `/proc/vmstat` uses.
+/// Lines of `vmstat -s`, each with its name in `/proc/vmstat` and with the divisor that converts it to the unit there.
 const OF_SUMS: [(&str, &str, u64); 6] = [
     ("pages swapped in", "pswpin", 1),
     ("pages swapped out", "pswpout", 1),
@@ -152,7 +152,7 @@ fn holds(line: &str) -> bool {
 pub(super) struct Command {
     /// The interval, s.
     pub(super) every_s: Option<f64>,
-    /// KiB of the unit that `-S` or `--unit` names.
+    /// Size of the unit that `-S` or `--unit` names, KiB.
     unit_kib: Option<f64>,
     /// Whether the average since boot is not printed (`-y`).
     omits_average: bool,
@@ -185,7 +185,7 @@ impl Command {
     }
 }
 
-/// Returns the KiB of the unit that `-S` names; none for another name.
+/// Returns the size in KiB of the unit that `-S` names; none for an unknown name.
 fn unit_kib(name: &str) -> Option<f64> {
     match name {
         "k" => Some(1000.0 / 1024.0),
@@ -225,11 +225,12 @@ struct Row<'w, 't> {
 }
 
 impl<'w, 't> Row<'w, 't> {
-    /// Finds the figures in a line: after `stamp` words, or after words with a time. Returns none if there are none.
+    /// Finds the figures in a line: after `stamp` words, or after words with a time. Returns none if the line has no
+    /// figures.
     fn of(words: &'w [&'t str], stamp: usize, columns: usize) -> Option<Self> {
         let is_it = |at: &usize| {
             let figures = words.get(*at..at + columns);
-            // A number after the figures is one too many. Numbers before them must belong to a time.
+            // No number may follow the figures. Numbers before the figures must belong to a time.
             figures.is_some_and(|figures| figures.iter().all(|word| super::number(word).is_some()))
                 && words.get(at + columns).is_none_or(|word| super::number(word).is_none())
                 && (*at == stamp || words[..*at].iter().any(|word| seconds_of_day(time_in(word)).is_some()))
@@ -296,14 +297,14 @@ fn interval_of_archive(words: &[&str]) -> Option<f64> {
     words.windows(2).find(|pair| pair[0] == "Interval(s):").and_then(|pair| pair[1].parse().ok())
 }
 
-/// The state of the reader.
+/// The samples so far, and the facts from earlier lines that decide how the next line is read.
 #[derive(Default)]
 struct Reader {
     heading: Heading,
     stamp: usize,
     is_average: bool,
     samples: Vec<Sample>,
-    /// The figures of the average since boot, by which a repetition of it is recognised.
+    /// The figures of the average since boot. A later line that repeats the average is recognised by them.
     average: Option<Figures>,
     /// The time of the previous line of figures, s.
     earlier: Option<f64>,
@@ -311,7 +312,7 @@ struct Reader {
     last: Option<usize>,
     /// Distance between lines of figures: 2 if an empty line follows each.
     spacing: usize,
-    /// The time on a separate line, and the number of lines of figures since.
+    /// The time on a separate line, s, and the number of lines of figures since that line.
     clock: Option<(f64, u32)>,
     every_s: f64,
     command: Command,
@@ -354,7 +355,7 @@ impl Reader {
         }
         (self.earlier, self.last) = (told, Some(number));
         self.timed += usize::from(told.is_some());
-        // The average since boot at the start of another recording of the same computer is nearly the same.
+        // Another recording of the same computer begins with nearly the same average since boot.
         let is_like_average =
             |figures: &Figures| self.average.as_ref().is_some_and(|average| is_like(figures, average));
         let is_another = std::mem::take(&mut self.may_be_average)
@@ -487,11 +488,12 @@ fn finish(
 /// Smallest plausible sum of free memory and caches: 2 MiB in KiB.
 const TOO_SMALL_KIB: f64 = 2048.0;
 
-/// Upper bound for a sum in unknown units that may be in MiB, if its sizes are no whole pages: 256 GiB as MiB, or 256
-/// MiB as KiB.
+/// A sum of free memory and caches below this number may be in MiB if some size is no multiple of 4. The number means
+/// 256 GiB in MiB, and 256 MiB in KiB.
 const MAY_BE_MIB: f64 = 262_144.0;
 
-/// Largest plausible ratio of used swap to free memory and caches, except on computers too small to be measured in MiB.
+/// Smallest ratio of used swap to free memory and caches at which sizes that may be in MiB are taken to be in KiB. Only
+/// computers too small to be measured in MiB reach it.
 const MOST_IN_SWAP: f64 = 8.0;
 
 /// Fastest plausible swapping, MiB/s: that of compressed memory.
@@ -514,9 +516,8 @@ fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>)
     if kib == 1.0 {
         return;
     }
-    // Swapped pages are also counted among the blocks that go out and come in, which are in KiB whatever `-S` says, if
-    // swap is on a disk. Some versions do not convert the rates of swap to the unit. Swap in compressed memory moves no
-    // blocks.
+    // If swap is on a disk, swapped pages are also counted in `bi` and `bo`, which are in KiB whatever `-S` says. Some
+    // versions do not convert `si` and `so` to the unit. Swap in compressed memory moves no blocks.
     let sum = |names: [&str; 2]| -> f64 {
         samples.iter().flat_map(|sample| names.map(|name| sample.values.get(name).unwrap_or_default())).sum()
     };

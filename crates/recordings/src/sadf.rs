@@ -1,7 +1,7 @@
 //! Readers of `sadf`: of JSON (`-j`, and `iostat -o JSON`), of lines with semicolons (`-d`), and of lines with one
 //! figure each (`-p`).
 //!
-//! Samples have the column names of `sar`, so that rules need no other names.
+//! Samples have the column names of `sar`, so that the rules of `doctor` need no other names.
 
 use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
@@ -91,7 +91,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// Adds figures of a moment. `date` and `time` must have a form that sorts.
+    /// Adds figures of a moment. `date` and `time` must sort as texts in the order of time.
     fn add(&mut self, date: &str, time: &str, seconds: f64, line: usize, values: Figures) {
         let sample = self.samples.entry((date.to_owned(), time.to_owned())).or_insert_with(|| Sample {
             seconds,
@@ -278,7 +278,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
     moments.finish(host, None, block)
 }
 
-/// A line with one figure.
+/// A line of `sadf -p`, which has one figure.
 struct Pair<'t> {
     host: &'t str,
     seconds: f64,

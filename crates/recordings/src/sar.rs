@@ -2,7 +2,7 @@
 //!
 //! A block has a heading, which is a time and names, and lines of figures, each after its time. Blocks with equal times
 //! make one sample. Blocks without figures of memory are left out and named by their option. Averages at the end only
-//! sum up these lines and are skipped.
+//! summarise the lines above them and are skipped.
 
 use super::format::{Format, Recording, Told};
 use super::text::{Block, LeftOut, Line};
@@ -88,7 +88,8 @@ const FORENOON: [&str; 11] = ["AM", "am", "a.m.", "A.M.", "上午", "午前", "�
 const AFTERNOON: [&str; 11] = ["PM", "pm", "p.m.", "P.M.", "下午", "午後", "오후", "odp.", "nachm.", "CH", "em"];
 const CLOCK: [&str; 5] = ["Uhr", "uur", "h", "kl.", "klo"];
 
-/// Returns the hour at which the half of a day begins that a word names; none if it names none.
+/// Returns the hour at which a half of the day begins, from the word for it: 0 for `AM`, 12 for `PM`. Returns none for
+/// any other word.
 fn half_of(word: &str) -> Option<f64> {
     let is_in = |words: &[&str]| words.contains(&word);
     is_in(&FORENOON).then_some(0.0).or_else(|| is_in(&AFTERNOON).then_some(12.0))
@@ -211,7 +212,7 @@ impl Headings {
 /// A moment in a recording: the number of its day in the text, and the time since that day's midnight, ms.
 type Moment = (usize, u64);
 
-/// The state of the reader.
+/// The samples so far, and the facts from earlier lines that decide how the next line is read.
 #[derive(Default)]
 struct Reader {
     headings: Headings,
@@ -231,8 +232,8 @@ struct Reader {
 const DAY: f64 = 86_400.0;
 
 impl Reader {
-    /// Converts a time of day to seconds since the midnight before the recording began, also after a midnight within a
-    /// block.
+    /// Converts a time of day to seconds since the midnight before the recording began. Midnights in between are
+    /// counted if the heading or the previous line has the same time.
     fn place(&self, time: f64) -> f64 {
         let known = [self.heading_at, self.now].into_iter().flatten();
         known.into_iter().find(|known| known.rem_euclid(DAY) == time).unwrap_or(time)

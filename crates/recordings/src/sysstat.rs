@@ -35,7 +35,7 @@ pub const IOSTAT: Format = Format {
     read: read_block,
 };
 
-/// First columns that may follow the name of a device, in any version.
+/// Columns that may be the first after a device's name, in any version.
 const FIRST: [&str; 6] = ["tps", "rrqm/s", "r/s", "d/s", "f/s", "rsec/s"];
 
 /// The position of the device's name in the lines below a heading.
@@ -54,7 +54,7 @@ fn heading_of<'w, 't>(words: &'w [&'t str]) -> Option<(Device, &'w [&'t str])> {
     if let Some((last, names)) = words.split_last()
         && last.starts_with("Device")
     {
-        // The last table that `-xh` prints has only these columns.
+        // The last table that `-xh` prints has only the columns `aqu-sz` and `%util`.
         let is_it = of_disks(names) || *names == ["aqu-sz", "%util"];
         return is_it.then_some((Device::Last, names));
     }
@@ -85,7 +85,7 @@ struct Reports {
     later: BTreeMap<String, Vec<Figures>>,
     /// Samples from the first report of each recording.
     averages: BTreeMap<String, Vec<Figures>>,
-    /// Devices, each with its first column, that this recording had so far.
+    /// Devices that the current recording had so far, each with the name of its first column.
     met: BTreeSet<(String, String)>,
 }
 

@@ -108,7 +108,8 @@ fn read(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     Ok(vec![Told::Recording(Recording { tool: "vmstat -d", disks, has_times, assumed, ..Recording::default() })])
 }
 
-/// Returns the mean times of a read and a write, ms, under their names in `iostat`. One without requests is left out.
+/// Returns the mean times of a read and a write, ms, under their names in `iostat`. A mean without requests is left
+/// out.
 fn waits([reads, _, _, read_ms, writes, _, _, write_ms, ..]: [f64; FIGURES]) -> Vec<(&'static str, f64)> {
     [("r_await", reads, read_ms), ("w_await", writes, write_ms)]
         .into_iter()
@@ -121,7 +122,7 @@ fn waits([reads, _, _, read_ms, writes, _, _, write_ms, ..]: [f64; FIGURES]) -> 
 fn means(grown: [f64; FIGURES], seconds: f64) -> Figures {
     let [reads, .., busy_s] = grown;
     let mut all = waits(grown);
-    // The busy time is printed in whole seconds. In a short interval it may be one too many.
+    // The busy time is printed in whole seconds, so in a short interval it may be a second too long.
     all.extend([
         ("r/s", reads / seconds),
         ("w/s", grown[4] / seconds),

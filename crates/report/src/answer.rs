@@ -1,8 +1,8 @@
-//! The answer of a table in a sentence or two: the main row of its experiment, and which columns are better.
+//! Summarises a table of figures in a sentence or two: the figures of its main row, and which columns are better.
 //!
-//! [`Answer::render`] is the short report: the answer, bars of the main row, the main rows, and how to see the rest. It
-//! fits a screen of 80 columns and 40 lines if the table has few columns. Reports in Markdown and on pages begin with
-//! [`Answer::sentences`].
+//! [`Answer::render`] is the short report: the sentences, bars of the main row, the main rows, and how to see the rest.
+//! If the table has few columns, the report fits a screen of 80 by 40 characters. Reports in Markdown and on pages
+//! begin with [`Answer::sentences`].
 
 use super::grid::{self, Cell, Grid, Look, Tone};
 use super::percent::PercentRule;
@@ -20,7 +20,7 @@ const SCREEN: usize = 40;
 /// Smallest number of main rows that are shown, even if they do not fit a screen.
 const ROWS_MIN: usize = 3;
 
-/// Largest number of columns that the sentence names one by one.
+/// Largest number of columns that an answer names one by one. Of more columns it only counts the verdicts.
 const NAMED_MAX: usize = 4;
 
 /// Length of the longest bar, characters: longer bars show no more.
@@ -29,11 +29,11 @@ const BAR_MAX: usize = 50;
 /// Smallest space for bars, characters; with less space no bars are drawn.
 const BAR_MIN: usize = 8;
 
-/// The answer of a table.
+/// The answer that a table of figures gives: whether its other columns are better than the first in the main row.
 #[derive(Clone, Debug)]
 pub struct Answer<'t> {
     table: &'t Table,
-    /// The main row.
+    /// The main row: the first that the experiment names as such.
     pub row: &'t TableRow,
     /// Names of the table's columns.
     names: Vec<String>,
@@ -49,8 +49,8 @@ impl<'t> Answer<'t> {
         Some(Self { table, row, names })
     }
 
-    /// Returns the sentences of the answer: the compared columns and the row, and the verdict on each column compared
-    /// with the first.
+    /// Returns the sentences of the answer. They name the compared columns and the main row, and say for each column
+    /// whether it is better than the first.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let Self { table, row, names } = self;
@@ -81,7 +81,7 @@ impl<'t> Answer<'t> {
         )]
     }
 
-    /// Returns the number and kind of the columns in words.
+    /// Returns the number of columns in words: `4 kernels` if each has a kernel of its own, otherwise `4 columns`.
     fn what(&self) -> String {
         let columns = &self.table.columns;
         let is_alone = |n: usize| columns[..n].iter().all(|it| it.kernel != columns[n].kernel);
@@ -117,7 +117,7 @@ impl<'t> Answer<'t> {
         }
         let mut text = format!("{}.", clauses.join("; "));
         let mut bases: Vec<String> = Vec::new();
-        // If all runs of both columns found equal figures, more runs are not needed.
+        // If a column and the first have equal figures in all runs, the answer does not ask for more runs.
         let are_same = |column: usize| {
             let [base, own] = [0, column].map(|it| row.cells[it].samples.iter().map(|it| it.value));
             base.eq(own)
@@ -135,7 +135,7 @@ impl<'t> Answer<'t> {
         text
     }
 
-    /// Returns the clause with the verdict on one column. With `has_base` it includes the baseline's figure.
+    /// Returns the clause with the verdict on one column. With `has_base` it includes the figure of the first column.
     fn clause(&self, column: usize, has_base: bool) -> String {
         let Self { table, row, names } = self;
         let (name, base) = (&names[column], &names[0]);
@@ -216,7 +216,8 @@ impl<'t> Answer<'t> {
         Some(format!("{coverage} interval {} to {}{unit}", ends[0], ends[1]))
     }
 
-    /// Returns the factor and the unit in which a difference from the figure `from` is stated; none if `from` is 0.
+    /// Returns the factor that converts a difference from the figure `from` to percent or points, and the name of this
+    /// unit. Returns none for a percentage of 0.
     fn scale(&self, from: f64) -> Option<(f64, &'static str)> {
         if PercentRule::default().of(self.row.format, &self.row.unit) == PercentRule::Points {
             return Some((1.0, " points"));

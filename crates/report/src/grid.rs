@@ -15,10 +15,11 @@ pub const FIXED_WIDTH: u16 = 100;
 /// Number of blanks between two columns.
 const GAP: u16 = 2;
 
-/// Smallest width to which one text column is broken while the others keep their widths, characters.
+/// Smallest width, in characters, to which line breaks may narrow a text column while the others keep their widths.
 const LEAST: usize = 20;
 
-/// Smallest width for a text beside its lead on a screen that is at least twice as wide, characters.
+/// Smallest room for a text to the right of its lead, characters. On screens narrower than twice this, it is half the
+/// width.
 const BESIDE: usize = 40;
 
 /// Width and colours of output.
@@ -121,8 +122,8 @@ impl Grid {
         blocks.join("\n")
     }
 
-    /// Makes every block repeat the first column after the keys, too, since other columns are compared with it. The
-    /// grid stays unchanged if this would leave too little room for the widest other column. Returns the grid.
+    /// Makes every block also repeat the first column after the keys, which is the baseline of the other columns. The
+    /// grid stays unchanged if the widest other column would then not fit. Returns the grid.
     #[must_use]
     pub fn with_baseline(mut self, width: u16) -> Self {
         let widths: Vec<usize> = (0..self.columns()).map(|column| self.width(column)).collect();
@@ -156,14 +157,14 @@ impl Grid {
         blocks
     }
 
-    /// Returns the width that a column has without limits.
+    /// Returns the length of the longest line in a column, characters.
     fn width(&self, column: usize) -> usize {
         let cells = self.lines.iter().chain([&self.head]).filter_map(|line| line.get(column));
         cells.flat_map(|cell| cell.text.lines()).map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
-    /// Returns the text column that is to be broken so that a block fits, which is the widest; none if breaking this
-    /// one column is not enough.
+    /// Returns the widest text column if a block with `columns` fits once this column's lines are broken; otherwise
+    /// none.
     fn breaks(&self, columns: &[usize], width: u16) -> Option<usize> {
         let widest = columns.iter().copied().filter(|it| self.texts.contains(it)).max_by_key(|it| self.width(*it))?;
         let others =

@@ -39,7 +39,7 @@ impl PercentRule {
         if self == Self::Current { format.as_shown(value) } else { value }
     }
 
-    /// Returns the change from `base` to `new` in percent.
+    /// Returns the change from `base` to `new`, in percent or percentage points; positive if `new` is better.
     #[must_use]
     pub fn percent(self, better: Better, base: f64, new: f64) -> f64 {
         let higher = better == Better::Higher;
@@ -66,7 +66,8 @@ impl PercentRule {
         }
     }
 
-    /// Returns the text between the brackets, seven characters wide: `114.43%`, `  2.63%`, `    new`, `  3.2pt`.
+    /// Returns the change from `base` to `new` as the text between brackets, seven characters wide: `114.43%`,
+    /// `  2.63%`, `    new`, `  3.2pt`.
     #[must_use]
     pub fn bracket(self, better: Better, base: f64, new: f64) -> String {
         match self {

@@ -89,7 +89,8 @@ pub fn listed(names: &[RowName]) -> String {
     format!("the rows by block:\n{}", blocks.trim_end())
 }
 
-/// A stand-in for a non-breaking space, since `split_whitespace` splits at the Unicode character, too.
+/// Replaces spaces within names, at which lines must not be broken. The Unicode non-breaking space cannot be used,
+/// because `split_whitespace` splits at it, too.
 const UNBROKEN: &str = "\u{2060}";
 
 /// Returns whether a word matches any of the rows `names`.
@@ -114,8 +115,8 @@ pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, Strin
     keep_of_all([table], words)
 }
 
-/// Keeps only the rows of several tables that `words` match. A word may match rows in only one of the tables. Returns a
-/// message about words that match no row.
+/// Keeps only the rows of several tables that `words` match. It is enough if a word matches a row of one table. Returns
+/// a message about words that match no row.
 ///
 /// # Errors
 /// When no word matches any row of any table. All rows then stay.

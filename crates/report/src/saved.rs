@@ -78,7 +78,7 @@ struct ReportEstimate {
     low: Option<f64>,
     high: Option<f64>,
     n: usize,
-    /// This key is missing in reports of earlier versions, whose intervals all have a probability of 95 %.
+    /// The interval's probability. Reports of earlier versions lack this key; their intervals all have 95 %.
     #[serde(default, deserialize_with = "given")]
     coverage: Option<Option<f64>>,
     #[serde(default)]
@@ -120,8 +120,8 @@ pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
     reports.into_iter().zip(1..).map(|(report, n)| table_of(report).map_err(|why| numbered(told(why), n))).collect()
 }
 
-/// Returns a name for each report of one file: the name of its experiment, extended where several reports have this
-/// experiment.
+/// Returns a name for each report of one file: the name of its experiment. If reports of this experiment differ in
+/// machine, scale or seeds, the name includes them.
 #[must_use]
 pub fn names(tables: &[Table]) -> Vec<String> {
     let name = |table: &Table| {
@@ -224,7 +224,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
     }
 }
 
-/// Checks by the keys of a value that it is a report.
+/// Returns an error if the keys of a value show that it is not a report.
 fn check_kind(value: &Value) -> Result<(), String> {
     let what = match value {
         Value::Object(keys) if keys.contains_key("patients") => "it is a diagnosis of `doctor`",
@@ -237,7 +237,8 @@ fn check_kind(value: &Value) -> Result<(), String> {
     Err(told(what))
 }
 
-/// Parses the text of a report once more, so that errors have a line.
+/// Parses a report or a list of reports. It reads the text again and not the known [`Value`], so that errors have a
+/// line.
 fn report_in<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
     serde_json::from_str(text).map_err(told)
 }
@@ -348,9 +349,9 @@ impl ReportEstimate {
     }
 }
 
-/// Appends the columns of a saved report to a table. A row of the report is joined with the table's row of equal group,
-/// name and unit. If there is none, it is joined with the row of equal name and unit in another group, provided that
-/// there is only one such row. A row that one of the two reports lacks has no value in that report's columns.
+/// Appends the columns of a saved report to a table. Each row of the report is joined with the table's row of the same
+/// group, name and unit. If there is none, the row is joined with the only row of that name and unit in another group,
+/// or else added. A row that only one of the two has is empty in the columns of the other.
 pub fn join(table: &mut Table, saved: Table, file: &str) {
     let before = table.columns.len();
     let added = saved.columns.len();
@@ -397,8 +398,10 @@ pub fn join(table: &mut Table, saved: Table, file: &str) {
     table.notes.extend(saved.notes.into_iter().map(|note| format!("{file}: {note}")));
 }
 
-/// Returns the index of the row with which `row` is joined; none if there is no such row. A row that already has a
-/// figure from the saved report does not match.
+/// Returns the index in `rows` of the table's row with which `row`, a row of a saved report, is joined. It is the row
+/// with the same group, name and unit, or else the only one with that name and unit in another group. Returns none if
+/// no row fits, or if several in other groups do. A row does not fit if it already has a value in the report's columns,
+/// which begin at `before`.
 fn place_of(rows: &[TableRow], row: &TableRow, before: usize) -> Option<usize> {
     let is_free = |it: &TableRow| it.cells[before..].iter().all(|cell| cell.value.is_none());
     let fits = |it: &TableRow| it.name == row.name && it.unit == row.unit && is_free(it);

@@ -12,19 +12,19 @@ use figures::statistics::{Estimate, coverage, percent};
 use figures::verdict::{Comparison, Sample};
 use kit::words::counted;
 
-/// One column: a kernel on a ground.
+/// One column of a table: a kernel and the ground where it ran, such as the simulator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
     /// Unique name of the column: the name of the kernel, if this is enough.
     pub id: String,
     /// Name of the kernel.
     pub kernel: String,
-    /// Name of the ground: `sim`, `host` or `linux`.
+    /// Name of the ground, which is where the workload ran: `sim`, `host` or `linux`.
     pub ground: String,
-    /// Values changed in addition to the kernel file, by key.
+    /// Settings that differ from the kernel file, by key.
     pub set: BTreeMap<String, String>,
-    /// `true` if published figures may be compared with this column, because its kernel is the embedded one of this
-    /// name and not a user's file.
+    /// `true` if published figures may be compared with this column, because its kernel is built into this program and
+    /// not a user's file of the same name.
     #[serde(skip)]
     pub comparable: bool,
     /// The file of a saved report; none for a column that was run now.
@@ -114,7 +114,7 @@ pub struct TableCell {
     pub value: Option<Estimate>,
     /// The figure of each seed.
     pub samples: Vec<Sample>,
-    /// The published figure; none if there is none.
+    /// The figure that the posting or paper has for this cell, if any.
     pub published: Option<Figure>,
 }
 
@@ -126,7 +126,7 @@ impl TableRow {
     }
 
     /// Returns the comparison of a column with the baseline. Returns none for the baseline itself, if either column has
-    /// no value, and for a row whose figure is a moment, which may not have come.
+    /// no value, and for a row whose figure is a moment that some runs may not reach.
     #[must_use]
     pub fn comparison(&self, column: usize) -> Option<Comparison> {
         let is_moment = matches!(self.format, Format::Moment(_));
@@ -140,9 +140,9 @@ impl TableRow {
         Comparison::of(self.better, samples(base)?, samples(column)?)
     }
 
-    /// Returns the indices of the best columns: the column with the best median, and those not told apart from it.
-    /// Returns no columns if no column is told apart from the best one, if the row has no better direction, or if the
-    /// row's figure is a moment.
+    /// Returns the indices of the best columns: the column with the best median, and each column whose difference from
+    /// it may be chance. Returns no columns if this holds for all, if the row has no better direction, or if the row's
+    /// figure is a moment.
     #[must_use]
     pub fn best(&self) -> Vec<usize> {
         let before = |a: f64, b: f64| match self.better {
@@ -177,24 +177,24 @@ impl TableRow {
     }
 }
 
-/// The results of a comparison.
+/// The figures of a comparison: a row for each quantity, and a column for each kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Name of the experiment.
     pub experiment: String,
     /// Name of the machine.
     pub machine: String,
-    /// The scale.
+    /// The factor by which memory, files and disk bandwidth of the experiment were multiplied.
     pub scale: Scale,
-    /// The seeds, in order.
+    /// The seeds of the runs, in order.
     pub seeds: Vec<u64>,
     /// Hash over the fingerprints of all simulated runs, in the order of columns and seeds; none if no run was
     /// simulated.
     pub fingerprint: Option<u64>,
     /// The columns; the first is the baseline.
     pub columns: Vec<Column>,
-    /// Notes, one line each: about grounds of real time, or about settings without effect. They are shown below the
-    /// table in every format; for CSV, which has no place for them, they are printed on standard error.
+    /// Notes, one line each: about runs in real time, or about settings without effect. They are shown below the table
+    /// in every format; for CSV, which has no place for them, they are printed on standard error.
     pub notes: Vec<String>,
     /// Names of the main rows; the first is the main row. Empty if the experiment names none.
     pub main_rows: Vec<String>,
@@ -274,13 +274,13 @@ impl Table {
         self.columns.iter().all(|column| column.ground == "sim")
     }
 
-    /// Returns whether any column comes from a file.
+    /// Returns whether any column comes from a saved report.
     #[must_use]
     pub fn has_saved(&self) -> bool {
         self.columns.iter().any(|column| column.saved.is_some())
     }
 
-    /// Returns the last line of every report for people.
+    /// Returns the line below a report for people: seeds, number of columns, machine, scale and fingerprint.
     #[must_use]
     pub fn footer(&self) -> String {
         let seeds = match self.seeds.as_slice() {
@@ -324,15 +324,15 @@ pub struct TableHead {
     pub experiment: String,
     /// Name of the machine.
     pub machine: String,
-    /// The scale.
+    /// The factor by which memory, files and disk bandwidth of the experiment were multiplied.
     pub scale: Scale,
-    /// The seeds, in order.
+    /// The seeds of the runs, in order.
     pub seeds: Vec<u64>,
-    /// Hash over the fingerprints of all simulated runs.
+    /// Hash over the fingerprints of all simulated runs; none if no run was simulated.
     pub fingerprint: Option<u64>,
     /// The columns.
     pub columns: Vec<Column>,
-    /// Notes on grounds of real time.
+    /// Notes on runs in real time.
     pub notes: Vec<String>,
 }
 

@@ -51,8 +51,8 @@ pub(super) fn align(grid: &mut Grid) {
     }
 }
 
-/// Returns the title and the figures. An empty line precedes each group, and so does the group's name unless the names
-/// of its rows begin with it.
+/// Returns the title and the figures. Each group begins with an empty line and the group's name. The name is left out
+/// if the names of all rows in the group begin with it.
 #[must_use]
 pub fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     let title = title(table);
@@ -60,7 +60,7 @@ pub fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     let mut lines = Vec::new();
     for (group, rows) in table.blocks() {
         lines.push(Vec::new());
-        // If all names in a group begin with the group's name, it has no line of its own.
+        // If all names in a group begin with the group's name, no line has the group's name alone.
         if !rows.iter().all(|row| row.name.split(' ').next() == Some(group)) {
             lines.push(vec![Cell::new(group, Tone::Heading)]);
         }
@@ -149,7 +149,8 @@ impl Heads {
     }
 }
 
-/// Returns the number at the end of a column's name; none for the first column of its name.
+/// Returns the number after `#` at the end of a column's name, which tells columns of one name apart; none for the
+/// first of them.
 fn number(id: &str) -> Option<&str> {
     let (_, number) = id.rsplit_once('#')?;
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
@@ -228,7 +229,7 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
         lines.push(faint("  difference".into(), comparisons.into_iter().map(of).collect()));
     }
     if show.published && row.is_published() {
-        // Published percentages are relative to the published baseline, so they would mislead without its column.
+        // Published percentages are relative to the published baseline, so they would mislead if it is not shown.
         let has_base = row.has_published_base();
         let figure = |(column, cell): (usize, &TableCell)| {
             let Some(Figure { value, percent }) = cell.published else { return Cell::default() };

@@ -53,7 +53,7 @@ impl Step {
     }
 }
 
-/// A step before it is adapted to a computer.
+/// A suggested step as [`ADVICE`] has it, before it is adapted to the examined computer or cgroup.
 enum Advice {
     /// A setting, another value for it, and the reason.
     Set(&'static str, &'static str, &'static str),
@@ -141,13 +141,13 @@ fn may_swap(signs: &Signs) -> bool {
     is_used || signs.swap.is_none_or(|[total, _]| total > 0.0)
 }
 
-/// Returns whether pages move back and forth between memory and swap.
+/// Returns whether pages came back from swap.
 fn swaps(signs: &Signs) -> bool {
     signs.swapped_in.is_some_and(|pages| pages > 0.0) && may_swap(signs)
 }
 
-/// Returns whether page faults wait for files, so that programs' own code is read again and again. No cgroup is then
-/// involved, and no page comes back from swap.
+/// Returns whether programs' own code may be read again and again: no cgroup is involved, and there is no swap, or no
+/// page came back from it.
 fn reads_code(signs: &Signs) -> bool {
     !has_group(signs) && (!may_swap(signs) || signs.swapped_in == Some(0.0))
 }
@@ -170,8 +170,8 @@ fn min_free_kib(signs: &Signs) -> Option<f64> {
     Some((kib * 16.0).sqrt().floor().clamp(128.0, 262_144.0))
 }
 
-/// Returns the value to which a kernel raises `vm.min_free_kbytes` if huge pages are on, KiB: 11 blocks for each of two
-/// or three zones, but at most a twentieth of memory. Source: docs/mechanisms/reclaim/memory.md, "Huge-page
+/// Returns the value to which a kernel raises `vm.min_free_kbytes` if huge pages are on, KiB: 11 pageblocks for each of
+/// its two or three zones, but at most a twentieth of memory. Source: docs/mechanisms/reclaim/memory.md, "Huge-page
 /// adjustment".
 fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
     /// Memory from which on a computer has a zone Normal beside DMA and DMA32, KiB.
@@ -190,13 +190,14 @@ fn is_scale_high(signs: &Signs) -> bool {
         let [min, low, _] = marks(signs)?;
         let total = signs.usage.as_ref()?.total()?;
         let distance = low - min;
-        // If the factor asks for less, the distance is a quarter of the min mark.
+        // If the factor gives a shorter distance, the kernel uses a quarter of the min mark.
         Some(distance > min / 2.0 && distance > 2.0 * total * SCALE_FACTOR / 10_000.0)
     };
     told.map(|factor| factor > SCALE_FACTOR).or_else(by_marks).unwrap_or(false)
 }
 
-/// Returns whether the min mark is too high, or may be so because nothing else explains the marks.
+/// Returns whether the min mark is too high. Also returns `true` if this is unknown and nothing else explains the
+/// marks.
 fn is_min_free_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.min_free_kbytes").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || marks(signs).map(|[min, ..]| min * PAGE_KIB);
@@ -232,31 +233,31 @@ fn memory_kib(signs: &Signs) -> Option<f64> {
     signs.usage.as_ref()?.total().map(|pages| pages * PAGE_KIB)
 }
 
-/// Returns whether a lower `vm.swappiness` may help. If the value is very low already, it is not why pages are swapped.
+/// Returns whether a lower `vm.swappiness` may help. A value that is very low already is not the reason for swapping.
 fn swaps_by_choice(signs: &Signs) -> bool {
     let now = signs.settings.get("vm.swappiness").and_then(|value| value.parse::<f64>().ok());
     now.is_none_or(|now| now > rules::SWAPPINESS_LOW)
 }
 
-/// The step for programs whose code is read again and again.
+/// The experiment that is suggested if programs' code is read again and again.
 const LIVELOCK: Advice = Simulate(
     "run livelock --kernel 6.18-classic --scale 1/64",
     "programs whose own code leaves memory beside a hog, without swap",
 );
 
-/// The step for a cgroup at its limit.
+/// The experiment that is suggested if a cgroup is at its limit.
 const IN_GROUP: Advice = Simulate(
     "run randread --machine cgroup-512m --kernel 6.18-classic --scale 1/64",
     "a file that does not fit in a cgroup",
 );
 
-/// The step for marks that are too high.
+/// The experiment that is suggested if marks are too high.
 const MARKS: Advice = Simulate(
     "compare anon --scale 1/64 --set params.region_percent=65 --set memory.min_free_kbytes=2000,40000",
     "programs that fit, and are swapped for the marks",
 );
 
-/// The step for programs that are swapped out while the cache is large.
+/// The experiment that is suggested if programs are swapped out while the cache is large.
 const BESIDE_READS: Advice = Simulate(
     "compare anon-under-reads --scale 1/64 --set lru.swappiness=10,60,200",
     "programs beside reads, by swappiness",

@@ -1,17 +1,17 @@
-//! The course of a recording: the signs in each of its intervals.
+//! A recording as a series of intervals, each with its signs: the counters and levels that rules judge.
 //!
-//! Counters in an interval are their growth within it; levels are those at its end. Intervals follow each other.
-//! [`Signs::then`] joins consecutive intervals, so that rules can be asked about any span as about the whole recording.
+//! A counter's sign is its growth within the interval; a level's sign is the level at the end. [`Signs::then`] joins
+//! consecutive intervals, so that a rule judges any span in the same way as the whole recording.
 
 use super::signs::Signs;
 use std::fmt;
 use std::ops::Deref;
 
-/// Number of kept intervals at which they are joined in pairs. A day of `vmstat 1` (86,400 lines) is kept line by line,
-/// at about 1.5 KiB per line.
+/// Number of intervals at which a [`Course`] joins its intervals in pairs. A day of `vmstat 1` (86,400 lines) stays
+/// below it and is kept line by line, at about 1.5 KiB per line.
 const INTERVALS_MAX: usize = 1 << 17;
 
-/// The position of a time within a recording.
+/// The place of an interval or span within a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Extent {
     /// Lines of a text, from 1, including both ends.
@@ -38,8 +38,8 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Returns the place from the start of this place to the end of a later one. If the places are of different kinds,
-    /// returns this one.
+    /// Returns the place that reaches from the start of `self` to the end of `end`, a later place. Returns `self` if
+    /// the two places are of different kinds.
     #[must_use]
     pub fn until(&self, end: &Self) -> Self {
         match (self, end) {
@@ -62,8 +62,7 @@ impl fmt::Display for Extent {
     }
 }
 
-/// Formats a time of day as recordings print it. `seconds` counts from a midnight, or from a moment that is whole days
-/// from one.
+/// Formats a time of day as recordings print it. `seconds` counts from any midnight.
 #[must_use]
 pub fn time_of_day(seconds: f64) -> String {
     let seconds = seconds.rem_euclid(86_400.0).floor() as u32;
@@ -80,20 +79,21 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Joins the interval that follows.
+    /// Extends the interval by `later`, the interval that follows it.
     pub fn then(&mut self, later: &Self) {
         self.place = self.place.until(&later.place);
         self.signs.then(&later.signs);
     }
 }
 
-/// The intervals of a recording, in order. Rules treat them as contiguous.
+/// The intervals of a recording, in order. Rules treat them as contiguous. If there are too many, each kept interval
+/// covers several added ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
     intervals: Vec<Interval>,
-    /// Number of added intervals that are joined in each kept one.
+    /// Number of added intervals that each kept interval covers.
     grain: usize,
-    /// Number of added intervals that are joined in the last kept one.
+    /// Number of added intervals that the last kept interval covers so far.
     in_last: usize,
 }
 

@@ -1,10 +1,10 @@
 //! Episodes in a recording: spans of any length in which a rule holds.
 //!
-//! A mean over an hour hides half a minute, and a mean over a second is noise. So each rule is asked about windows of
-//! doubling lengths, from the shortest that is no noise; each window overlaps half of the one before. Windows in which
-//! the rule holds are joined, without their quiet edges. The rule also holds in any longer window that contains an
-//! episode, so a longer window counts only where no shorter one was found. This costs about three questions for each
-//! interval and rule, however long a recording is.
+//! A mean over an hour hides half a minute, and a mean over a second is noise. Each rule is therefore asked about
+//! windows of several lengths: the shortest that is no noise, then twice as long, and so on. Each window overlaps half
+//! of the one before. Overlapping windows in which the rule holds are joined, and their quiet edges are cut off. A rule
+//! also holds in any longer window around an episode, so a longer window counts only where no shorter one was found.
+//! Each rule is asked about three times for each interval, however long the recording is.
 
 use super::course::{Course, Interval, in_pairs, together};
 use super::rules::{Over, Rule};
@@ -23,15 +23,15 @@ const SAMPLES_MIN: usize = 2;
 /// Length of a sample whose mean is no noise, s.
 const LONG_S: f64 = 60.0;
 
-/// Smallest load of a span, as seconds at its rule's smallest rate. At 25 pages/s it is 29 MiB. An idle desktop or a
-/// nightly job moves less; half a minute of thrashing on a hard disk moves more.
+/// Smallest load of a span: the seconds that the load would take at the rule's smallest rate. At 25 pages/s, 300 s are
+/// 29 MiB. An idle desktop or a nightly job moves less; half a minute of thrashing on a hard disk moves more.
 pub const LOAD_MIN_S: f64 = 300.0;
 
-/// Smallest share of a span in which single intervals reach the rule's rate, percent. It prevents two moments an hour
-/// apart from being an episode of an hour.
+/// Smallest share of a span's time, percent, in which single intervals must reach the rule's rate. Without this limit,
+/// two moments an hour apart would be an episode of an hour.
 const BUSY_MIN: f64 = 10.0;
 
-/// Share of the whole time at which spans together count as all the time, percent.
+/// Smallest share of the recording, percent, at which spans together count as all the time.
 const ALL_THE_TIME: f64 = 90.0;
 
 /// Most spans that are listed. If there are more, their number is given.
@@ -101,7 +101,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The result of a rule over a course, compared with its finding over the whole time.
+/// The result of asking a rule about the spans of a recording, compared with its finding over the whole time.
 pub enum OverTime {
     /// The finding over the whole time stands, or there is none.
     Whole,
@@ -114,7 +114,7 @@ pub enum OverTime {
 /// The search for spans in which rules hold.
 pub struct Spans<'c> {
     course: &'c Course,
-    /// Start of each interval, s from the start of the course; at the end, the end of the last interval.
+    /// Start of each interval, s from the start of the recording. The last entry is the end of the last interval.
     began_s: Vec<f64>,
     /// For each rule, the spans found so far, as ranges of intervals in order.
     found: Vec<Vec<Range<usize>>>,
@@ -216,8 +216,8 @@ impl<'c> Spans<'c> {
         intervals.filter(|(load, seconds)| load >= seconds).map(|(_, seconds)| seconds).sum()
     }
 
-    /// Joins neighbouring spans if the time between them is shorter than the longer one, and the rule holds over all of
-    /// it.
+    /// Joins neighbouring spans if the gap between them is shorter than the longer span, and if the rule holds over
+    /// both spans and the gap together.
     fn join(&mut self, rule: &Rule, n: usize) {
         let mut joined: Vec<(Range<usize>, Signs)> = Vec::new();
         for range in std::mem::take(&mut self.found[n]) {
@@ -298,7 +298,7 @@ impl<'c> Spans<'c> {
         in_s >= SPAN_MIN_S
     }
 
-    /// Returns the intervals in which a rule holds by itself, as ranges of consecutive ones.
+    /// Returns the intervals whose own signs make a rule find an illness, as ranges of consecutive intervals.
     fn moments(&self, rule: &Rule) -> Vec<Range<usize>> {
         let mut spans: Vec<Range<usize>> = Vec::new();
         for n in (0..self.course.len()).filter(|n| is_ill(rule, &self.course[*n].signs)) {
@@ -310,7 +310,7 @@ impl<'c> Spans<'c> {
         spans
     }
 
-    /// Returns the finding of a rule in the worst of these spans, with the list of the spans.
+    /// Returns the finding of a rule in the worst of `spans`, with the list of all spans.
     fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> OverTime {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
         let load = |interval: &Interval| match rule.over {

@@ -1,4 +1,5 @@
-//! The input of a diagnosis: files in any format, directories and standard input, and the patients found in them.
+//! The input of a diagnosis: files in any format, directories and standard input. Each computer, column or run found in
+//! the input is a patient.
 //!
 //! [`super::source`] reads reports and series of `highwater`. [`super::recorded`] reads directories of MMTests and
 //! texts of other tools. In a directory without logs of MMTests, each recognised file is read, as in the archives of
@@ -23,7 +24,7 @@ const UNREAD_MAX: usize = 8;
 /// The name of standard input in reports.
 pub const STANDARD_INPUT: &str = "standard input";
 
-/// The parsed input of a command.
+/// The input of a diagnosis, read and parsed.
 #[derive(Debug, Default)]
 pub struct Given {
     /// Patients from reports, series and directories of MMTests.

@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 12;
 /// version 1.
 const HIERARCHIES: [&str; 3] = ["sys/fs/cgroup", "sys/fs/cgroup/memory", "sys/fs/cgroup/unified"];
 
-/// Smallest value that means no limit, bytes. Version 1 prints its largest number.
+/// Smallest limit that means no limit, bytes. Version 1 prints its largest number if there is no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Names of the settings files that are shown.
@@ -92,7 +92,7 @@ fn limit(folder: &Path) -> Option<u64> {
     number(folder, &["memory.max", "memory.limit_in_bytes"]).filter(|bytes| *bytes < NO_LIMIT)
 }
 
-/// Returns the signs from what a cgroup counted between two moments.
+/// Returns the signs (growth of counters, and levels) of a cgroup over the time between two moments.
 pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Signs {
     let waited = |of: fn(&Stalled) -> u64| {
         let [before, after] = [before, after].map(|now| now.stalled.as_ref().map(of));
@@ -145,8 +145,8 @@ fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
     folders.iter().for_each(|folder| walk(folder, depth + 1, look));
 }
 
-/// Finds the folder of a cgroup. `name` may be its path below a hierarchy, its folder, the name of its last folder, or
-/// a unique prefix of that name.
+/// Finds the folder of a cgroup. `name` may be its path below a hierarchy, its folder, the name of its last folder, a
+/// part of that name such as a container's ID, or a unique prefix of either with six or more characters.
 ///
 /// # Errors
 /// When no cgroup or more than one is found, or when it has no memory values.
@@ -209,7 +209,7 @@ pub struct ProcessNow {
 pub fn process(source: &Source, pid: u32) -> Result<ProcessNow, String> {
     let stat =
         source.read(&format!("proc/{pid}/stat")).map_err(|why| format!("no process has the number {pid}: {why}"))?;
-    // The name is in parentheses and may itself contain some.
+    // The name is in parentheses and may itself contain parentheses.
     let (head, rest) = stat.rsplit_once(')').ok_or("expected a name in parentheses")?;
     let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
     let major_faults = rest.split_whitespace().nth(9).and_then(|word| word.parse().ok()).unwrap_or(0);

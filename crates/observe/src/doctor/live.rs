@@ -99,10 +99,10 @@ fn look_at_all(source: &Source, time: Duration, sleep: impl FnMut(Duration) -> b
     let counters = difference(&before.vmstat, &after.vmstat);
     signs.dirty = dirty.finish(counters.get("nr_dirtied").map(|pages| *pages as f64));
     signs.file_systems = file_systems(source);
-    // Only root may read this file. Other users see how much memory is slab, but not which caches have it.
+    // Only root may read `/proc/slabinfo`. Other users see how much memory is slab, but not which caches have it.
     signs.slabs = source.read("proc/slabinfo").map(|text| of_slabs(&Slabs::of(&text))).unwrap_or_default();
     if let Some(whole) = course.whole() {
-        // The smallest values between the readings count.
+        // These signs are taken from all readings, so that the smallest values count.
         signs.swap = whole.signs.swap;
         signs.usage = whole.signs.usage;
         signs.nodes = whole.signs.nodes;
@@ -115,7 +115,7 @@ fn look_at_all(source: &Source, time: Duration, sleep: impl FnMut(Duration) -> b
         let mut signs = group::between(before, after, elapsed_s);
         let times = after.at_limit.map(|after| times_grown(before.at_limit, after).unwrap_or(0.0));
         signs.at_limit = times.map(|times| [(name.clone(), times)].into());
-        // The root of a hierarchy is the whole computer.
+        // The root of a hierarchy is the whole computer, so it does not count as a cgroup.
         after.has_memory().then(|| (name.clone(), signs))
     });
     signs.groups = of_groups.by_ref().collect();
@@ -213,7 +213,7 @@ fn out_of_memory_grown(before: Option<cgroup::OutOfMemory>, after: cgroup::OutOf
     (now != OutOfMemory::default()).then_some(now)
 }
 
-/// Settings that rules use.
+/// Settings below `/proc/sys/vm` that rules use.
 const SETTINGS: [&str; 9] = [
     "swappiness",
     "min_free_kbytes",
@@ -244,7 +244,7 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     };
     let waited = |of: fn(&Stalled) -> u64| {
         let us = |snapshot: &Snapshot| snapshot.stalled.get("memory").map(of);
-        // The files and the clock are not read at the same moment.
+        // The files and the clock are not read at the same moment, so the share may seem to exceed 100 %.
         Some((us(after)?.saturating_sub(us(before)?) as f64 / 1e4 / elapsed_s).min(100.0))
     };
     let zones = after.zones.iter().map(|zone| Zone {
@@ -267,8 +267,8 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns the nodes of memory, summed from their zones. The kernel does not count scanning by node and reclaimer at
-/// the same time.
+/// Returns the nodes of memory, summed from their zones. Pages scanned on each node stay unknown, since the kernel does
+/// not count them by node and reclaimer at the same time.
 fn nodes(snapshot: &Snapshot) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for zone in &snapshot.zones {
@@ -287,7 +287,7 @@ fn used(snapshot: &Snapshot) -> Option<Arc<MemoryUse>> {
     MemoryUse::of_meminfo(&Meminfo::of(&snapshot.meminfo)).map(Arc::new)
 }
 
-/// Returns the disks that did something between two snapshots.
+/// Returns the disks that were busy for some time between two snapshots.
 fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
     let disk = |(name, after): (&String, &DiskStat)| {
         let before = before.disks.get(name)?;

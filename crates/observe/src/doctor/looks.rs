@@ -1,7 +1,8 @@
 //! Signs from texts about a moment: files of `/proc` and of cgroups, `free`, `top`, `slabtop`, a kernel log.
 //!
-//! All texts from one computer make one patient. If a text comes twice, the growth of its counters is used. If it comes
-//! once, its counters cover the time since boot, without a rate unless `top` states the uptime.
+//! All texts from one computer make one patient, which is the subject of a diagnosis. If a text comes twice, the growth
+//! of its counters is used. If it comes once, its counters cover the time since boot, without a rate unless `top`
+//! states the uptime.
 
 use super::group_stat;
 use super::signs::{Node, OutOfMemory, Signs, Zone};
@@ -41,7 +42,7 @@ impl Looks {
     pub fn add(&mut self, told: Told) {
         match told {
             Told::Meminfo(look) => {
-                // Each node has its own file, which joins the previous one's.
+                // Each node has a file of its own, which is added to the files of the nodes before it.
                 let another = match self.meminfo.last_mut() {
                     Some(last) => last.add_nodes(look).err(),
                     None => Some(look),
@@ -80,7 +81,8 @@ impl Looks {
         self.vmstat.len() >= 2 || has_two_of_psi || of_groups()
     }
 
-    /// Returns the texts with memory PSI of the computer, or of a cgroup. PSI without a name counts as the computer's.
+    /// Returns the texts with PSI of `resource`. A text that does not state its resource counts as PSI of the
+    /// computer's memory.
     fn memory_pressure(&self, resource: Option<Resource>) -> impl Iterator<Item = &Pressure> {
         let is_it = move |of: &Option<Resource>| of.or(Some(Resource::Memory)) == resource;
         self.pressure.iter().filter(move |(of, _)| is_it(of)).map(|(_, look)| look)
@@ -96,7 +98,7 @@ impl Looks {
             && let Some((name, group)) = signs.groups.pop_first()
         {
             let (at_limit, out_of_memory) = (signs.at_limit.take(), signs.out_of_memory.take());
-            // PSI that does not say whose it is belongs to the cgroup whose files are given with it.
+            // If PSI comes without a name, it belongs to the cgroup whose files are given with it.
             let some_waited_percent = group.some_waited_percent.or(signs.some_waited_percent);
             let all_waited_percent = group.all_waited_percent.or(signs.all_waited_percent);
             let (settings, assumed) = (self.settings(), signs.assumed);
@@ -178,8 +180,8 @@ impl Looks {
         }
     }
 
-    /// Returns the shares of time in which some task and all tasks waited, percent. They are those between two copies,
-    /// or for one copy the largest of the last 10, 60 and 300 s.
+    /// Returns the shares of time in which some task and all tasks waited, percent. With two copies, the time is that
+    /// between the copies. With one copy, the largest share of the last 10, 60 and 300 s counts.
     fn stalls_of(&self, resource: Option<Resource>, seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
         let looks: Vec<&Pressure> = self.memory_pressure(resource).collect();
         let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
@@ -398,7 +400,7 @@ fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
 /// The folder in which a running kernel mounts cgroups.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Smallest value that means no limit, bytes. Version 1 prints its largest number.
+/// Smallest limit that means no limit, bytes. Version 1 prints its largest number if there is no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Returns whether more counters fell than grew, so that the copies are in the wrong order.
@@ -471,7 +473,8 @@ pub fn of_report(report: &Report) -> Option<MemoryUse> {
     let stacks =
         report.node_kib.get("kernel_stack").map_or_else(|| of_zones("kernel_stack"), |kib| *kib as f64 / PAGE_KIB);
     let shmem = of("shmem");
-    // Shared memory is on the lists of anonymous pages here, and in the page cache elsewhere.
+    // The kernel's report counts shared memory on the lists of anonymous pages. Other sources count it in the page
+    // cache.
     let anon = of("active_anon").zip(of("inactive_anon"));
     let anon = anon.map(|(active, inactive)| {
         (active + inactive + of("isolated_anon").unwrap_or(0.0) - shmem.unwrap_or(0.0)).max(0.0)
@@ -658,8 +661,8 @@ mod tests {
         let one = looks(vec![Told::Cgroup(files(7))]).signs(None);
         assert_eq!(one.at_limit, Some([("/a".to_owned(), 7.0)].into()));
         assert_eq!(causes(&one), ["killed", "cgroup-limit"]);
-        // It is unknown when the cgroup came to its limit. It is an illness if the cgroup is there now, or its tasks
-        // wait.
+        // When the cgroup came to its limit is unknown. The limit is an illness if the cgroup is at it now, or if its
+        // tasks wait.
         let with = |files: &str| {
             let texts = ["memory.events:max 7\nmemory.events:oom_kill 0\nmemory.failcnt:7\n", files].concat();
             let named: String = texts.lines().map(|line| format!("/sys/fs/cgroup/a/{line}\n")).collect();

@@ -1,7 +1,7 @@
 //! Diagnoses of memory in words: `highwater doctor`.
 //!
-//! - [`signs`] has the counters and levels of a time, each of which may be missing; [`usage`] the uses of memory;
-//!   [`course`] the intervals of a recording with their signs.
+//! - [`signs`] has the counters and levels over a time, each of which may be missing. [`usage`] has the uses of memory,
+//!   and [`course`] has the intervals of a recording with their signs.
 //! - [`rules`] has a function for each illness. It reads the signs and returns its finding, none, or the name of a
 //!   missing sign. [`episodes`] asks the function about spans of all lengths, and [`advice`] adds next steps.
 //! - [`source`] takes signs from saved reports and series, [`recorded`] from recordings of other tools, [`live`] from
@@ -43,7 +43,7 @@ pub use episodes::{Span, When};
 pub use signs::{Disk, FileSystem, Scan, Signs, Zone};
 pub use usage::{MemoryUse, Usage};
 
-/// The weight of a finding.
+/// The weight of a finding: an illness, or only a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
@@ -77,7 +77,7 @@ pub struct Finding {
     pub figures: Vec<Evidence>,
     /// The condition under which the rule finds the illness.
     pub rule: String,
-    /// The facts that would refute the finding, which were checked.
+    /// The facts that would refute the finding. The rule checked them first.
     pub unless: &'static str,
     /// The spans in which the finding held; none if it held all the time.
     pub when: Option<When>,
@@ -137,7 +137,7 @@ impl Diagnosis {
 
     fn over(signs: &Signs, course: &Course) -> Self {
         let mut this = Self::default();
-        // A single interval is the whole time.
+        // A single interval is the whole time, so there are no spans to search.
         let spans = (course.len() > 1).then(|| Spans::of(course, &rules::ALL));
         for (n, rule) in rules::ALL.iter().enumerate() {
             let whole = match (rule.ask)(signs) {
@@ -199,7 +199,7 @@ pub struct Patient {
     pub signs: Signs,
     /// Signs in each interval; empty if a source has only totals.
     pub course: Course,
-    /// Files that the signs were read from; empty if the patient's name has them.
+    /// Files that the signs were read from; empty if the patient's name already contains them.
     pub sources: Vec<String>,
     /// Parts of the input that were not used, each with the reason.
     pub left_out: Vec<String>,
@@ -271,7 +271,7 @@ pub fn text(patients: &[Patient], look: Look) -> String {
 /// Returns the first line of a diagnosis: the patient's name, the time, and whether illnesses were found.
 fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
-    // A patient counts as healthy even if only rules that few sources can answer were not asked.
+    // A patient can count as healthy although rules that few sources can answer were not asked.
     let is_asked_all = diagnosis.unasked.iter().all(|it| rules::SELDOM.contains(&it.cause));
     let verdict = match diagnosis.illnesses().count() {
         0 if is_asked_all => "healthy".to_owned(),

@@ -18,8 +18,8 @@ use recordings::{Figures, PAGE_KIB, Sample, most_in_swap};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Returns the patients in files that were given together. Each recording makes one patient. All texts of a moment make
-/// one more; but if there is only one recording, they are added to its patient.
+/// Returns the patients in files that were given together. Each recording makes one patient. Texts about a moment, such
+/// as `free`, together make one more; but if there is only one recording, they are added to its patient.
 ///
 /// `interval_s` is the interval between samples of recordings without times. `seconds` is the time between two copies
 /// of a text, if the user gave it.
@@ -44,7 +44,7 @@ pub fn patients(
         let mut left_out = Some(left_out);
         for (_, told) in told {
             match told {
-                // If only one recording is over time, figures of disks alone belong to the same computer.
+                // A recording with figures of disks alone belongs to the same computer as the only recording over time.
                 Told::Recording(recording) if recording.samples.is_empty() && over_time == 1 => {
                     disks_beside.push(recording);
                 }
@@ -119,7 +119,7 @@ pub fn check_times(
     Ok(())
 }
 
-/// Adds signs of a moment where the signs of a time lack them.
+/// Fills in the signs that a recording lacks (`signs`) from texts about a moment (`moment`).
 fn complement(signs: &mut Signs, moment: Signs) {
     signs.zones = signs.zones.take().or(moment.zones);
     if signs.nodes.is_empty() {
@@ -175,7 +175,7 @@ fn place(sample: &Sample) -> Extent {
     }
 }
 
-/// Returns the course of a `vmstat` recording. It has free memory, caches, and swap traffic.
+/// Returns the signs in each sample of a `vmstat` recording: free memory, caches, and swap traffic.
 fn of_vmstat(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -224,7 +224,7 @@ const BY_KIND_SINCE: (u32, u32) = (5, 8);
 /// Most pages that may be scanned before an interval and reclaimed within it: two batches of 32.
 const LATE_PAGES: f64 = 64.0;
 
-/// Largest share of the scanned pages, percent, that may be reclaimed so late on a computer with many CPUs.
+/// Largest share of the scanned pages, percent, that may be reclaimed in a later interval on a computer with many CPUs.
 const LATE_PERCENT: f64 = 2.0;
 
 impl Reclaimed {
@@ -273,8 +273,8 @@ fn version(word: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Returns the course of a `sar` recording. It has scanned pages by reclaimer, but only a total of reclaimed pages.
-/// With -r and -S it also has the use of memory and swap, and with -q the waits of tasks.
+/// Returns the signs in each sample of a `sar` recording. Scanned pages are known by reclaimer, but reclaimed pages
+/// only as a total. With -r and -S the use of memory and swap is known, too, and with -q the waits of tasks.
 fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -311,8 +311,8 @@ fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Returns the course of an `atop` recording. It counts pages of all reclaimers together; if no task reclaimed, all are
-/// kswapd's.
+/// Returns the signs in each sample of an `atop` recording. `atop` counts pages of all reclaimers together. If no task
+/// reclaimed, all pages are kswapd's.
 fn of_atop(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -345,7 +345,7 @@ fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     let level = |name: &str| sample.values.get(name);
     let pages = |name: &str| Some(level(name)? / PAGE_KIB);
     let free = Some(pages("kbmemfree")?);
-    // Versions differ in what counts as used, but the share is always one of all memory.
+    // Versions of `sar` differ in what counts as used, but `%memused` is always a share of all memory.
     let by_share = || Some(pages("kbmemused")? * 100.0 / level("%memused").filter(|share| *share > 0.0)?);
     Some(MemoryUse {
         total: pages("kbmemtotal").or_else(by_share),
@@ -387,7 +387,7 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     let Benchmark { run, name, elapsed_s, before, after, .. } = benchmark;
     let Monitors { counters, vmstat, disks, .. } = monitors;
     let iteration = benchmark.iteration().map_or_else(String::new, |n| format!(", iter-{n}"));
-    // If there are no copies before and after, the monitor's first and last copies are used.
+    // If there are no copies before and after the benchmark, the monitor's first and last copies are used.
     let (grown, seconds) = match (before, after, counters.first().zip(counters.last())) {
         (Some(before), Some(after), _) => (difference(before, after), elapsed_s.unwrap_or_default()),
         (_, _, Some(((begun, first), (ended, last)))) => (difference(&first.vmstat(), &last.vmstat()), ended - begun),
@@ -518,7 +518,7 @@ mod tests {
         let both = patient("s", &text(500), None).unwrap().signs;
         let (causes, unasked) = found(&both);
         assert_eq!((both.elapsed_s, both.stolen_together), (Some(10.0), Some(2000.0)));
-        // Per 100 pages that kswapd scanned, all reclaimers together took 20; per 100 that tasks scanned, 40.
+        // Per 100 pages that kswapd scanned, all reclaimers together reclaimed 20; per 100 that tasks scanned, 40.
         assert!(causes.contains(&"direct-reclaim") && causes.contains(&"kswapd-in-vain"), "{causes:?} {unasked:?}");
         assert!(!causes.contains(&"direct-in-vain") && unasked.contains(&"direct-in-vain"), "{causes:?} {unasked:?}");
         let finding = Diagnosis::of(&both).findings.into_iter().find(|it| it.cause == "kswapd-in-vain").unwrap();

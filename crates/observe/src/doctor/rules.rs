@@ -54,7 +54,7 @@ impl Over {
     }
 }
 
-/// A rule.
+/// A rule: the function that finds one illness, and the times over which it is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The name of the illness that the rule finds.
@@ -74,10 +74,10 @@ pub const RATE_MIN: f64 = 25.0;
 /// than 5 %.
 pub const KSWAPD_CPU_MIN: f64 = 10.0;
 
-/// The illness of a small zone that drives reclaim.
+/// Name of an illness: a small zone drives reclaim.
 pub const ONE_ZONE: &str = "one-zone";
 
-/// The illness of a node that is full while others are free.
+/// Name of an illness: a node is full while others are free.
 pub const ONE_NODE: &str = "one-node";
 
 /// Rules that few sources can answer: no kernel since 4.8 counts scanning by zone, and computers with one node provide
@@ -132,11 +132,11 @@ pub const HELD_BACK_MIN: f64 = 20.0;
 /// waiting for disks. Flushers should write pages before they reach the tail of their list.
 pub const UNWRITTEN_MIN: f64 = 10.0;
 
-/// Largest share of free swap at which swap counts as full, percent. The kernel itself treats swap as full when half is
-/// used; at this threshold the free rest is too small for any program.
+/// Share of free swap below which swap counts as full, percent. The kernel itself treats swap as full when half is
+/// used; below this threshold the free rest is too small for any program.
 pub const SWAP_FREE_MIN: f64 = 5.0;
 
-/// Largest free share of a file system at which it counts as full, percent: the next file of some size does not fit.
+/// Share of free space below which a file system counts as full, percent: the next file of some size does not fit.
 pub const DISK_FREE_MIN: f64 = 1.0;
 
 /// Smallest share of all scanning that a zone needs to count as the driver of reclaim, percent.
@@ -145,19 +145,19 @@ pub const ZONE_SCAN_MIN: f64 = 50.0;
 /// Smallest ratio between a zone's share of scanning and its share of allocations at which the zone drives reclaim.
 pub const ZONE_EXCESS_MIN: f64 = 3.0;
 
-/// Smallest share of memory that counts as much if it is always free, percent. The kernel's own marks keep only a few
-/// percent free.
+/// Smallest share of memory, percent, that counts as much free memory if it is free all the time. The kernel's own
+/// marks keep only a few percent free.
 pub const FREE_MUCH: f64 = 15.0;
 
-/// Factor that a short span's ineffective scanning must exceed other load by. Scanning a page costs less than a
-/// microsecond, and pages on lists in motion are scanned twice.
+/// Multiple of [`RATE_MIN`] at which ineffective scanning is as much load as other work at that rate. Scanning a page
+/// costs less than a microsecond, and pages on lists in motion are scanned twice.
 const IN_VAIN_TIMES: f64 = 100.0;
 
 /// Smallest number of refaults per 100 reclaimed pages in a short span. The share fluctuates, so a span needs more than
 /// [`REFAULT_MIN`], which is for means.
 const REFAULT_SPAN_MIN: f64 = 50.0;
 
-/// All rules.
+/// The rules that are asked about every source.
 pub const ALL: [Rule; 19] = [
     Rule { cause: "killed", ask: killed, over: Over::Moments, unless: "" },
     Rule {
@@ -267,8 +267,8 @@ pub const ALL: [Rule; 19] = [
 /// Illnesses that tasks feel, which follow from other illnesses.
 const FELT: [&str; 3] = ["all-wait", "direct-reclaim", "process-faults"];
 
-/// Illnesses in the work of reclaim, effective or not, which follow from lack of memory or from settings. Tasks feel
-/// them.
+/// Illnesses in the work of reclaim, effective or not. They follow from lack of memory or from settings, and tasks feel
+/// their effects.
 const WORK: [&str; 8] = [
     "anonymous-thrashing",
     "file-cache-thrashing",
@@ -287,8 +287,8 @@ pub fn stage(cause: &str) -> usize {
     if FELT.contains(&cause) { 2 } else { usize::from(WORK.contains(&cause)) }
 }
 
-/// Returns whether the whole time refutes a finding over a span because most refaults are those of cgroups, whose
-/// values exist only for the whole time.
+/// Returns whether a finding over a span is refuted because cgroups had most of the refaults. `signs` are those of the
+/// whole time, since values of cgroups exist only for the whole time.
 #[must_use]
 pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
@@ -506,8 +506,9 @@ fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
 
 /// Returns whether counters exclude every wait that PSI counts: no page was scanned, compacted or read back.
 fn nobody_could_wait(signs: &Signs) -> bool {
-    // Kernels without compaction have no counter for compactions. Kernels without counters for refaults do not provide
-    // enough. Only `stolen_together` includes the pages that cgroups reclaim at their limits.
+    // Kernels without compaction have no counter for compactions, so a missing one counts as 0. A kernel without a
+    // counter for file refaults leaves the answer open. Only `stolen_together` includes the pages that cgroups reclaim
+    // at their limits.
     let known = [signs.kswapd.scanned, signs.direct.scanned, signs.swapped_in, signs.refaulted_file];
     let others = [signs.compactions, signs.refaulted_anon, signs.zeroes_in, signs.stolen_together];
     let others = others.map(|pages| pages.or(Some(0.0)));
@@ -878,7 +879,7 @@ fn killed(signs: &Signs) -> Said {
     }
     let of_log = signs.log.as_deref().map(kernel_log::kills).unwrap_or_default();
     let kernel_log::Told { mut sentences, mut figures, kills: told } = of_log;
-    // A kernel counts kills, the engine failed requests.
+    // A kernel counts kills. The engine kills no process, and counts failed requests instead.
     if let Some(kills) = signs.killed.filter(|kills| *kills > told as f64) {
         // The kernel's counter includes kills at the limits of cgroups, which the cgroups report themselves.
         let at_limits = signs.out_of_memory.iter().flatten().filter(|(_, cgroup)| cgroup.times > 0.0);

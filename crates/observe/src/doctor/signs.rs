@@ -1,4 +1,5 @@
-//! Signs of memory over a time. A sign that no source provides is none, and is not guessed.
+//! Signs of memory over a time: the counters and levels that rules judge. A sign that no source provides is none, and
+//! is not guessed.
 //!
 //! [`Signs::then`] joins the signs of the following time: each sign is combined by its meaning.
 
@@ -20,7 +21,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Joins the following time. The sum of reclaimed pages is known only if both times know theirs.
+    /// Adds `later`, the pages of the following time. The sum of reclaimed pages is known only if both times know
+    /// theirs.
     fn then(&mut self, later: Self) {
         *self = match (self.scanned, later.scanned) {
             (Some(now), Some(later_scanned)) => Self {
@@ -68,7 +70,7 @@ impl Node {
         self.by_tasks.unwrap_or(0.0) + self.by_kswapd.unwrap_or(0.0)
     }
 
-    /// Joins the following time.
+    /// Extends the node's values by those of the following time.
     fn then(&mut self, later: &Self) {
         self.pages = self.pages.max(later.pages);
         self.free = self.free.min(later.free);
@@ -132,7 +134,7 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Joins the following time.
+    /// Adds `later`, the counters of the following time.
     fn then(&mut self, later: &Self) {
         self.times += later.times;
         self.kills += later.kills;
@@ -155,7 +157,7 @@ pub struct Dirty {
 }
 
 impl Dirty {
-    /// Joins the following time. `times` are the lengths of this time and of the following one.
+    /// Extends the values by `later`, those of the following time. `times` are the lengths of the two times, s.
     fn then(self, later: Self, times: [f64; 2]) -> Self {
         let shares = [Some(self.held_back_percent), Some(later.held_back_percent)];
         Self {
@@ -167,7 +169,8 @@ impl Dirty {
     }
 }
 
-/// All signs. A counter's sign is its growth over the time; a level's sign is the level at the end.
+/// The counters and levels of memory over a time, each none or empty if unknown. A counter's sign is its growth over
+/// the time; a level's sign is the level at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signs {
     /// The length of the time, s.
@@ -206,7 +209,7 @@ pub struct Signs {
     pub zeroes_in: Option<f64>,
     /// Pages filled with zeroes that left for swap without a write; not included in `swapped_out`.
     pub zeroes_out: Option<f64>,
-    /// Anonymous pages that refaulted; none if 0, because kernels before 5.9 do not count them.
+    /// Anonymous pages that refaulted; none if 0, which may mean that the kernel (before 5.9) does not count them.
     pub refaulted_anon: Option<f64>,
     /// File pages that refaulted.
     pub refaulted_file: Option<f64>,
@@ -252,9 +255,10 @@ pub struct Signs {
     pub at_limit: Option<BTreeMap<String, f64>>,
     /// Cgroups that needed memory and found none to reclaim; none if no cgroup reports this.
     pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
-    /// The folder of a cgroup, if these are its signs.
+    /// The cgroup's folder, if the signs are those of a cgroup; none for the whole computer.
     pub group: Option<String>,
-    /// The examined process, if there is one. The other signs are then those of its cgroup.
+    /// The examined process, if there is one. The other signs are then those of its cgroup, or of the computer if the
+    /// cgroup does not count reclaim.
     pub process: Option<Process>,
     /// Signs that cgroups count themselves, by the cgroup's name.
     pub groups: BTreeMap<String, Signs>,
@@ -280,8 +284,9 @@ pub struct Signs {
 }
 
 impl Signs {
-    /// Joins the following time. Counters add up and shares are weighted by time. For a level, the later, smallest or
-    /// largest value is kept, by the meaning of the sign. A sign that one time lacks is taken from the other.
+    /// Extends the signs by `later`, those of the following time. Counters add up and shares are weighted by time. For
+    /// a level, the later, smallest or largest value is kept, by the meaning of the sign. A sign that one time lacks is
+    /// taken from the other.
     pub fn then(&mut self, later: &Self) {
         // The pattern has no `..`, so that whoever adds a sign must say how it is joined.
         let Self {

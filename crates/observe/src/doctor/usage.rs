@@ -16,8 +16,8 @@ pub struct MemoryUse {
     pub available: Option<f64>,
     /// `Buffers`: pages of block devices.
     pub buffers: Option<f64>,
-    /// `Cached`: pages of files, including tmpfs and shared memory. If a source has a single number for these, buffers
-    /// and the swap cache together, this is the number.
+    /// `Cached`: pages of files, including tmpfs and shared memory. If a source has only one number for the sum of
+    /// these pages, buffers and the swap cache, it is that number.
     pub cached: Option<f64>,
     /// `SwapCached`.
     pub swap_cached: Option<f64>,
@@ -55,7 +55,8 @@ pub struct MemoryUse {
     pub vmalloc_used: Option<f64>,
     /// `Percpu`.
     pub percpu: Option<f64>,
-    /// Size of the pool of huge pages, in base pages (`HugePages_Total` times the size of a huge page).
+    /// Size of the pools of huge pages, in base pages (`Hugetlb`, or else `HugePages_Total` times the size of a huge
+    /// page).
     pub huge_pool: Option<f64>,
     /// Unused huge pages in the pool, in base pages (`HugePages_Free`).
     pub huge_free: Option<f64>,
@@ -71,7 +72,8 @@ impl MemoryUse {
     pub fn of_meminfo(meminfo: &Meminfo) -> Option<Self> {
         let kib = |name: &str| meminfo.get(name).map(|kib| kib as f64);
         let of = |name: &str| kib(name).map(|kib| kib / PAGE_KIB);
-        // These lines count huge pages, whose size is on another line. Since 4.15 `Hugetlb` has the pools of all sizes.
+        // The lines of huge pages count pages of a size that another line states. Since 4.15 `Hugetlb` has the pools of
+        // all sizes.
         let huge = |name: &str| Some(kib(name)? * of("Hugepagesize")?);
         let others = ["SecPageTables", "Zswap", "Balloon", "Bounce", "HardwareCorrupted", "GPUActive", "GPUReclaim"];
         Some(Self {
@@ -146,7 +148,7 @@ impl MemoryUse {
     pub fn unaccounted(&self) -> Option<f64> {
         let lists = [self.active_anon, self.inactive_anon, self.active_file, self.inactive_file, self.unevictable];
         let on_lists: Option<f64> = lists.into_iter().sum();
-        // Programs' pages that are in the swap cache are on the lists once, but in two of the lines.
+        // Programs' pages in the swap cache are on the lists once, but two lines of `/proc/meminfo` count them.
         let by_lines = self.anon.zip(self.cached).map(|(anon, cached)| anon + cached + self.buffers.unwrap_or(0.0));
         let programs_and_files = on_lists.into_iter().chain(by_lines).reduce(f64::max)?;
         let known = [self.free, self.slab_unreclaimable, self.page_tables].into_iter().sum::<Option<f64>>()?;
@@ -207,7 +209,7 @@ impl Usage {
         self.last.total.or(self.first.total).or(self.known)
     }
 
-    /// Joins the following time.
+    /// Extends the usage by that of the following time.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
         self.known = larger(self.known, later.known);

@@ -24,7 +24,8 @@ pub struct Room<'a> {
     pub reserve: u64,
     /// The mark that must remain free, KiB: the min mark, or a part of it for a request that cannot wait.
     pub mark: u64,
-    /// The free memory without the parts that are closed to the request, KiB; negative if they exceed what is free.
+    /// The free memory without the parts that are closed to the request, KiB; negative if these parts exceed the free
+    /// memory.
     pub left: i64,
     /// The size of the request beyond its first page, KiB; 0 for a single page.
     pub block: u64,
@@ -76,7 +77,7 @@ const ATOMIC_MARK: (u64, u64) = (3, 8);
 const ORDER_MAX: u32 = 18;
 
 impl<'a> Want<'a> {
-    /// Finds the reason for the request in a report.
+    /// Finds, from a report, the reason why its request failed and the zones that the request may use.
     #[must_use]
     pub fn of(report: &'a Report) -> Self {
         let mut this = Self { report, why: Why::Untold, rooms: Vec::new(), elsewhere: Vec::new() };
@@ -113,7 +114,8 @@ fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Roo
     let page_kib = report.page_kib();
     let free = zone.kib("free");
     let cma = if gfp.mobility == Mobility::Movable { 0 } else { zone.kib("free_cma") };
-    // Since 6.12 the kernel prints the free part of this reserve. Before, all of the reserve counts as closed.
+    // Since 6.12 the kernel prints the free part of the reserve for high orders. Before, all of the reserve counts as
+    // closed.
     let kept = zone.kib.get("free_highatomic").copied().unwrap_or_else(|| zone.kib("reserved_highatomic"));
     let high_atomic = if gfp.is_high { 0 } else { kept.min(free.saturating_sub(cma)) };
     let reserve = reserve(report, zone, gfp.highest).saturating_mul(page_kib);

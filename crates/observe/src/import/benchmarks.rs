@@ -76,7 +76,7 @@ impl<'a> Log<'a> {
 /// A function that opens a file as a log for another function, and keeps the faults.
 type Read<'a> = dyn FnMut(&(PathBuf, String), &mut dyn FnMut(&mut Log<'_>)) + 'a;
 
-/// Returns the name of a file without an extension for packing.
+/// Returns the name of a file without the extension `.gz`.
 #[must_use]
 pub fn name(path: &Path) -> &str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -266,7 +266,7 @@ fn fio(log: &mut Log<'_>) -> Vec<Row> {
         return Vec::new();
     };
     let Some(jobs) = report["jobs"].as_array().filter(|jobs| !jobs.is_empty()) else { return Vec::new() };
-    // Line numbers of JSON are of no use to a reader.
+    // Faults have no line number, since those of JSON are of no use to a reader.
     let mut figure = |name: &str, value: &Value| {
         let value = value.as_f64()?;
         if value < 0.0 {

@@ -120,8 +120,8 @@ fn chosen_test(folder: &Path, benchmarks: &[Benchmark], wanted: Option<&str>) ->
     }
 }
 
-/// Returns the runs that `kernels` names, in its order. If it is empty, returns all runs. If the logs were written from
-/// a report, the order is that of the report's columns.
+/// Returns the runs that `kernels` names, in the order of `kernels`. If `kernels` is empty, returns all runs, in the
+/// order of the report's columns if the logs were written from a report.
 fn chosen_runs(
     folder: &Path,
     runs: &[String],
@@ -201,7 +201,7 @@ fn rows_of_logs(
     rows
 }
 
-/// Returns the same rows as `stat`: stalls for memory, and total swap with the smallest free swap.
+/// Returns rows as `highwater stat` names them: stalls for memory, and total swap with the smallest free swap.
 fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     let share = |(name, percent): (&str, f64)| {
         Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)

@@ -41,7 +41,8 @@ fn sample(figures: &Figures) -> Option<DiskSample> {
     let of = |name: &str| figures.get(name);
     let avgqz = of("avgqu-sz").or_else(|| of("aqu-sz"))?;
     let [r_await_ms, w_await_ms] = ["r_await", "w_await"].map(|name| of(name).unwrap_or_default());
-    // New versions have no time for all requests. It is the mean for reads and writes, weighted by their numbers.
+    // New versions have no mean time of all requests. It is computed from the times of reads and writes, weighted by
+    // their numbers.
     let both = || {
         let [reads, writes] = [of("r/s")?, of("w/s")?];
         Some((reads * r_await_ms + writes * w_await_ms) / (reads + writes).max(f64::MIN_POSITIVE))

@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The file with the rows of a column in order. Each is a JSON array: group, name, unit, better, format, and the figure
-/// if no log has it.
+/// The file with the rows of a column in order. Each row is a JSON array: group, name, unit, better, format, and the
+/// figure if no log has it.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
 /// The file with the report except for its rows, as `--format json` writes it: machine, scale, seeds and grounds. Its
@@ -153,7 +153,7 @@ pub fn check(folder: &Path) -> io::Result<()> {
     Draft::beside(&there.join("probe")).map(drop)
 }
 
-/// The head of a report, read from a directory that [`directory`] wrote.
+/// A report without its rows, read from a directory that [`directory`] wrote.
 pub struct Head {
     folder: PathBuf,
     report: Table,
@@ -163,8 +163,8 @@ pub struct Head {
     folders: Vec<String>,
 }
 
-/// Returns the head of each report that the benchmarks come from, once for each report. Directories that MMTests itself
-/// wrote have none.
+/// Returns the head (all but the rows) of each report that the benchmarks come from, once for each report. Directories
+/// that MMTests itself wrote have none.
 pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     let mut places: Vec<PathBuf> = benchmarks.iter().filter_map(|it| Some(head_folder(it)?.0)).collect();
     places.sort();
@@ -505,8 +505,8 @@ fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Returns the rows that [`ROWS_FILE`] names, in its order, with figures from it or from logs. If one of its lines is
-/// wrong, the rows from logs that it does not name follow.
+/// Returns the rows that [`ROWS_FILE`] lists, in its order, with figures from that file or from logs. If a line of the
+/// file is wrong, the rows from logs that the file does not list follow.
 pub(super) fn in_order(path: &Path, order: &str, mut rows: Vec<Row>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     type Line = (String, String, String, Better, Format, Option<f64>);
     let file = path.display().to_string();

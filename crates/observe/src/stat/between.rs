@@ -27,8 +27,8 @@ pub struct Interval<'a> {
 
 /// Further names in `/proc/vmstat` about reclaim, with their units. A name that a kernel lacks gives no row.
 ///
-/// The counters of the first names are also among the rows of MMTests, under other names. Under their own names these
-/// rows match those of simulated runs.
+/// The first of these counters are also among the rows of MMTests, under other names. They are repeated under their own
+/// names so that they match the rows of simulated runs.
 const MORE: [(&str, &str); 38] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),

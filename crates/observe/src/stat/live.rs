@@ -44,7 +44,7 @@ fn sum(counters: &Vmstat, name: &str) -> u64 {
     counters::sum(counters, name).unwrap_or(0)
 }
 
-/// Returns the line about the time between two snapshots. `at_s` is its end in s after the beginning.
+/// Returns the line about the time between two snapshots. `at_s` is when this time ended, in s after the beginning.
 #[must_use]
 pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64) -> String {
     let counters = difference(&before.vmstat, &after.vmstat);

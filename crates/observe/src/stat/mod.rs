@@ -1,4 +1,4 @@
-//! What reclaim does in the running kernel over a time: `highwater stat`.
+//! Figures of reclaim in the running kernel over a time: `highwater stat`.
 //!
 //! [`snapshot`] reads the kernel's values at a moment. [`between`] makes rows from two snapshots, and [`live`] makes a
 //! line of figures at intervals. The rows from `/proc/vmstat` are those of MMTests, computed by the same code as for

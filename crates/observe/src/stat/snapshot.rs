@@ -82,7 +82,7 @@ pub struct ZoneNow {
     pub blocks: Vec<u64>,
 }
 
-/// The values at one moment.
+/// The kernel's counters and levels of memory at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Time at which counters were read.
@@ -93,7 +93,7 @@ pub struct Snapshot {
     pub vmstat: Vmstat,
     /// Stall times by resource (`memory`, `io`, `cpu`).
     pub stalled: BTreeMap<&'static str, Stalled>,
-    /// CPU time of each kswapd and kcompactd so far, s, by name.
+    /// CPU time of each kswapd, kcompactd and khugepaged so far, s, by name.
     pub kernel_cpu_s: BTreeMap<String, f64>,
     /// Statistics of whole disks, by name.
     pub disks: BTreeMap<String, DiskStat>,
@@ -118,8 +118,8 @@ impl Snapshot {
     /// Reads all sources. [`Snapshot::missing`] names those that do not exist.
     #[must_use]
     pub fn take(source: &Source) -> Self {
-        // The first time, all tasks are searched, which takes long. It comes first so that no counter is older than
-        // that.
+        // The first time, all tasks are searched, which takes long. The search comes before the clock and the counters
+        // are read, so that these are read close together.
         let kernel_cpu_s = kernel_cpu(source);
         let mut this = Self { kernel_cpu_s, read_at: Some(Instant::now()), ..Self::default() };
         let mut missing = Vec::new();
@@ -208,7 +208,7 @@ fn kernel_cpu(source: &Source) -> BTreeMap<String, f64> {
 /// Returns the name and CPU time, s, of a task; none if it is not one of the kernel's memory tasks.
 fn task(path: &Path) -> Option<(String, f64)> {
     let stat = fs::read_to_string(path).ok()?;
-    // The name is in parentheses and may itself contain some.
+    // The name is in parentheses and may itself contain parentheses.
     let (head, rest) = stat.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
     TASKS.iter().find(|task| name.starts_with(**task))?;

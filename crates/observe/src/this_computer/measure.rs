@@ -1,8 +1,9 @@
 //! Measures the cost of steps and the speed of the disk, which `/proc` does not show. This takes some seconds.
 //!
 //! Each cost is the smallest of seven batches, since other load only adds to it. Times of the disk are medians. No
-//! program can run a step of reclaim alone, so steps of reclaim are not measured one by one. `highwater calibrate` runs
-//! random reads on the kernel and on the simulator instead, and scales all these steps by one factor.
+//! program can run a step of reclaim alone, so steps of reclaim are not measured one by one. `highwater calibrate`
+//! instead runs an experiment for each group of such steps on the kernel and on the simulator, and scales the steps of
+//! a group by one factor.
 
 use computer::sys;
 use computer::sys::Mapping;
@@ -26,7 +27,7 @@ const FILE_PAGES: u64 = 32_768;
 /// Number of concurrent requests with which the disk's parallelism is measured.
 const DEPTH: usize = 32;
 
-/// The cost of a step, ns.
+/// The measured cost of a step, such as a fault, in the form that machine files have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Name of the step in `[cost]` of machine files.
@@ -73,7 +74,7 @@ fn scattered() -> impl Iterator<Item = u32> {
     (0..PAGES).map(|n| n.wrapping_mul(7919) % PAGES)
 }
 
-/// Measures the costs of steps that a program can time itself. `folder` has a file of 64 MiB during this.
+/// Measures the costs of steps that a program can time itself. Meanwhile `folder` holds a file of 64 MiB.
 ///
 /// # Errors
 /// When the system refuses memory, threads or the file.
@@ -136,7 +137,8 @@ fn cached_read(folder: &Path, bytes: &mut [u8]) -> io::Result<u64> {
     failed.map_or(Ok(time), Err)
 }
 
-/// Sends a byte through two pipes to another thread on the same CPU and back. Returns half the time of this, ns.
+/// Sends a byte through two pipes to another thread on the same CPU and back. Returns half of the time of the round
+/// trip, ns.
 fn switch() -> io::Result<u64> {
     const TURNS: u64 = 5000;
     let (mut ask_out, mut ask_in) = io::pipe()?;

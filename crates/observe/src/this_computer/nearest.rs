@@ -3,8 +3,9 @@
 use super::Computer;
 use catalogue::versions;
 
-/// Returns the name of the kernel file nearest to a computer's kernel. Files must agree with the computer on whether
-/// the multi-generational LRU is on. Of these it is the newest that is not newer than the kernel, or else the oldest.
+/// Returns the name of the kernel file nearest to a computer's kernel. Only files that agree with the computer on
+/// whether the multi-generational LRU is on are considered. The newest of them that is not newer than the kernel is
+/// chosen, or else the oldest.
 #[must_use]
 pub fn kernel(computer: &Computer) -> String {
     let running = versions::version(&computer.release).unwrap_or((u32::MAX, 0));

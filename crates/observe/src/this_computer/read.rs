@@ -78,7 +78,7 @@ pub struct Computer {
     /// The computer's nodes.
     pub nodes: Vec<Node>,
     /// `MemTotal` in `/proc/meminfo`, pages. It is the sum of all managed pages, unless memory was plugged in or out
-    /// since.
+    /// between the readings of the two.
     pub total_pages: Option<u64>,
     /// The disk that holds the folder for files.
     pub disk: Option<Disk>,
@@ -101,7 +101,7 @@ pub(super) const SYSCTLS: [(&str, &str); 7] = [
     ("vm.zone_reclaim_mode", "reclaim.zone_reclaim_mode"),
 ];
 
-/// First letters of the names of devices in memory, which complete requests at once.
+/// Prefixes of the names of devices in memory, which complete requests at once.
 const SYNCHRONOUS: [&str; 3] = ["zram", "pmem", "ram"];
 
 impl Computer {

@@ -1,4 +1,4 @@
-//! Writes a computer's machine file.
+//! Writes the machine file of a computer: its description for the simulator.
 
 use super::measure::{Cost, DiskSpeed};
 use super::read::{Disk, Swap};
@@ -7,8 +7,8 @@ use catalogue::embedded;
 use placed::{Error, Node, Value};
 use std::fmt::Write as _;
 
-/// Steps that no program can time one by one. All are scaled by one factor, such that an experiment costs the simulated
-/// system as much CPU time as this one.
+/// Steps that no program can time one by one. All are scaled by one factor, so that an experiment costs as much CPU
+/// time on the simulated system as on this computer.
 #[derive(Debug)]
 pub struct Group {
     /// Name of the experiment that fits the factor.
@@ -293,7 +293,8 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     }
     text.push_str("\n[disk.device]\n");
     let capacity = constant("capacity_blocks", disk.blocks + slots, from, &format!("{of_disk}, and swap"));
-    // The measurement decides whether the disk rotates. Without one, its model and its queue decide.
+    // A disk does not rotate if its queue says so. Otherwise the measured time of a read decides, or without a
+    // measurement the disk's model.
     let turns =
         disk.is_rotational && measured.disk.map_or(disk.why_not.is_none(), |speed| speed.read_ns >= TURNS_FROM_NS);
     if turns {
@@ -330,7 +331,7 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
 /// Returns the speed of a disk that does not rotate.
 fn numbers(disk: &Disk, measured: Option<DiskSpeed>) -> Numbers {
     match measured {
-        // Values so small and so large that only the cost of `submit_request` matters.
+        // Times are so small and rates so large that only the cost of `submit_request` matters.
         Some(speed) if disk.is_synchronous => Numbers {
             read_ns: 1,
             write_ns: 1,

@@ -1,6 +1,6 @@
 //! The zones and pages that a request may use, decoded from its `gfp_mask`.
 //!
-//! Kernels since 4.6 print the names of the flags: `0xcc0(GFP_KERNEL)`. Older kernels print only the number. The bits
+//! Kernels since 4.6 print the names of the flags: `0xcc0(GFP_KERNEL)`. Older kernels print only the number. Most bits
 //! in it that matter here kept their places. Source: the kernel's documents on memory allocation and on physical
 //! memory.
 
@@ -25,7 +25,7 @@ pub enum ZoneKind {
 }
 
 impl ZoneKind {
-    /// Returns the kind with a name that the kernel prints; none for another name.
+    /// Returns the kind of zone that the kernel prints as `name`; none for an unknown name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
@@ -93,8 +93,8 @@ const WAIT_OLD: u64 = 0x10;
 /// Until 4.3, the bit of reclaimable pages.
 const RECLAIMABLE_OLD: u64 = 0x8_0000;
 
-/// Bits of a request that may reclaim directly and that may wake kswapd, as 4.4 and 4.5 use them, which print only
-/// numbers. No older kernel uses the second bit.
+/// Bits of 4.4 and 4.5, which print only numbers: the request may reclaim directly, and it may wake kswapd. No older
+/// kernel uses the second bit.
 const DIRECT_4_4: u64 = 0x40_0000;
 const KSWAPD_4_4: u64 = 0x200_0000;
 
@@ -168,7 +168,7 @@ fn highest(is_dma: bool, is_dma32: bool, is_highmem: bool, is_movable: bool) -> 
     match (is_dma, is_dma32, is_highmem, is_movable) {
         (true, ..) => ZoneKind::Dma,
         (_, true, ..) => ZoneKind::Dma32,
-        // Zone Movable may lie above high memory, so a request needs both flags to use it.
+        // Zone Movable may lie above high memory, so a request needs the flags of both to use it.
         (.., true, true) => ZoneKind::Movable,
         (.., true, false) => ZoneKind::HighMem,
         _ => ZoneKind::Normal,

@@ -33,7 +33,7 @@ pub struct Eviction {
     pub processes: Option<u64>,
 }
 
-/// Parts of lines by which the logs of these killers are recognised.
+/// Parts of lines by which the logs of user-space killers are recognised.
 pub(super) const SIGNS: [&str; 9] = [
     " due to memory pressure for ",
     " due to memory used (",
@@ -46,7 +46,7 @@ pub(super) const SIGNS: [&str; 9] = [
     "has been killed by the OOM killer",
 ];
 
-/// The state of reading the lines of killers.
+/// Facts from earlier lines that later lines of user-space killers refer to.
 #[derive(Default)]
 pub(super) struct Killers {
     /// Free memory and swap that `earlyoom` reported last.
@@ -211,7 +211,7 @@ mod tests {
             why.contains("available: 165 of 31880 MiB (0.52%)") && why.contains("SIGTERM limits: mem 5.00%"),
             "{why}"
         );
-        // Lines from a terminal, from an older version, and from a version that had to kill.
+        // Lines from a terminal, from an older version, and from a version that had to send SIGKILL.
         let old = "mem avail:  1524 of 13855 MiB (10 %), swap free:    0 of    0 MiB ( 0 %)\n\
             low memory! at or below SIGTERM limits: mem 10 %, swap 10 %\nkilling process 275 \"bash\" with signal 15: badness 550, VmRSS 7609 MiB\n";
         assert_eq!(told(old)[0].1, "bash (PID 275), which had 7609 MiB in memory");

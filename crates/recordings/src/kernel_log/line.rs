@@ -85,7 +85,8 @@ fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     }
 }
 
-/// Splits a line at `kernel:`. Before it stand a host and, if no time was found yet, a time.
+/// Splits a line at a logger's `kernel:` into the prefix and the kernel's message. The prefix may have a host and, if
+/// no time was found yet, a time. Returns none without a `kernel:`, and if it is part of the message.
 fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
     let at = text.find("kernel:")?;
     let (before, after) = (&text[..at], &text[at + "kernel:".len()..]);

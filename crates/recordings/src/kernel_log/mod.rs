@@ -83,7 +83,7 @@ pub struct Report {
     pub nodes: Option<BTreeSet<u32>>,
     /// The reason why nodes are restricted: `CONSTRAINT_CPUSET`, `CONSTRAINT_MEMORY_POLICY`, `CONSTRAINT_MEMCG`.
     pub constraint: Option<String>,
-    /// The part of the report about the cgroup at its limit; none if no cgroup is.
+    /// The part of the report about the cgroup at its limit; none if no cgroup reached its limit.
     pub cgroup: Option<CgroupReport>,
     /// Counters of the whole computer, pages: `free`, `active_anon`, `free_cma`.
     pub counters: Numbers,
@@ -114,7 +114,7 @@ pub struct CgroupReport {
     pub limited: Option<String>,
     /// The cgroup of the killed process.
     pub of_task: Option<String>,
-    /// Usage, limit and failures, KiB, by resource: `memory`, `swap`, `memory+swap`, `kmem`.
+    /// Usage and limit, KiB, and number of failures, by resource: `memory`, `swap`, `memory+swap`, `kmem`.
     pub limits: BTreeMap<String, Limit>,
     /// The cgroup's statistics, in bytes or events.
     pub stats: Numbers,
@@ -140,9 +140,10 @@ pub struct ZoneReport {
     pub kind: ZoneKind,
     /// Sizes, KiB: `free`, `min`, `boost`, `present`, `free_cma`, `reserved_highatomic`.
     pub kib: Numbers,
-    /// Pages of this zone that are reserved against requests that could use a higher zone, indexed by that zone.
+    /// Pages (`lowmem_reserve`) that the zone keeps from requests that could use a higher zone, indexed by the higher
+    /// zone.
     pub reserve: Vec<u64>,
-    /// Free blocks by size.
+    /// Free blocks of the buddy allocator, by size.
     pub blocks: Vec<Blocks>,
 }
 
@@ -283,7 +284,7 @@ impl Report {
         !self.counters.is_empty() || !self.zones.is_empty()
     }
 
-    /// Returns the zone of kind `kind` on a node, and adds it to the report if it is new.
+    /// Returns the zone of kind `kind` on a node. If the report does not have the zone yet, it is added first.
     fn zone(&mut self, node: u32, kind: ZoneKind) -> &mut ZoneReport {
         let place = self.zones.iter().position(|zone| (zone.node, zone.kind) == (node, kind)).unwrap_or_else(|| {
             self.zones.push(ZoneReport { node, kind, kib: Numbers::new(), reserve: Vec::new(), blocks: Vec::new() });
@@ -421,8 +422,8 @@ impl Reader {
         } else if let Some(stats) = text.strip_prefix("Memory cgroup stats") {
             self.table = Some(Table::CgroupStats);
             // Version 1 printed the statistics on the same line, behind the name: ` for /a: cache:0KB rss:8KB`. It
-            // printed a line for each cgroup of the subtree, without the memory of the cgroups below that one, so the
-            // figures are summed.
+            // printed such a line for each cgroup of the subtree. A line excludes the memory of cgroups further down,
+            // so the figures are summed.
             for (name, kib) in stats.split_whitespace().filter_map(sized) {
                 *report.cgroup().stats.entry(name.to_owned()).or_default() += kib * 1024;
             }
@@ -457,7 +458,7 @@ impl Reader {
         }
     }
 
-    /// Begins a report if the line is a report's first. Returns whether it is.
+    /// Begins a report if the line is a report's first line. Returns whether a report began.
     fn begins_report(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let (task, kind, request) = if let Some((task, request)) = text.split_once(" invoked oom-killer:") {
@@ -511,7 +512,7 @@ impl Reader {
         true
     }
 
-    /// Notes reclaim if a line of a trace names one of its functions.
+    /// Notes that the traced task is in reclaim if a line of its stack trace names a function of reclaim.
     fn trace(&mut self, Line { number, text, .. }: Line<'_>) {
         let Some((trace, _)) = self.trace_of.filter(|(_, last)| number <= *last) else { return };
         // The unwinder marks guesses with `?`; a guess proves no reclaim.
@@ -642,8 +643,8 @@ fn constraint(report: &mut Report, text: &str) {
     }
 }
 
-/// Reads a line of a cgroup's statistics, such as `anon 519155712`. Returns `false` for any other line, which ends
-/// them.
+/// Reads a line of a cgroup's statistics, such as `anon 519155712`. Returns `false` for any other line, which ends the
+/// statistics.
 fn cgroup_stat(report: &mut Report, text: &str) -> bool {
     let mut words = text.split_whitespace();
     let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else { return false };

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 /// The contents of the files of one cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupFiles {
-    /// The path of the cgroup, from before the file names; none if there is none.
+    /// The path of the cgroup, taken from the paths of its files; none if these are bare names.
     pub path: Option<String>,
-    /// Numbers by file and then by name, such as `memory.stat` and `anon`. A file with one number has it under the
-    /// empty name; the number is missing if it is unlimited.
+    /// Numbers by file and then by name, such as `memory.stat` and `anon`. The number of a file with one number has the
+    /// empty name; it is missing if the file says `max`.
     pub files: BTreeMap<String, Numbers>,
     /// Files that have only the word `max`.
     pub unlimited: Vec<String>,

@@ -1,4 +1,4 @@
-//! The entries for texts about a moment in the table of formats.
+//! Entries in the table of formats for texts about one moment, such as `/proc/meminfo`.
 
 use super::{
     Buddyinfo, CgroupFiles, Free, Look, Meminfo, Pagetypeinfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls,
@@ -45,7 +45,7 @@ pub const ZONEINFO: Format = Format {
     name: "/proc/zoneinfo",
     how: "a line `Node 0, zone Normal`",
     begins: |lines| zoneinfo::begins(&lines[0].text),
-    // Indented counters have names of `/proc/vmstat`, since newer kernels count reclaim by node, too.
+    // Newer kernels count reclaim by node, so indented lines may have names of `/proc/vmstat`.
     holds: |line| line.starts_with([' ', '\t']) || takes::<Zoneinfo>(line),
     read: |block, left_out| read(block, left_out, Told::Zoneinfo),
 };

@@ -1,8 +1,8 @@
 //! Output of `free` with any of the options `-b -k -m -g -h -w -l -t`: from procps 3, from procps 2 with its line `-/+
 //! buffers/cache:`, from busybox, and in other languages.
 //!
-//! The text does not state its unit. A command before the text may state it (`free -m`), and with `-h` it follows each
-//! number. Otherwise it is inferred from the numbers: see [`Unit::of_numbers`].
+//! With `-h` a unit follows each number. Without it the text states no unit: a command before the text may state it
+//! (`free -m`); otherwise it is inferred from the numbers: see [`Unit::of_numbers`].
 
 use super::{Look, Took, size_kib};
 

@@ -14,7 +14,7 @@ pub struct Meminfo {
     pub nodes: BTreeMap<u32, [u64; 2]>,
 }
 
-/// Returns whether a line can only belong to this kind of text.
+/// Returns whether a line begins a text of `/proc/meminfo` or of a node's file: it has `MemTotal`.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     parse(line).is_some_and(|(_, name, _)| name == "MemTotal")
@@ -66,11 +66,11 @@ impl Meminfo {
         self.values.get(name).copied()
     }
 
-    /// Adds the values from files of other nodes.
+    /// Adds the values that files of other nodes had at the same moment.
     ///
     /// # Errors
-    /// When the other values belong to another look, which is returned: either is about the whole computer, or both
-    /// have a node in common.
+    /// When `others` belongs to another moment: it or `self` is about the whole computer, or both have a node in
+    /// common. The error is `others`.
     pub fn add_nodes(&mut self, others: Self) -> Result<(), Self> {
         if self.nodes.is_empty() || others.nodes.is_empty() || others.nodes.keys().any(|it| self.nodes.contains_key(it))
         {
@@ -112,8 +112,8 @@ mod tests {
         let both = Meminfo::of(text);
         assert_eq!((both.get("MemTotal"), both.get("MemFree")), (Some(300), Some(12)));
         assert_eq!(both.nodes, [(0, [100, 5]), (1, [200, 7])].into());
-        // Files of two nodes are one look, like a text with the lines of both. A second file of a node begins another
-        // look.
+        // Files of two nodes become one reading of the computer, like a text with the lines of both. A second file of a
+        // node begins another reading.
         let [mut first, second] =
             ["Node 0 MemTotal: 100 kB\nNode 0 MemFree: 5 kB\n", "Node 1 MemTotal: 200 kB\nNode 1 MemFree: 7 kB\n"]
                 .map(Meminfo::of);

@@ -34,7 +34,8 @@ pub use zoneinfo::Zoneinfo;
 
 use super::kernel_log::Log;
 
-/// A text about one moment, such as a file of `/proc`, with what the text itself does not state.
+/// A text about one moment, such as a file of `/proc`. Facts that the text itself does not state, such as a unit, stand
+/// beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// The contents of `/proc/meminfo`.
@@ -96,20 +97,21 @@ impl Resource {
 /// The answer of a reader that was given a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
-    /// The line belongs to this text.
+    /// The line belongs to the text that is being read.
     Yes,
-    /// The line belongs to no text of this kind.
+    /// The line does not belong to any text of the reader's kind.
     No,
-    /// The line begins another text of this kind, and was not read.
+    /// The line was not read, since it begins another text of the reader's kind.
     Next,
 }
 
 /// A kind of text about a moment, read line by line.
 pub trait Look: Default {
-    /// Reads a line, if it belongs to this text. After [`Took::Next`] the line must be given to a new reader.
+    /// Reads a line, if it belongs to the text that is being read. After [`Took::Next`] the line must be given to a new
+    /// reader.
     fn take(&mut self, line: &str) -> Took;
 
-    /// Returns the first text of this kind that a text contains.
+    /// Reads the first text of this kind that stands in a longer text, and skips other lines.
     #[must_use]
     fn of(text: &str) -> Self {
         let mut look = Self::default();
@@ -122,8 +124,8 @@ pub trait Look: Default {
     }
 }
 
-/// Returns all texts of this kind among some lines, in order. `left_out` is called with each line that belongs to none
-/// of them, except for blank lines.
+/// Reads all texts of one kind that stand among some lines, in order. Calls `left_out` with each line that belongs to
+/// no such text, except for blank lines.
 pub fn all<'a, L: Look, T: 'a>(
     lines: impl IntoIterator<Item = &'a T>,
     text: impl Fn(&T) -> &str,

@@ -27,7 +27,7 @@ pub fn begins(line: &str) -> bool {
     parse(line).is_some()
 }
 
-/// Reads a line. Returns whether the line is `full`, and its figures.
+/// Reads a line. Returns whether it is the line `some` (and not `full`), and its figures.
 fn parse(line: &str) -> Option<(bool, Stalls)> {
     let mut words = line.split_whitespace();
     let is_some = match words.next()? {

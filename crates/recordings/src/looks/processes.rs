@@ -75,8 +75,8 @@ fn head<'a>(line: &'a str, of: &str) -> Option<Vec<(&'a str, f64)>> {
         _ => return None,
     };
     let words: Vec<&str> = rest.split([',', ' ', '\t']).filter(|word| !word.is_empty()).collect();
-    // The line repeats a number and its word: `16266448 total`, `2575468 avail Mem`. After the last word on swap is a
-    // point.
+    // The line has pairs of a number and a word: `16266448 total`, `2575468 avail Mem`. The last word about swap ends
+    // with a full stop.
     let pairs = words
         .windows(2)
         .filter_map(|pair| Some((pair[1].trim_end_matches('.'), size_kib(pair[0].trim_end_matches('+'), bare_kib)?)));
@@ -100,8 +100,8 @@ impl Look for Processes {
             self.columns = Some(columns);
             return Took::Yes;
         }
-        // In some languages numbers have a comma, as in `15885,2 total, …`. It is recognised because no space follows
-        // it.
+        // In some languages numbers have a comma, as in `15885,2 total, …`. Such a comma is recognised because no space
+        // follows.
         let of = |pairs: &[(&str, f64)], name: &str| pairs.iter().find(|(word, _)| *word == name).map(|(_, kib)| *kib);
         if let Some(pairs) = head(&decimal_points(line), "Mem") {
             let cache = of(&pairs, "buff/cache").or_else(|| of(&pairs, "buffers"));

@@ -42,12 +42,11 @@ const NAMES: [&str; 31] = [
     "hugetlb_",
 ];
 
-/// Prefixes of counters. Any useful part of `/proc/vmstat` has one of these counters, but no zone in `/proc/zoneinfo`
-/// has.
+/// Prefixes of counters that any useful part of `/proc/vmstat` has, and that no zone in `/proc/zoneinfo` has.
 const COUNTERS: [&str; 6] = ["pgscan_", "pgsteal_", "pgpgin ", "pgfault ", "pswpin ", "allocstall"];
 
-/// Returns whether lines begin such a file: they may belong to it, and one of them has a counter that `/proc/zoneinfo`
-/// lacks.
+/// Returns whether lines begin a `/proc/vmstat`: they may belong to it, and one of them has a counter that
+/// `/proc/zoneinfo` lacks.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let mut lines = lines.take_while(|line| holds(line));
     lines.any(|line| COUNTERS.iter().any(|name| line.trim_start().starts_with(name)))

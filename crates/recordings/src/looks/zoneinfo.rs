@@ -12,9 +12,9 @@ pub struct Zone {
     pub name: String,
     /// Pages by name: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`, `managed`, `cma`, and counters such as `nr_free_cma`.
     pub pages: BTreeMap<String, u64>,
-    /// Pages reserved against requests that could use a higher zone, indexed by that zone.
+    /// Pages (`protection`) that the zone keeps from requests that could use a higher zone, indexed by the higher zone.
     pub protection: Vec<u64>,
-    /// Number of CPUs that keep batches of the zone's pages.
+    /// Number of CPUs that keep pages of the zone in lists of their own.
     pub cpus: usize,
 }
 
@@ -59,7 +59,7 @@ enum Part {
     Marks,
     /// Counters of the node, which stand in its first zone.
     NodeStats,
-    /// Batches of CPUs, which have their own line `high`.
+    /// Lists of pages that CPUs keep. Such a list has a line `high` of its own.
     Batches,
 }
 

@@ -1,9 +1,9 @@
-//! Restores a line to what the terminal or page showed from which it was copied.
+//! Restores a copied line to the text that the terminal or page showed.
 
 use std::borrow::Cow;
 
-/// Returns a line without escapes, with only what was left after overtyping, and with plain spaces, dashes and
-/// entities.
+/// Returns a line without escapes, tags and overtyped characters. Special spaces, dashes and entities become plain
+/// characters.
 pub fn clean(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches(['\r', '\0']).trim_start_matches(['\u{feff}', '\0']);
     let is_plain = |byte: u8| matches!(byte, b'\t' | b' '..=b'~') && byte != b'&' && byte != b'<';
@@ -15,7 +15,7 @@ pub fn clean(line: &str) -> Cow<'_, str> {
     Cow::Owned(entities(&tags(&line)))
 }
 
-/// Returns the character that a program would have printed for this one; none for an invisible character.
+/// Returns the character that a program would have printed in place of `c`; none for an invisible character.
 fn plain(c: char) -> Option<char> {
     match c {
         '\t' => Some(c),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Largest number of bytes that counters take in a page. The page then stays under 2 MB.
 const COUNTERS_BYTES_MAX: usize = 700_000;
 
-/// Smallest share of all time with which a call is shown in a flame graph.
+/// Smallest share of a column's time that a call must take to be shown in a flame graph.
 const FLAME_LEAST: f64 = 0.000_2;
 
 /// The form of a chart's lines.
@@ -85,7 +85,7 @@ impl Chart {
 pub struct Counters {
     /// Name and unit of the horizontal quantity.
     pub across: String,
-    /// For each run, the name of its column, the moments, and the values by counter.
+    /// For each run: the name of its column, the moments, and the values of each counter at these moments.
     runs: Vec<(String, Vec<f64>, Map<String, Value>)>,
     /// Number of counters that were left out because the page would be too large.
     pub left_out: usize,
@@ -158,8 +158,8 @@ impl Call {
         self.own_ns + self.calls.values().map(Call::total_ns).sum::<u64>()
     }
 
-    /// Returns the tree below a function as `[name, total, [calls]]`. The longest calls come first; calls shorter than
-    /// `least` are left out.
+    /// Returns the tree below a function as `[name, total, [calls]]`, with times in ns. The longest calls come first;
+    /// calls shorter than `least` are left out.
     fn json(&self, name: &str, least: f64) -> Value {
         let mut calls: Vec<_> = self.calls.iter().map(|(name, call)| (name, call, call.total_ns())).collect();
         calls.retain(|(.., total)| *total as f64 >= least);
@@ -194,7 +194,7 @@ impl Flame {
     }
 }
 
-/// Returns a figure with as many digits as a picture shows; null if it is no number.
+/// Returns a figure rounded to five digits, which are all that a picture shows; null if it is no number.
 fn short(value: f64) -> Value {
     let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(f64::NAN);
     if rounded.fract() == 0.0 && rounded.abs() < 9e15 {

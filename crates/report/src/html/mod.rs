@@ -1,9 +1,8 @@
 //! Reports as one HTML file with tables, zoomable charts and flame graphs.
 //!
 //! A [`Page`] consists of sections of [`Part`]s. [`tables`] makes parts from tables of figures, and `study::page` makes
-//! a whole page from a comparison. Other verbs of the command make parts from what they print. The page is a template,
-//! so texts are escaped where they are inserted. The data of charts are JSON in the page ([`data`]), which `page.js`
-//! reads.
+//! a whole page from a comparison. Other subcommands make parts from what they print. The page is a template, so texts
+//! are escaped where they are inserted. The data of charts are JSON in the page ([`data`]), which `page.js` reads.
 //!
 //! A page opens without a network. Its styles, its script and the charts' library ([uPlot], MIT) are inside the page,
 //! and a policy in its head forbids it to load anything else.
@@ -47,7 +46,7 @@ pub struct Page {
 /// A section of a page, with an entry in the list at the head of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// The experiment that the section belongs to, if the page has sections for several.
+    /// The experiment that the section belongs to, if the page has sections for several experiments.
     pub of: Option<String>,
     /// Title of the section.
     pub title: String,
@@ -172,7 +171,7 @@ impl Page {
     }
 }
 
-/// Returns links to the sections. If consecutive sections belong to one experiment, it is named once.
+/// Returns links to the sections. If consecutive sections belong to one experiment, the experiment is named once.
 fn links(sections: &[Section]) -> Markup {
     let mut n = 0;
     let mut link = |section: &Section| {

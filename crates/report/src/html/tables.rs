@@ -7,7 +7,7 @@ use crate::show::Show;
 use crate::table::Table;
 use crate::text;
 
-/// Returns the page of one table, as for `stat` and for saved reports.
+/// Returns a page with one table, as `stat` prints it and as a saved report has it.
 #[must_use]
 pub fn page(table: &Table, show: Show) -> Page {
     let sections = [answer(table), Some(figures(table, show)), times(table)].into_iter().flatten().collect();
@@ -46,7 +46,7 @@ pub fn answer(table: &Table) -> Option<Section> {
     Some(Section::new("Answer", parts))
 }
 
-/// Returns the section with the figures of the text report, and with the lines below them.
+/// Returns the section with the figures of the text report and the notes below them.
 #[must_use]
 pub fn figures(table: &Table, show: Show) -> Section {
     let mut parts = Vec::new();

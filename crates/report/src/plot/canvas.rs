@@ -238,7 +238,7 @@ fn broken(text: &str, width: i32) -> Vec<String> {
     lines
 }
 
-/// Draws a text. `at` is its anchor, in the middle of its height.
+/// Draws a text. `at` is the position of the style's anchor, at half of the text's height.
 pub fn text(area: &Area<'_>, words: &str, at: (i32, i32), style: &TextStyle<'_>) {
     area.draw(&Text::new(words.to_owned(), at, style.clone())).expect(WRITES);
 }

@@ -1,4 +1,4 @@
-//! Virtual time as a flame graph. Its root consists of tasks, or of columns with their tasks.
+//! Virtual time as a flame graph. The lowest frames are tasks, or columns with their tasks above them.
 
 use crate::table::Table;
 use figures::profile;
@@ -66,7 +66,7 @@ fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[Strin
     Ok(svg)
 }
 
-/// Returns a description of the part of the columns that is shown.
+/// Returns a text about the time that is not shown and the runs that were added up, for each column.
 fn about(columns: &[ColumnProfile]) -> String {
     let several = columns.len() > 1;
     let about = columns.iter().map(|column| (column, column.about())).filter(|(_, about)| !about.is_empty());
@@ -75,7 +75,7 @@ fn about(columns: &[ColumnProfile]) -> String {
         .collect()
 }
 
-/// Returns a name in the form that a frame of a stack may have.
+/// Returns a name without `;`, which separates the frames of a stack.
 fn one_frame(name: &str) -> String {
     name.replace(';', "_")
 }

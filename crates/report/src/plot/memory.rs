@@ -1,5 +1,5 @@
 //! Physical memory over time. Each run has a strip in which time goes to the right and frame numbers go upwards. Below
-//! the strip there is a map of pageblocks for each marked moment.
+//! the strip is a map of pageblocks for each moment that the run marked with a name.
 
 use super::canvas::{self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, TEXT, WIDTH, fill, line, text};
 use super::scale::{Axis, label};
@@ -29,7 +29,7 @@ const SMALL_ROWS: usize = 36;
 /// Space above a strip of variants for its caption, and space below such a strip, pixels.
 const SMALL_CAPTION: i32 = 20;
 const SMALL_GAP: i32 = 6;
-/// Distance between maps of marked moments, pixels.
+/// Distance from the left edge of one map to the left edge of the next, pixels.
 const MAP: i32 = ACROSS as i32 * CELL + APART;
 /// Space between two maps of marked moments, pixels.
 const APART: i32 = 12;
@@ -59,16 +59,16 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
     draw(&format!("{}: physical memory", experiment.name), about, &runs, time)
 }
 
-/// The time axis of strips.
+/// Whether strips share a time axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Time {
     /// One axis of virtual time for all strips.
     Shared,
-    /// An axis for each strip: a second of a simulation is a minute of an emulated guest.
+    /// An axis for each strip, since what takes a second in a simulation takes a minute in an emulated guest.
     OfEach,
 }
 
-/// The memory over time in the runs of a variant.
+/// The memory over time in the runs of a variant, which is the experiment with one change.
 #[derive(Clone, Debug)]
 pub struct VariantMemory {
     /// Name of the variant.
@@ -78,8 +78,8 @@ pub struct VariantMemory {
     pub runs: Vec<Option<RunMemory>>,
 }
 
-/// Returns a picture of the memory in an experiment and in each variant, as SVG. Each of them has a row with a strip
-/// for each column of `table`, for the first seed.
+/// Returns a picture of the memory in an experiment and in each variant, as SVG. The experiment and each variant have a
+/// row with a strip for each column of `table`, for the first seed.
 #[must_use]
 pub fn of_variants(table: &Table, lines: &[VariantMemory]) -> String {
     let mut about = vec![

@@ -10,8 +10,8 @@ use machine::PAGE_BYTES;
 /// Largest number of points in a line: a picture has no more pixels for them.
 const POINTS: usize = 230;
 
-/// Returns a picture with the workload's curves, if any, and below them the experiment's panels, or the usual panels if
-/// it defines none. There is a line for each run with the first seed.
+/// Returns a picture of the runs with the first seed, with a line for each run. The workload's curves, if any, are at
+/// the top. Below them are the experiment's panels, or the usual panels if the experiment defines none.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curves: &[RunCurves]) -> Lines {
     let seed = table.seeds.first().copied();
@@ -29,8 +29,8 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
         across: if table.is_simulated() { "virtual time, s" } else { "time, s" }.to_owned(),
         panels: panels.iter().map(|it| panel(it, &runs)).collect(),
         beside: beside(&curves),
-        // The steps of the first run are shown. Steps of other runs differ by the time that the last bytes of a step
-        // take.
+        // The steps of the first run are shown. In other runs a step is longer or shorter by the time that its last
+        // bytes take.
         steps: curves.first().map_or_else(Steps::default, |run| run.steps.clone()),
     }
 }

@@ -1,5 +1,5 @@
-//! Pictures of the work that delays packets: in the first run the longest time without interrupts, and in the other
-//! runs the same part of virtual time.
+//! Pictures of the work that delays packets. They show the longest time without interrupts in the first run, and the
+//! other runs over the same part of virtual time.
 
 use super::canvas::{Ink, Key, Mark};
 use super::timeline::{Bar, Panel, Timeline, Track};
@@ -16,8 +16,7 @@ const WAIT: Ink = Ink::of(3);
 const DONE: Ink = Ink::of(5);
 const ENDED: Ink = Ink::of(4);
 
-/// Length of the part that is shown before the longest time without interrupts, and of the part shown after it, as a
-/// share of this time.
+/// Share of the longest time without interrupts that is also shown before it, and again after it.
 const AROUND: f64 = 0.15;
 
 /// Returns a picture of the runs with the first seed.
@@ -52,8 +51,8 @@ fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// Returns CPU, start and end of the longest time without interrupts while packets are in flight; within `range` if it
-/// is given. Returns none without such a time.
+/// Returns the CPU, the start and the end of the longest time without interrupts that began before the last packet was
+/// done. If `range` is given, only times that overlap it count. Returns none if there is no such time.
 fn longest(slices: &[Slice], range: Option<(f64, f64)>) -> Option<(usize, f64, f64)> {
     let packets = slices.iter().filter(|slice| matches!(slice.what, Activity::Packet { .. }));
     let last = packets.map(|slice| slice.to).max()?;

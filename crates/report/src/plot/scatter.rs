@@ -22,7 +22,8 @@ pub struct Dot {
     pub x: f64,
     /// The vertical figure.
     pub y: f64,
-    /// Whether the two figures are near enough to each other. Other points are drawn as rings.
+    /// Whether the two figures are near enough to each other, by the factor of the plot. Other points are drawn as
+    /// rings.
     pub is_met: bool,
 }
 

@@ -117,7 +117,8 @@ impl Panel {
             for lane in &track.lanes {
                 for (from, to, ink) in joined(lane, |time| axis.pixel(time, left, right)) {
                     let gap = i32::from(track.height > 2);
-                    // Bars on high tracks have a larger smallest width, so that short events are not overlooked.
+                    // On tracks with high bars the smallest width of a bar is larger, so that short events are not
+                    // overlooked.
                     let least = 1 + i32::from(track.height > 6);
                     fill(area, (from, y), (to.max(from + least), y + track.height - gap), ink);
                 }

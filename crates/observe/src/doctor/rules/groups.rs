@@ -7,8 +7,9 @@ use crate::doctor::{Finding, Weight};
 /// Smallest PSI of a cgroup at which its tasks feel the limit, percent of the time.
 const GROUP_WAITED_MIN: f64 = 1.0;
 
-/// Smallest number of the whole computer's refaults per 100 major faults of a cgroup that has no refault counters. With
-/// fewer, the faults count as those of a starting program, and not of reclaimed pages.
+/// Smallest number of the computer's refaults per 100 major faults of a cgroup at which these faults count as reads of
+/// reclaimed pages. It serves cgroups without refault counters. With fewer refaults, the faults count as those of a
+/// starting program.
 const BACKED_MIN: f64 = 50.0;
 
 /// Free share of a cgroup's limit, percent, below which the cgroup counts as at its limit now. Its reclaim frees a few
@@ -29,12 +30,12 @@ struct Thrashing {
     stolen: Option<f64>,
     at_limit: Option<f64>,
     waited: Option<f64>,
-    /// The rate at which it reads them, pages/s; a higher rate is worse.
+    /// Rate at which the cgroup reads reclaimed pages again, pages/s; a higher rate is worse.
     rate: f64,
 }
 
-/// Returns how a cgroup reads reclaimed pages again; none if it does not thrash. `all` are the computer's signs, if
-/// known.
+/// Returns the figures of a cgroup that reads reclaimed pages again; none if it does not. `all` are the computer's
+/// signs, if known.
 fn thrashing(name: &str, group: &Signs, all: Option<&Signs>) -> Option<Thrashing> {
     let seconds = group.seconds().ok()?;
     let refaults = sum(group.refaulted_file, group.refaulted_anon);

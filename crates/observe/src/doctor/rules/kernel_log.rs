@@ -22,9 +22,9 @@ const HOLDER_MIN: f64 = 10.0;
 /// Sentences about a log, and the figures that support them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
-    /// Sentences.
+    /// Sentences about the log.
     pub sentences: Vec<String>,
-    /// Figures.
+    /// Figures that support the sentences.
     pub figures: Vec<Evidence>,
     /// Number of killed processes.
     pub kills: usize,
@@ -44,7 +44,7 @@ pub fn kills(log: &Log) -> Told {
         told.sentences.extend(holders(&want));
         told.sentences.extend(largest(alike[0]));
         told.sentences.extend(next(&want).map(str::to_owned));
-        // If there are several causes, the figures of the first show how to read the others.
+        // Figures are given only for the first cause. They show how to read the reports of the others.
         if n == 0 {
             told.figures.extend(figures(&want));
         }
@@ -473,7 +473,7 @@ fn holders(want: &Want<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Memory was: {}.", parts.join(", ")))
 }
 
-/// Returns the next step; none if there is no advice.
+/// Returns a sentence on the suggested next step; none if there is no advice.
 fn next(want: &Want<'_>) -> Option<&'static str> {
     let is_of_node = |zone: &&&ZoneReport| want.report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
     match want.why {

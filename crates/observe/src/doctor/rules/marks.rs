@@ -118,12 +118,13 @@ fn settings(signs: &Signs) -> String {
 fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
     let number = |name: &str| signs.settings.get(name)?.parse::<f64>().ok();
     let min = number("vm.min_free_kbytes")? / PAGE_KIB;
-    // If only the other sysctl is known, this one has its default.
+    // If `vm.watermark_scale_factor` is unknown, its default counts.
     let scale = number("vm.watermark_scale_factor").unwrap_or(10.0) / 10_000.0;
     Some(min + 2.0 * (min / 4.0).max(total * scale))
 }
 
-/// Returns whether marks are known, but scanning is not counted. Counted scanning would show more.
+/// Returns whether marks are known, but scanning is not counted. If it is counted, the rule about kswapd names the
+/// zone.
 pub(super) fn are_of_a_moment(signs: &Signs) -> bool {
     signs.kswapd.scanned.is_none() && signs.zones.iter().flatten().any(|zone| zone.marks[0] > 0.0)
 }
@@ -160,7 +161,7 @@ pub(super) fn below_marks(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of kswapd's scanning, as seconds at the smallest rate.
+/// Returns the load of kswapd's scanning: the seconds that it would take at [`RATE_MIN`].
 pub(super) fn worked(signs: &Signs) -> f64 {
     signs.kswapd.scanned.unwrap_or(0.0) / RATE_MIN
 }

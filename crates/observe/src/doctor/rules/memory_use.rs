@@ -32,7 +32,7 @@ struct Holder {
     next: &'static str,
 }
 
-/// All holders.
+/// All holders of memory that reclaim cannot take.
 ///
 /// Reasons for the shares: unreclaimable slab takes 1 to 5 % on a server, more on a small computer with many devices.
 /// Page tables take 0.2 % of mapped memory, so 5 % are 25 times the normal size, as when a thousand processes each map
@@ -126,7 +126,8 @@ pub fn held(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;
     let total = need(now.total, "MemTotal")?;
-    // A pool of huge pages that a user requested is no leak, even at half of memory. What is left of the rest decides.
+    // A pool of huge pages that a user requested is no leak, even at half of memory. The memory available beside it
+    // decides.
     let available = now.available.or_else(|| Some(now.free? + now.files()?)).map(|pages| percent(pages, total));
     let is_scarce = available.is_none_or(|share| share < SCARCE_MAX);
     let mut found: Vec<(&Holder, f64)> = HOLDERS
@@ -170,7 +171,7 @@ pub fn is_alone(signs: &Signs) -> bool {
     is_told && !is_known(signs)
 }
 
-/// Reports the largest slab caches and processes. It is asked if the size of memory is unknown.
+/// Reports the largest slab caches and processes. This rule is asked only if the size of memory is unknown.
 pub fn largest(signs: &Signs) -> Said {
     let list = |all: &[(String, f64)]| {
         let sum: f64 = all.iter().map(|(_, pages)| pages).sum();

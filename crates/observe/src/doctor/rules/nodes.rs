@@ -91,7 +91,7 @@ pub(super) fn one_node(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of scanning, as seconds at the smallest rate.
+/// Returns the load of scanning: the seconds that it would take at [`RATE_MIN`].
 pub(super) fn scanned(signs: &Signs) -> f64 {
     let of_nodes: f64 = signs.nodes.iter().map(Node::scanned).sum();
     let of_all = signs.kswapd.scanned.unwrap_or(0.0) + signs.direct.scanned.unwrap_or(0.0);

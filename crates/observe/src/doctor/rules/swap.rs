@@ -14,25 +14,26 @@ pub const CACHE_LARGE_MIN: f64 = 25.0;
 /// Share of memory below which page cache counts as small, percent: programs have nearly all memory.
 pub const CACHE_SMALL_MAX: f64 = 10.0;
 
-/// Time for which the cache must last at the rate of swap-in to count as large, s. It decides if the sizes of memory
-/// and swap are unknown. In a cache that lasts so long, pages stayed that are used less than the programs' pages.
+/// Smallest time, s, for which a large page cache would last if its pages left at the rate of swap-in. It decides only
+/// if the size of memory is unknown. A cache that lasts so long keeps pages that are used less than the programs'
+/// pages.
 const CACHE_LASTS_S: f64 = 60.0;
 
 /// Largest `vm.swappiness` at which reclaim prefers file pages in any case.
 pub const SWAPPINESS_LOW: f64 = 10.0;
 
-/// The exchange of pages between memory and swap.
+/// Pages that moved between memory and swap in both directions.
 struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// Whether the exchange is an illness. `is_felt` is also true if it is one only together with pages of zeroes,
+    /// Whether the exchange is an illness because of the pages read and written. `is_felt` also counts pages of zeroes,
     /// which cost no I/O.
     is_ill: bool,
     is_felt: bool,
 }
 
-/// Measures the exchange with swap, and finds anonymous memory that comes back from swap as fast as it leaves.
+/// Measures the exchange with swap. It is an illness if anonymous pages come back from swap while others leave.
 fn exchange(signs: &Signs) -> Result<Exchange, String> {
     let (come, left) = (need(signs.swapped_in, "pswpin")?, need(signs.swapped_out, "pswpout")?);
     // A page of zeroes costs a fault, but neither a write nor a read. Alone such pages are no illness, and they do not
@@ -62,12 +63,12 @@ fn filled(signs: &Signs) -> Option<f64> {
     Some(room(&usage.first)? - room(&usage.last)?)
 }
 
-/// Returns the number of pages in swap; none if there are none or it is unknown.
+/// Returns the number of pages in swap; none if it is 0 or unknown.
 fn in_swap(signs: &Signs) -> Option<f64> {
     signs.swap_used.or(signs.swap.map(|[all, free]| all - free)).filter(|pages| *pages > 0.0)
 }
 
-/// How much memory could leave instead of programs' pages.
+/// Size of the page cache, whose pages could leave instead of programs' pages.
 enum Beside {
     /// Page cache is large.
     Much,
@@ -133,7 +134,7 @@ fn why_free(signs: &Signs) -> &'static str {
     }
 }
 
-/// Finds anonymous memory that moves back and forth between memory and swap.
+/// Finds anonymous pages that move back and forth between memory and swap.
 pub(super) fn anonymous_thrashing(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, is_felt } = exchange(signs)?;
     if !is_felt {
@@ -219,13 +220,13 @@ fn has_zeroes(signs: &Signs) -> bool {
     signs.zeroes_in.unwrap_or(0.0) > 0.0 || signs.zeroes_out.unwrap_or(0.0) > 0.0
 }
 
-/// Finds anonymous memory that moves back and forth while page cache is large.
+/// Finds anonymous pages that move back and forth between memory and swap while the page cache is large.
 pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, .. } = exchange(signs)?;
     if !is_ill {
         return Ok(None);
     }
-    // What keeps much memory free is a different cause.
+    // If much memory is free all the time, the cause is whatever keeps it free, and not the page cache.
     if is_much_free(signs) {
         return Ok(None);
     }
@@ -267,7 +268,7 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     Ok(ill("swap-beside-cache", sentence, figures, rule))
 }
 
-/// Returns the load of swapping, as seconds at the smallest rate.
+/// Returns the load of swapping: the seconds that the swapped-in pages would take at [`RATE_MIN`].
 pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }
