@@ -42,7 +42,8 @@ pub struct Sourced<T> {
     pub value: T,
     /// The way in which the value was found.
     pub from: Origin,
-    /// The print, data sheet or measurement. For a fitted value, the figure to which it was fitted.
+    /// The posting, paper, data sheet or measurement that states the value. For a fitted value, the figure to which it
+    /// was fitted.
     pub source: String,
 }
 

@@ -44,9 +44,10 @@ pub(crate) enum Phase {
 pub(crate) struct World {
     /// The present time: the clock of the running CPU, or the time of the event that is being dispatched.
     pub(crate) clock: Cell<u64>,
-    /// Clock past which `spend` has to do more than add: `limit`, or 0 if the schedule sees each step or no fiber runs.
+    /// Clock up to which `spend` only adds to the clock, ps: equal to `limit`, or 0 if the schedule decides at each
+    /// step or no fiber runs.
     pub(crate) horizon: Cell<u64>,
-    /// Clock up to which the running fiber may go.
+    /// Clock up to which the running fiber may run before it is suspended, ps.
     pub(crate) limit: Cell<u64>,
     /// The lane that is running.
     pub(crate) lane: Cell<LaneId>,
@@ -65,7 +66,7 @@ pub(crate) struct World {
     pub(crate) sees_steps: bool,
     /// The schedule's [`Schedule::is_by_rank`].
     pub(crate) is_by_rank: bool,
-    /// With a schedule by rank: the latest time at which anything was done. A CPU that was held back continues from
+    /// The latest time at which anything was done, ps. With a schedule by rank, a CPU that was held back continues from
     /// this time.
     pub(crate) acted: Cell<u64>,
     /// With a schedule by rank: `true` if more than one CPU has work, so that all but one are held back.
@@ -102,7 +103,7 @@ pub(crate) struct World {
     pub(crate) last_cpu_of_frame: Box<[LastCpu]>,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
-    /// The times without interrupts that are kept, each with begin and end.
+    /// The kept periods with interrupts off, each with begin and end, ps.
     pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
     pub(crate) recorder: Recorder,
     pub(crate) pressure: Pressure,
@@ -230,14 +231,16 @@ impl World {
         }
     }
 
-    /// Returns the time, in ps, until the cache lines of a lock arrive at the CPU of a lane that has just got the lock.
+    /// Returns the time, in ps, until the cache lines of a lock arrive at the CPU of `lane`, which has just got the
+    /// lock. This CPU now counts as the last that had the lock.
     #[inline]
     pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
         let cost = self.lock_travel[usize::from(cause)];
         if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
     }
 
-    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU.
+    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU. This CPU now counts as the
+    /// last that touched the frame.
     #[inline]
     pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
         if self.frame_travel == 0 {
@@ -261,7 +264,8 @@ impl World {
     #[inline(never)]
     fn spend_past_horizon(&self, cost: u64) {
         if self.lane.get() == NO_LANE {
-            // This is work of the set-up or of the inspection of results, which no CPU does.
+            // No CPU does this work, because it belongs to the set-up or to the inspection of results. It takes no
+            // time.
             self.clock.set(self.clock.get() - cost);
         } else if !self.is_dying() {
             self.take_turn(Point::Step, cost);
@@ -336,7 +340,7 @@ impl World {
         }
     }
 
-    /// Suspends the running fiber until the loop resumes it, perhaps on another CPU.
+    /// Suspends the running fiber until the main loop resumes it, perhaps on another CPU. `ask` tells the loop why.
     #[inline]
     pub(crate) fn suspend(&self, ask: Ask) {
         let fiber = self.lanes[self.lane.get() as usize].fiber.get();
@@ -347,8 +351,8 @@ impl World {
     /// Asserts that the running task or handler can leave its stack. This is checked before anything is marked as
     /// suspended, because a caller may catch the panic and go on.
     ///
-    /// # Panics
-    /// When the caller runs on another stack: the stack of a task of another world, which the running task runs.
+    /// # Panics When the caller runs on another stack: that of a task of another machine, which the running task runs
+    /// inside.
     #[inline]
     pub(crate) fn assert_on_own_stack(&self) {
         let fiber = self.lanes[self.lane.get() as usize].fiber.get();
@@ -356,7 +360,8 @@ impl World {
         unsafe { (*fiber).assert_on_own_stack() }
     }
 
-    /// Returns whether this thread is unwinding. Nothing may suspend any more then, and the world ends afterwards.
+    /// Returns whether this thread is unwinding from a panic. In that case nothing may suspend any more, and the run
+    /// ends.
     #[inline]
     pub(crate) fn is_dying(&self) -> bool {
         std::thread::panicking()
@@ -407,7 +412,7 @@ impl World {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }
 
-    /// Charges the time since the last charge of the running lane. The lane's present position in the profile gets it.
+    /// Charges the time since the lane's last charge to the lane's present call path in the profile.
     #[inline]
     pub(crate) fn charge(&self, lane: &Lane) {
         let clock = self.clock.get();
@@ -438,7 +443,7 @@ impl World {
 
     // ---- CPUs ----
 
-    /// Lets CPU `cpu` compete for the next turn, with its clock at `clock`.
+    /// Marks CPU `cpu` as running, with its clock at `clock`, so that the main loop may resume it.
     pub(crate) fn set_running(&self, cpu: usize, clock: u64) {
         self.cpus[cpu].clock.set(clock);
         self.clocks.run(cpu, clock);

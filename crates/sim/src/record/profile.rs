@@ -1,14 +1,14 @@
-//! The profile: virtual time by call path.
+//! The profile of a run: the CPU time and sleep time of each call path.
 //!
-//! Paths form a tree with one root for each task name. A node holds a dense array of its children, so entering a span
-//! is one load. Time is charged when the path changes, not at each spend.
+//! Call paths form a tree with one root for each task name. A node has an array with a place for each function, so
+//! entering a function is one load. Time is charged when the path changes, not at each step.
 
 use machine::Func;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A path, as an index into the nodes of [`Profile`].
+/// A call path, as an index into the nodes of [`Profile`].
 pub(crate) type NodeId = u32;
 
 const NO_NODE: NodeId = NodeId::MAX;
@@ -30,7 +30,7 @@ struct Tree {
     roots: BTreeMap<Rc<str>, NodeId>,
 }
 
-/// The tree of paths, and the time that was spent on each path waiting for locks of each class.
+/// The tree of call paths, and for each path and lock class the time spent spinning for locks.
 #[derive(Default)]
 pub(crate) struct Profile(RefCell<Tree>, RefCell<BTreeMap<(NodeId, u8), u64>>);
 
