@@ -15,8 +15,8 @@ pub struct Difference {
     pub from: String,
     /// The value in the second kernel.
     pub to: String,
-    /// The comment beside the value in the file that changes it, which names the patch behind the change; none without
-    /// a comment.
+    /// The comment beside the value in the kernel file that changes it. It names the patch that made the change. None
+    /// if there is no comment.
     pub source: Option<String>,
     /// File and line of the comment in `source`; none if only the command line changes the value.
     pub place: Option<String>,
@@ -84,7 +84,7 @@ mod tests {
         let floor = found.iter().find(|difference| difference.key == "reclaim.kswapd_floor").unwrap();
         assert_eq!((floor.from.as_str(), floor.to.as_str()), ("zero", "one"));
         assert!(floor.source.as_deref().unwrap().contains("do not allow kswapd to scan at maximum priority"));
-        // In the other direction the source is that of the file that departs from the other.
+        // In the other direction, the comments are those of the newer kernel's file, too.
         let back = differences(&new, &old);
         assert_eq!(back.len(), found.len());
         assert!(back.iter().all(|difference| difference.source.is_some()), "{back:?}");

@@ -1,4 +1,4 @@
-//! The embedded files of `machines/` and `experiments/`, and the engine's kernels.
+//! The machine and experiment files that are built into this crate, and the names of the engine's kernel files.
 
 use engine::kernel::{Source, files};
 
@@ -18,8 +18,8 @@ pub fn source(path: &str) -> Option<Source> {
     text(path).map(|text| Source { file: format!("crates/catalogue/{path}"), text: text.to_owned() })
 }
 
-/// Returns the names of the items in a folder: `3.10-rc4-vanilla` for `kernels/3.10-rc4-vanilla.toml`, `parallelio` for
-/// `experiments/parallelio/experiment.toml`.
+/// Returns the names of the built-in kernels, machines or experiments, by folder: `3.10-rc4-vanilla` for
+/// `kernels/3.10-rc4-vanilla.toml`, `parallelio` for `experiments/parallelio/experiment.toml`.
 pub fn names(folder: &str) -> impl Iterator<Item = &'static str> {
     let kernels = files::names().filter(move |_| folder == "kernels");
     let own = FILES.iter().filter_map(move |(path, _)| {

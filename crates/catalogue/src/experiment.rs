@@ -26,9 +26,10 @@ pub struct Experiment {
     pub workload: String,
     /// Names or files of the kernels; the first is the baseline.
     pub kernels: Vec<String>,
-    /// The scale of the golden report, if it has one.
+    /// The scale of the golden report, the small report that tests compare byte for byte; none if there is no such
+    /// report.
     pub smoke_scale: Option<Scale>,
-    /// Further changes for the golden report, `KEY=VALUE` as for `--set`.
+    /// Changed values for the golden report that tests compare, `KEY=VALUE` as for `--set`.
     pub smoke_set: Vec<String>,
     /// The variants: the experiment on other machines or with other parameters.
     pub variants: Vec<Variant>,
@@ -37,11 +38,11 @@ pub struct Experiment {
     /// The main row, by which `study::ranking` compares kernels. If the name ends with `-`, it is a prefix; the main
     /// row is then the last row with this prefix.
     pub main_row: Option<String>,
-    /// Place of the main row in the file.
+    /// File and line of the key `main_row`.
     pub main_row_place: Option<Place>,
     /// Further rows that a comparison prints by default. Each text is a part of a row's name, as for `--rows`.
     pub main_rows: Vec<String>,
-    /// Place of the further rows in the file.
+    /// File and line of the key `main_rows`.
     pub main_rows_place: Option<Place>,
     /// CPU time that a comparison of the kernels at full size takes on a simulated machine, seconds, as measured once.
     pub cpu_s: Option<u32>,
@@ -49,8 +50,8 @@ pub struct Experiment {
     pub picture: Picture,
     /// Panels of the picture over time. An empty list means the usual panels.
     pub plot: Vec<PlotPanel>,
-    /// The size of runs if the ground `guest` is among the grounds. On many computers a guest is emulated, which is
-    /// slow.
+    /// The smaller size of runs if one of them is in a virtual machine (ground `guest`), which is slow on many
+    /// computers.
     pub guest: OnGuest,
     /// The workload's parameters.
     pub params: Node,
@@ -82,8 +83,8 @@ struct ExperimentText {
     picture: Picture,
 }
 
-/// The size of runs if one of the grounds is a guest. All grounds get this size, so that the compared runs are alike.
-/// Values that the user gives take precedence.
+/// The size of runs if one of the compared runs is in a virtual machine (ground `guest`). All compared runs get this
+/// size. Values that the user gives take precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnGuest {
@@ -112,7 +113,7 @@ pub enum Picture {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlotPanel {
-    /// Subject and unit of the panel.
+    /// Caption of the panel: its subject and unit.
     pub caption: String,
     /// Names of the counters; `pgscan_kswapd_*` means all counters that begin with `pgscan_kswapd_`.
     pub sum: Vec<String>,
@@ -317,7 +318,7 @@ pub struct PublishedRow {
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Direction by the sign convention of MMTests; see [`PublishedRow::better`].
+    /// Whether more or less is better, by the sign convention of MMTests; see [`PublishedRow::better`].
     pub better: Better,
     /// The figures, one for each column; NaN where none is printed.
     pub values: Vec<f64>,
@@ -333,10 +334,11 @@ pub struct PublishedRow {
     /// Number of runs behind each figure.
     #[serde(default = "one_run")]
     pub runs: u32,
-    /// The way in which each figure summarises these runs.
+    /// The way in which each figure summarises its runs.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Name of the row with the published spread, in the group of this row; none if this row is not a mean.
+    /// Name of the row in the same group that gives the published spread of this row; none if this row is not a mean
+    /// with a spread.
     #[serde(default)]
     pub spread: Option<String>,
     /// Further notes for a reader.
@@ -349,7 +351,7 @@ const fn one_run() -> u32 {
 }
 
 impl PublishedRow {
-    /// Returns the better direction of the row's figures: `Neutral` if the row is context.
+    /// Returns whether more or less is better for the row's figures; `Neutral` if the row is only context.
     #[must_use]
     pub fn better(&self) -> Better {
         if self.neutral { Better::Neutral } else { self.better }
