@@ -2,13 +2,13 @@
 //!
 //! ```toml
 //! about = "8 GiB, 8 CPUs, one 7200 rpm disk"
-//! base = "…"    # a machine that this one is but for what follows, if there is one
+//! base = "…"    # another machine, from which everything comes that this file does not set; optional
 //! [memory]      # nodes and zones
-//! [cpu]         # how many, how fast they switch
-//! [cost]        # what each step costs: { ns = 90, from = "fitted", source = "…" }
-//! [[disk]]      # one for each device
+//! [cpu]         # number of CPUs, locks, caches
+//! [cost]        # CPU time of each step: { ns = 90, from = "fitted", source = "…" }
+//! [[disk]]      # a block device; one such table for each
 //! [network]     # a network card, if it has one
-//! [before]      # what memory held before the run
+//! [before]      # contents of memory before the run
 //! ```
 //!
 //! The crates that use a section define its type. This module reads the file and knows the line of every value, so that

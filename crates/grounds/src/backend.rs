@@ -1,4 +1,4 @@
-//! The trait that each ground implements to run jobs.
+//! The trait that each ground (simulator, library, this computer's kernel, guest) implements to run jobs.
 //!
 //! [`crate::simulation`] and [`crate::real_time`] hold the implementations. [`crate`] lists them and dispatches a job
 //! to its ground.
@@ -8,7 +8,7 @@ use catalogue::ground::GroundOptions;
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
-/// A ground, as the code that runs jobs uses it.
+/// A ground: an environment that can run jobs, such as the simulator or the kernel of this computer.
 pub trait Backend {
     /// Returns the name of the running kernel, on a ground whose figures are those of the running kernel and not of a
     /// kernel file; otherwise `None`.

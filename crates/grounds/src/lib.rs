@@ -1,8 +1,10 @@
-//! The grounds `sim`, `host`, `linux` and `guest` by name. This module maps a [`Ground`] to its [`Backend`] and makes
-//! each workload [`Runnable`] on all of them.
+//! Runs each workload on each ground: on a simulated machine (`sim`), the library (`host`), this computer's kernel
+//! (`linux`), and a kernel in a virtual machine (`guest`). This module maps a [`Ground`] to its [`Backend`], and makes
+//! each workload [`Runnable`] on all grounds.
 //!
 //! The engine and the workloads are generic. They are instantiated in this crate and in no crate above it, because each
-//! crate that instantiates them compiles them anew. For this reason [`swarm`] is a module of this crate.
+//! crate that instantiates them compiles them anew. For this reason [`swarm`], which runs the engine in random worlds,
+//! is a module of this crate.
 
 pub mod backend;
 pub mod job;
@@ -145,8 +147,8 @@ impl<W: Workload> Runnable for W {
     }
 }
 
-/// The workloads, in the order in which they are listed to users. A static, because crates above would inline a
-/// constant and compile every workload anew.
+/// The workloads, in the order in which they are listed to users. This is a static, because crates that use this one
+/// would inline a constant and so compile every workload anew.
 static ALL: [&dyn Runnable; 18] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,

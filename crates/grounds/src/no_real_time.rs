@@ -6,7 +6,7 @@ use catalogue::ground::{Ground, GroundOptions};
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
-/// A ground that this build lacks.
+/// A ground that is missing in this build, because it needs the feature `linux`.
 pub trait Missing {
     /// The ground's name.
     const GROUND: Ground;
@@ -108,13 +108,13 @@ pub mod apart {
     }
 }
 
-/// The replacement of the part of `bench` that reads files.
+/// The replacement of the module that measures reads of files in memory.
 pub mod hits {
     use crate::job::Failure;
     use figures::figure::Row;
     use std::path::Path;
 
-    /// The replacement of the files to read; it has none.
+    /// The replacement of the files to read. There are none.
     #[derive(Debug)]
     pub struct Hits;
 

@@ -14,7 +14,7 @@ const PROTOCOL_AT: usize = 0x206;
 /// Offset of the pointer to the text of the kernel's version. The pointer is relative to byte 512.
 const VERSION_AT: usize = 0x20e;
 
-/// Offset of `init_size`: how many bytes of memory the kernel needs at its start for text, data and unpacking.
+/// Offset of the field that says how many bytes of memory the kernel needs at its start: for text, data and unpacking.
 const NEEDED_AT: usize = 0x260;
 
 /// Offset of the end of the header.

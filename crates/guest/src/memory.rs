@@ -69,8 +69,7 @@ impl Memory {
     /// is larger than `aim` by the size of these.
     ///
     /// An image states how much room it needs to unpack itself. The running kernel keeps only a part of this room.
-    /// Debian's 6.1.176 keeps
-    /// 49.6 of the 63.6 MiB that it asks for, and 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.
+    /// Debian's 6.1.176 keeps 49.6 of 63.6 MiB, and 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.
     #[must_use]
     pub fn first(image: &Image, aim: &Aim) -> Self {
         let own = image.needed_bytes / 32 * 25 / 1024;

@@ -151,8 +151,9 @@ impl Sim {
     /// Runs the machine until the main task returns. Then kills the other tasks, and runs on until they have returned
     /// and every device is idle. A machine runs once.
     ///
-    /// # Errors Fails at the first bug: a panic in a task or a completion, a deadlock, a task that does not end, an
-    /// exceeded time limit. Tasks that have not returned are then abandoned, and their destructors do not run.
+    /// # Errors
+    /// Fails at the first bug: a panic in a task or a completion, a deadlock, a task that does not end, or an exceeded
+    /// time limit. Tasks that have not returned are then abandoned, and their destructors do not run.
     pub fn run(&self, name: &str, main: impl FnOnce() + 'static) -> Result<(), Failure> {
         self.0.run(name, Box::new(main))
     }

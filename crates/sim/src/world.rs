@@ -351,8 +351,8 @@ impl World {
     /// Asserts that the running task or handler can leave its stack. This is checked before anything is marked as
     /// suspended, because a caller may catch the panic and go on.
     ///
-    /// # Panics When the caller runs on another stack: that of a task of another machine, which the running task runs
-    /// inside.
+    /// # Panics
+    /// When the caller runs on another stack: the stack of a task of another machine, which the running task runs.
     #[inline]
     pub(crate) fn assert_on_own_stack(&self) {
         let fiber = self.lanes[self.lane.get() as usize].fiber.get();

@@ -1,4 +1,4 @@
-//! The ground `host` for a job: the engine in the process that runs it.
+//! The ground `host`: runs a job on the library, in the job's process.
 
 use super::ground::RealGround;
 use crate::job::{Inside, Job};
