@@ -8,7 +8,7 @@ const VALUES: [&str; 2] = ["value", "ns"];
 
 /// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
 /// number (from 0) selects the element, as in `disk.1.swap_slots`; without a number the first element is changed. A
-/// changed constant gets the origin "set".
+/// changed constant gets the origin `assumed` and the source "set".
 ///
 /// # Errors
 /// When there is no such key; the error names the nearest key.

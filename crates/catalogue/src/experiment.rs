@@ -35,8 +35,8 @@ pub struct Experiment {
     pub variants: Vec<Variant>,
     /// Names of the rows that the verb `variants` shows.
     pub variant_rows: Vec<String>,
-    /// The main row, by which `study::ranking` compares kernels. If the name ends with `-`, it is a prefix; the main
-    /// row is then the last row with this prefix.
+    /// Name of the main row, by which `study::ranking` compares kernels. A name that ends with `-` is a prefix, and
+    /// stands for the last row with this prefix.
     pub main_row: Option<String>,
     /// File and line of the key `main_row`.
     pub main_row_place: Option<Place>,
@@ -104,7 +104,7 @@ pub enum Picture {
     /// Counters over time.
     #[default]
     OverTime,
-    /// The work done in the longest time without interrupts, while packets wait.
+    /// The longest period with interrupts off: the work done in it, and the packets that wait.
     Packets,
 }
 
@@ -308,7 +308,7 @@ pub enum Statistic {
     Extreme,
 }
 
-/// One published row.
+/// One row of a published table, with a figure for each kernel.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedRow {

@@ -181,7 +181,7 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
     let kernel =
         Kernel::parse(&name_of(path), word, &read(path, "a kernel")?, &|name| Kind::Kernel.base_of(path, name))?;
     if kernel.bases.is_empty() && kernel.own().next().is_none() {
-        // An empty file is refused: nobody means the root kernel by it.
+        // An empty file would stand for the kernel from which all others derive. Nobody means that, so it is refused.
         let place = Place { file: word.into(), line: 1 };
         return Err(Error::at(&place, "the file has no value and no base: expected `base = \"…\"` or a [section]"));
     }

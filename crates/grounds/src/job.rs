@@ -34,7 +34,7 @@ pub struct Job {
     pub params: Node,
     /// The random seed.
     pub seed: u64,
-    /// Factor by which the experiment is scaled.
+    /// Factor by which memory, swap, files and disk bandwidth of the experiment are multiplied.
     pub scale: Scale,
     /// Whether virtual time is recorded by call path.
     pub profile: bool,
@@ -42,8 +42,8 @@ pub struct Job {
     pub series_every: Option<Every>,
     /// Interval between records of memory, on a simulated machine or in a guest; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between records of the generations of pages, on a simulated machine or in a guest; `None` records
-    /// nothing.
+    /// Interval between records of the generations of pages (multi-generational LRU), on a simulated machine or in a
+    /// guest; `None` records nothing.
     pub generations_every: Option<Nanos>,
     /// The traced part of the run, on a simulated machine; `None` traces nothing.
     pub trace: Option<TraceConfig>,
@@ -186,7 +186,7 @@ pub struct Outcome {
     /// Curves for the pictures of the run, in addition to counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// The steps of the workload.
+    /// The consecutive steps of the run, which pictures over time mark.
     #[serde(default)]
     pub steps: Steps,
     /// Durations of the workload's operations.

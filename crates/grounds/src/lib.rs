@@ -54,15 +54,15 @@ macro_rules! on {
     };
 }
 
-/// Returns the name of the running kernel, on a ground whose figures are those of the running kernel and not of a
-/// kernel file; otherwise `None`.
+/// Returns the name of this computer's kernel, if it is the kernel that workloads on this ground run on; otherwise
+/// `None`.
 #[must_use]
 pub fn running_kernel(ground: Ground) -> Option<String> {
     on!(ground, B => B::running_kernel())
 }
 
-/// Returns the names of the kernel files that come nearest to the kernel image that the ground boots. The list is empty
-/// on a ground that boots no image.
+/// Returns the names of the kernel files nearest to the version of the kernel image that this ground boots. The list is
+/// empty on a ground that boots no image.
 #[must_use]
 pub fn fitting_kernels(ground: Ground, place: &GroundOptions) -> Vec<&'static str> {
     on!(ground, B => B::fitting_kernels(place))

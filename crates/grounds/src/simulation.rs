@@ -1,7 +1,7 @@
 //! One simulated run: makes a machine and a system from a job, runs the workload, and returns the outcome.
 //!
-//! Only simulated runs also do the following: fill memory before the workload starts (`before`), sample the disk, and
-//! check the engine's invariants at the end.
+//! A simulated run also fills memory before the workload starts (`before`), samples the disk, and checks the engine's
+//! invariants at the end.
 
 mod before;
 

@@ -68,7 +68,7 @@ const DEVICE_WAIT: Duration = Duration::from_secs(30);
 pub struct Plan {
     /// Settings to make, in order.
     pub settings: Vec<Setting>,
-    /// The place of swap.
+    /// The kind and size of swap to set up.
     pub swap: Swap,
     /// Limit of the worker's memory, bytes, and the version of the cgroup that enforces it; `None` if there is no
     /// limit.
@@ -77,7 +77,7 @@ pub struct Plan {
     pub worker: Vec<String>,
 }
 
-/// The place of swap.
+/// The kind of swap that a guest uses, with its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Swap {

@@ -54,7 +54,7 @@ impl Aim {
     }
 }
 
-/// The memory of a machine, KiB.
+/// The memory of a guest: the sizes of its nodes, and of the part below 4 GiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Memory of each node, KiB.

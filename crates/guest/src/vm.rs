@@ -149,8 +149,8 @@ pub fn check_drivers(image: &Image, modules: Option<&Modules>) -> Result<(), Str
 }
 
 impl Vm {
-    /// Makes the archive and the disks in `folder`, which is empty, and starts the machine. Returns the machine with
-    /// both ends of its port.
+    /// Makes the archive and the disks in `folder`, which is empty, and starts the machine. Returns the machine, and
+    /// the input and output of its serial port.
     ///
     /// # Errors
     /// The step that failed, in words for the user.
@@ -307,9 +307,9 @@ fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
         command.args(nodes(wanted));
     }
     command.arg("-kernel").arg(&wanted.image.path).arg("-initrd").arg(archive);
-    // The kernel passes a word with `=` that it does not know to its first process, as an environment variable. The
-    // first file system is a ramfs, because a tmpfs has room for only half of memory, and on a small machine the
-    // program needs more.
+    // If the kernel does not know a word with `=`, such as `LD_LIBRARY_PATH`, it passes the word to its first process
+    // as an environment variable. The first file system is a ramfs, because a tmpfs has room for only half of memory,
+    // and on a small machine the program needs more.
     let line = format!(
         "console=ttyS0 earlyprintk=ttyS0 rdinit={} LD_LIBRARY_PATH={} panic=-1 nokaslr norandmaps mitigations=off random.trust_cpu=on psi=1 rootfstype=ramfs {}{}",
         inside::PROGRAM,

@@ -1,4 +1,4 @@
-//! The parts of a simulated machine.
+//! The configuration of a simulated machine.
 
 use crate::cache_line::CacheLines;
 use crate::cost::CostModel;
@@ -104,7 +104,7 @@ impl Nodes {
     }
 }
 
-/// Scheduling by virtual runtime, as the completely fair scheduler does.
+/// Parameters of the scheduler, which orders tasks by virtual runtime as the completely fair scheduler does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduler {
     /// Time that a task runs before it yields to a task that waits for its CPU. Default: 4 ms.

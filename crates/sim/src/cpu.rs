@@ -31,16 +31,18 @@ pub(crate) fn is_handler(lane: LaneId) -> bool {
     lane & 1 == 1
 }
 
-/// The state of a task or handler that runs on a CPU, with its locks and slots. A task that is off its CPU holds no
-/// lock and no slot, so this state belongs to the lane and not to the task.
+/// The state of the task or interrupt handler that runs on a CPU: its fiber, its call path, the locks and per-CPU slots
+/// that it holds. A task that is off its CPU holds no lock and no slot, so this state belongs to the lane and not to
+/// the task.
 pub(crate) struct Lane {
-    /// The fiber of the task or handler, which the world's list of fibers keeps alive; null if the lane is empty.
+    /// The fiber (coroutine) of the task or handler; null if the lane is empty. The world's list of fibers keeps it
+    /// alive.
     pub(crate) fiber: Cell<*const Fiber>,
     /// Call path of the task or handler, as a node of the profile.
     pub(crate) node: Cell<NodeId>,
-    /// The clock up to which time has been charged to `node`.
+    /// Time up to which CPU time has been charged to the call path `node`, ps.
     pub(crate) mark: Cell<u64>,
-    /// CPU time charged since the task came on the CPU.
+    /// CPU time charged since the task came on the CPU, ps.
     pub(crate) used: Cell<u64>,
     /// Number of locks held, one byte for each class, in order of rank.
     pub(crate) held: Cell<u64>,

@@ -127,7 +127,7 @@ impl Drop for Fiber {
             // SAFETY: the coroutine is dropped here and nowhere else, once.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) }
         }
-        // Otherwise the job was abandoned in the middle, because the world failed. It never runs again, and its values
+        // Otherwise the job was abandoned in the middle, because the run failed. It never runs again, and its values
         // are leaked. Its stack is leaked, too, because threads that the job has started may use data on it
         // (`std::thread::scope`).
     }

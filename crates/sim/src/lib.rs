@@ -8,7 +8,8 @@
 //! * `sim` is the machine as the engine sees it; `run` is the main loop, which resumes the earliest CPU or event;
 //! * `interrupt` has the handlers; `requests` takes requests to disks and back; `packets` takes packets from a card to
 //!   their answers;
-//! * `lock`, `per_cpu`, `mask` and `wait` are objects that tasks wait for; `scheduler` assigns tasks to CPUs;
+//! * `lock`, `per_cpu` and `wait` have the objects that tasks wait for; `mask` turns interrupts off; `scheduler`
+//!   assigns tasks to CPUs;
 //! * `schedule` makes all random decisions about the order of CPUs and tasks;
 //! * `span`, `notes` and `pressure` report what tasks do to the counts and traces in `record`;
 //! * `world` is the state of the machine, on which all modules above work;

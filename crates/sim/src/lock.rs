@@ -102,7 +102,7 @@ impl World {
         add(&counts.wait_total, &counts.wait_max, waited);
         self.profile.charge_wait(self.lanes[id as usize].node.get(), cause, waited);
         self.note_lock(began, cause, true);
-        // The data that the lock protects is moved after the lock itself.
+        // Now that the CPU has the lock, the cache lines of the lock and its data travel to it.
         self.spend_picos(self.lock_travel(&raw.last_cpu, id, cause));
     }
 

@@ -1,4 +1,4 @@
-//! Functions that report what happens in a run to the recorder of traces. They do nothing while it is off.
+//! Functions that report what happens in a run to the recorder of traces. They do nothing while the recorder is off.
 
 use crate::cause::cause_name;
 use crate::clock::{nanos, picos};
@@ -9,7 +9,7 @@ use crate::world::World;
 use machine::{DeviceId, Func, Note, Request, WaitReason};
 
 impl World {
-    /// Starts recording.
+    /// Starts the recording of a trace.
     pub(crate) fn start_recording(&self, config: TraceConfig) {
         let mut state = self.recorder.state.borrow_mut();
         state.window = [picos(config.from), picos(config.to)];
@@ -38,7 +38,7 @@ impl World {
         })
     }
 
-    /// Records a slice that has ended, if recording is on.
+    /// Records an activity that has just ended, as a slice with its begin and end. Does nothing if recording is off.
     #[inline]
     pub(crate) fn note(&self, from: u64, to: u64, what: impl FnOnce() -> Activity) {
         if self.recorder.is_on() {

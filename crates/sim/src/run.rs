@@ -315,7 +315,7 @@ impl World {
             }
         }
         drop(fibers);
-        // The receiver of completions owns locks, which own the world. Dropping it breaks this cycle.
+        // The receiver of completions owns locks, which own the world. Dropping the receiver breaks this cycle.
         let completions = self.completions.take();
         drop(completions);
         // An observer may own the world, too.

@@ -1,4 +1,4 @@
-//! The simulated machine as the engine and the lab see it.
+//! The simulated machine as its users see it: the engine, and the programs that run experiments.
 
 use crate::clock::{nanos, picos};
 use crate::config::Config;

@@ -10,7 +10,7 @@ pub struct Span<'a> {
     world: &'a World,
     before: NodeId,
     func: Func,
-    /// Clock at the start of the span, if spans of its function are recorded.
+    /// Clock at the start of the span, ps; 0 if spans of its function are not recorded.
     from: u64,
 }
 

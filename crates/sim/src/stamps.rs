@@ -67,7 +67,8 @@ impl BlockStamps {
         self.under_way.entry(request.block).or_default().push_back(carried);
     }
 
-    /// Notes that a request has ended. If it succeeded, its stamps arrive on the device or in the frames.
+    /// Notes that a request has ended. If it succeeded, a write stores its stamps on the device, and a read copies
+    /// stamps into the frames.
     pub(crate) fn complete(&mut self, frames: &Stamps, request: &Request, is_ok: bool) {
         let Some(stamps) = &frames.0 else { return };
         match request.operation {

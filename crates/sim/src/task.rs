@@ -36,7 +36,7 @@ pub(crate) struct Task {
     /// Call path of the task while it is off its CPU, as a node of the profile.
     pub(crate) node: Cell<NodeId>,
     pub(crate) root: NodeId,
-    /// The memory node to whose CPUs the task is bound, if it is.
+    /// The memory node on whose CPUs the task must run; `None` if it may run on any CPU.
     pub(crate) bound_to: Option<usize>,
     /// The CPU that the task runs on or waits for. If the task sleeps, the CPU that it was on last.
     pub(crate) cpu: Cell<usize>,
@@ -58,7 +58,7 @@ pub(crate) struct Task {
     pub(crate) is_killed: Cell<bool>,
     /// Number of nested stalls for memory in which the task is.
     pub(crate) stalls: Cell<u32>,
-    /// `true` if the task does not count for pressure.
+    /// `true` if the task does not count for pressure (PSI), because it is the kernel's own.
     pub(crate) is_aside: Cell<bool>,
     /// The requests that the task holds back.
     pub(crate) plug: RefCell<Plug>,

@@ -30,7 +30,7 @@ use machine::{Completions, FrameNumber, Step};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-/// The phase of a world's life.
+/// The phase of a simulated machine's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The world is being set up, or is running.
@@ -49,7 +49,7 @@ pub(crate) struct World {
     pub(crate) horizon: Cell<u64>,
     /// Clock up to which the running fiber may run before it is suspended, ps.
     pub(crate) limit: Cell<u64>,
-    /// The lane that is running.
+    /// The lane (task or handler of a CPU) that is running; `NO_LANE` if none is.
     pub(crate) lane: Cell<LaneId>,
     pub(crate) costs: [u64; Step::ALL.len()],
     pub(crate) lanes: Box<[Lane]>,
@@ -62,9 +62,9 @@ pub(crate) struct World {
     pub(crate) schedule: RefCell<Box<dyn Schedule>>,
     /// The decisions of the schedule; `None` if they are not kept.
     pub(crate) decisions: Option<Rc<RefCell<Decisions>>>,
-    /// The schedule's [`Schedule::sees_steps`].
+    /// The result of [`Schedule::sees_steps`] for this schedule.
     pub(crate) sees_steps: bool,
-    /// The schedule's [`Schedule::is_by_rank`].
+    /// The result of [`Schedule::is_by_rank`] for this schedule.
     pub(crate) is_by_rank: bool,
     /// The latest time at which anything was done, ps. With a schedule by rank, a CPU that was held back continues from
     /// this time.
@@ -95,7 +95,7 @@ pub(crate) struct World {
     pub(crate) stamps: Stamps,
     /// TLBs by CPU; empty if translations cost nothing.
     pub(crate) tlbs: Box<[Tlb]>,
-    /// Time that the cache lines of a lock take to travel from another CPU, by cause, ps.
+    /// Time that the cache lines of a lock take to travel from another CPU, ps, by lock class.
     pub(crate) lock_travel: [u64; crate::cause::SLOT as usize + 1],
     /// Time that the cache lines of a frame take to travel from another CPU, ps.
     pub(crate) frame_travel: u64,
@@ -113,7 +113,7 @@ pub(crate) struct World {
 /// A function that is called with the time of the end of a run.
 type AtEnd = Box<dyn FnOnce(u64)>;
 
-/// A function that observes the world, with its interval.
+/// A function that looks at the machine at intervals of virtual time (`every`, ps) and changes nothing.
 pub(crate) struct Observer {
     pub(crate) every: u64,
     pub(crate) look: Box<dyn FnMut(u64)>,

@@ -18,8 +18,8 @@ pub trait RealGround {
     /// The system that a workload sees.
     type System: System;
 
-    /// Returns the name of the running kernel, on a ground whose figures are those of the running kernel and not of a
-    /// kernel file; otherwise `None`.
+    /// Returns the name of this computer's kernel, if it is the kernel that workloads on this ground run on; otherwise
+    /// `None`.
     #[must_use]
     fn running_kernel() -> Option<String> {
         None

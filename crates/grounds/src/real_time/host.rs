@@ -6,7 +6,7 @@ use crate::system::host::HostSystem;
 use catalogue::ground::Ground;
 use workloads::system::{Given, SystemError, page_bytes};
 
-/// The ground `host`.
+/// The ground `host`: workloads on the library.
 #[derive(Debug)]
 pub struct Host;
 

@@ -18,7 +18,7 @@ use workloads::system::{Given, SystemError, page_bytes};
 /// Number of pages of the swap file that is made before any run, to test whether the system permits one.
 const TRIAL_PAGES: u64 = 16;
 
-/// The ground `linux`.
+/// The ground `linux`: workloads on this computer's kernel.
 #[derive(Debug)]
 pub struct Linux;
 

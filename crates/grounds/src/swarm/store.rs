@@ -1,4 +1,4 @@
-//! A model of the expected contents of files and regions, which a swarm compares with what it reads.
+//! A model of the expected contents of files and regions. The tasks of a random world compare what they read with it.
 //!
 //! The first eight bytes of each page are a stamp: owner, page and version. Only one task writes a given page, so the
 //! page's version only grows. A reader knows the last version whose write had succeeded when the read began, and the

@@ -1,4 +1,4 @@
-//! Tasks as threads of this process, for the grounds of real time.
+//! Tasks as threads of this process, for the grounds `host` and `linux`.
 
 use kit::{interrupt, panics};
 use machine::Nanos;

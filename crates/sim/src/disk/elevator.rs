@@ -57,7 +57,7 @@ impl Elevator {
         }
     }
 
-    /// Notes that the entry of the last decision was taken and ends before block `end`.
+    /// Notes that the disk has begun to serve the entry that was decided last. `end` is the block after this entry.
     pub(super) fn started(&mut self, class: Class, end: u64) {
         match self {
             Self::Noop => {}
@@ -76,7 +76,7 @@ impl Elevator {
     }
 }
 
-/// Serves requests in batches. A batch is of one direction and in block order.
+/// The elevator `deadline`, which serves requests in batches. A batch is of one direction and in block order.
 #[derive(Debug)]
 pub(super) struct Deadline {
     expire: [Nanos; 2],
@@ -86,7 +86,7 @@ pub(super) struct Deadline {
     batch: Option<(Operation, u64)>,
     /// Number of batches of reads that were begun while writes waited, since the last batch of writes.
     reads_passed: u64,
-    /// Position of the sweep in each direction; `None` before the direction's first request.
+    /// For each direction, the block from which the sweep continues; `None` before the direction's first request.
     position: [Option<u64>; 2],
 }
 
@@ -181,8 +181,9 @@ struct Slice {
     served: u64,
 }
 
-/// Alternates time slices for requests that tasks wait for (synchronous) with slices for background requests. If no
-/// synchronous request is left in a synchronous slice, the disk may stay idle for a while to wait for one.
+/// The elevator `cfq`, which alternates time slices for requests that tasks wait for (synchronous) with slices for
+/// background requests. If no synchronous request is left in a synchronous slice, the disk may stay idle for a while to
+/// wait for one.
 ///
 /// Each group has a one-way sweep of its own, which continues where the group's last slice ended.
 #[derive(Debug)]
@@ -199,7 +200,7 @@ pub(super) struct Cfq {
     ran_empty: bool,
     /// Time at which a synchronous request was last completed.
     sync_completed: Option<Nanos>,
-    /// Position of the sweep of each group.
+    /// For each group, the block from which its sweep continues.
     position: [u64; 2],
 }
 

@@ -104,7 +104,7 @@ pub struct Disk {
     finished: Vec<Finished>,
     /// Time at which the first request of `finished` was finished.
     finished_since: Nanos,
-    /// The latest time that the disk was told.
+    /// The latest time that a caller has passed to the disk.
     now: Nanos,
 }
 
@@ -173,7 +173,8 @@ impl Disk {
         self.queue.max_request_pages()
     }
 
-    /// Returns whether a slot is free: fewer than `nr_requests` requests of this direction are allocated.
+    /// Returns whether the queue has a place (slot) for another request: fewer than `nr_requests` requests of this
+    /// direction are allocated.
     #[must_use]
     pub fn has_room(&self, operation: Operation) -> bool {
         self.queue.has_room(operation)

@@ -19,7 +19,7 @@ fn write(block: u64, blocks: u64) -> Request {
     request(Operation::Write, block, blocks, false)
 }
 
-/// A disk with a clock that stops at each of its events.
+/// A disk, and a clock that goes from one event of the disk to the next.
 struct World {
     disk: Disk,
     now: Nanos,

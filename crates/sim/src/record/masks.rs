@@ -14,9 +14,9 @@ pub struct MaskStatistics {
     pub cause: &'static str,
     /// Number of periods with interrupts off.
     pub count: u64,
-    /// Total length of these periods.
+    /// Total length of the periods with interrupts off.
     pub total: Nanos,
-    /// Length of the longest period.
+    /// Length of the longest period with interrupts off.
     pub max: Nanos,
     /// Histogram of the periods' lengths. Entry `i` counts lengths of at least 2^(i-1) and less than 2^i ns; entry 0
     /// counts lengths below 1 ns, and the last entry all longer ones.

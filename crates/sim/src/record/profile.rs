@@ -71,7 +71,7 @@ impl Profile {
         self.0.borrow_mut().nodes[node as usize].off_cpu += time;
     }
 
-    /// Charges time that was spent on a path spinning for a lock of a class.
+    /// Charges to a call path time that was spent there spinning for a lock of a class.
     pub(crate) fn charge_wait(&self, node: NodeId, class: u8, time: u64) {
         *self.1.borrow_mut().entry((node, class)).or_default() += time;
     }
@@ -87,8 +87,8 @@ impl Profile {
         self.0.borrow().path(node)
     }
 
-    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes the time of a path from the times
-    /// that it spent on the CPU and off the CPU.
+    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes the figure to return from a
+    /// path's time on the CPU and its time asleep.
     pub(crate) fn folded(&self, time: fn(on_cpu: u64, off_cpu: u64) -> u64) -> Vec<String> {
         let tree = self.0.borrow();
         let mut lines: Vec<String> = Vec::new();

@@ -9,7 +9,7 @@ use machine::{DeviceId, Func, Nanos, Note, Operation, Request, WaitReason};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The part of a run that is recorded.
+/// The request for a trace: the part of the run and the activities to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
     /// Start of the trace. Slices that end earlier are left out. A slice that began earlier is recorded from here on.
@@ -40,11 +40,11 @@ pub struct Trace {
     pub cpus: usize,
     /// Number of slices in the window that were not recorded, because there were too many.
     pub left_out: u64,
-    /// End of the first slice that was not recorded because there were too many, ps; `None` if all were recorded.
+    /// End of the first slice that was not recorded because there were too many; `None` if all were recorded.
     pub full_at: Option<Nanos>,
 }
 
-/// The note of a task.
+/// A note that a task made about a wait, with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
     /// Time of the note.
@@ -202,7 +202,7 @@ pub(crate) struct Pending {
     pub(crate) done: Option<u64>,
 }
 
-/// The submitted requests that were merged and are served together.
+/// The requests of a command that have ended so far. The requests of a command were merged and are served together.
 pub(crate) struct Command {
     pub(crate) submitted: u64,
     pub(crate) block: u64,

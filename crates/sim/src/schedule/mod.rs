@@ -59,7 +59,7 @@ pub(crate) struct Runner {
 /// The source of chance in the order in which CPUs and tasks run. The questions that a run asks its schedule depend
 /// only on the earlier answers.
 pub(crate) trait Schedule {
-    /// Returns whether [`Schedule::turn`] has to be asked at each point.
+    /// Returns whether [`Schedule::turn`] has to be called at each point.
     fn sees_steps(&self) -> bool;
 
     /// Returns whether only one CPU runs at a time. This is the CPU whose task has the lowest rank of all runnable
@@ -69,7 +69,7 @@ pub(crate) trait Schedule {
     /// Returns the rank of a new task.
     fn rank(&mut self) -> u64;
 
-    /// Returns the decision at a point.
+    /// Returns the decision about the running task or handler at a point of the run.
     fn turn(&mut self, runner: Runner, at: Point) -> Turn;
 
     /// Returns which of `waiting` CPUs gets an unfair lock, as a number below `waiting`.

@@ -41,7 +41,7 @@ const VERB: &str = "in-guest-work";
 /// The first release that has the multi-generational LRU.
 const FIRST_WITH_GENERATIONS: versions::Version = (6, 1);
 
-/// The ground `guest`.
+/// The ground `guest`: workloads on a kernel in a virtual machine.
 #[derive(Debug)]
 pub struct Guest;
 
@@ -136,8 +136,7 @@ pub fn check(place: &GroundOptions) -> Vec<Result<String, String>> {
     parts
 }
 
-/// Returns lines about an image: one with its release, and one for each needed driver, which is an error if the driver
-/// is missing.
+/// Returns lines about an image: its release, its drivers (an error if one is missing), and whether KVM boots it.
 fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, String>> {
     let (path, release) = (image.path.display(), &image.release);
     let mut parts =
