@@ -11,8 +11,8 @@ pub fn text(path: &str) -> Option<&'static str> {
     FILES.binary_search_by_key(&path, |(path, _)| path).ok().map(|at| FILES[at].1)
 }
 
-/// Returns the file at `path`, relative to this crate's folder, with its path from the repository's root; none if there
-/// is no such file.
+/// Returns the file at `path`, which is relative to this crate's folder. In the result, the path is relative to the
+/// repository's root. Returns none if there is no such file.
 #[must_use]
 pub fn source(path: &str) -> Option<Source> {
     text(path).map(|text| Source { file: format!("crates/catalogue/{path}"), text: text.to_owned() })

@@ -20,7 +20,7 @@ pub struct Experiment {
     pub analysis: String,
     /// Ways in which the experiment is unfair to a kernel or differs from the published experiment.
     pub fairness: String,
-    /// Name or file of the machine.
+    /// Name of a built-in machine, or path of a machine file.
     pub machine: String,
     /// Name of the workload.
     pub workload: String,
@@ -177,8 +177,8 @@ impl Experiment {
         Err(Error { place: None, message })
     }
 
-    /// Makes an experiment from `experiment.toml` and, if present, from the `published.toml` beside it. Each file is a
-    /// pair of its name in messages and its text.
+    /// Makes an experiment from `experiment.toml` and, if present, from the `published.toml` beside it. `file` and
+    /// `published` are pairs: the name of the file in messages, and its text.
     ///
     /// # Errors
     /// The first fault in either file, with file and line.
@@ -275,7 +275,7 @@ pub struct Published {
     /// The machine as the posting describes it, and conclusions about the machine from the posting's figures.
     #[serde(skip)]
     pub machine: Option<Node>,
-    /// Single numbers from the posting's prose.
+    /// Single numbers that the posting states in its prose and not in a table.
     #[serde(skip)]
     pub facts: Option<Node>,
     /// Orderings of kernels that the posting's prose states without a number.
@@ -312,7 +312,7 @@ pub enum Statistic {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedRow {
-    /// Name of the block that contains the row.
+    /// Name of the block of the published table that contains the row.
     pub group: String,
     /// Name of the row.
     pub name: String,

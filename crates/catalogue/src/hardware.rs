@@ -77,7 +77,7 @@ fn over_bases(
     Ok((node, chain.split_off(1)))
 }
 
-/// Returns the table `top` laid over the table `base`.
+/// Returns the table `base` with the keys of `top` added or replaced, by the rules of [`over_bases`].
 fn over(top: Node, base: Node) -> Node {
     let is_constant = |node: &Node| ["from", "value", "ns"].iter().any(|key| node.get(key).is_some());
     let is_of_another_kind =
@@ -496,7 +496,7 @@ mod tests {
         assert_eq!((&*found.about, &*base.about, found.cpu.count.value), ("small", "", 2));
         assert_eq!((&found.cpu.interrupt_cpu, &found.cost), (&base.cpu.interrupt_cpu, &base.cost));
         assert_eq!(found.bases, ["base"]);
-        // A constant does not keep the origin of the constant that it replaces.
+        // A constant that replaces the base's constant must have an origin of its own.
         let bare = parse("base = \"base\"\n[cpu]\ncount = { value = 2 }\n".into()).unwrap_err();
         assert!(bare.starts_with("m.toml:3: in [cpu]: ") && bare.contains("from"), "{bare}");
 

@@ -97,11 +97,11 @@ impl Job {
 /// A job in the form that is sent to another process on this computer, which reads the named files itself.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct NamedJob {
-    /// Name or file of the experiment.
+    /// Name of a built-in experiment, or path of an experiment file, with changes.
     pub experiment: String,
-    /// Name or file of the kernel.
+    /// Name of a built-in kernel, or path of a kernel file, with changes.
     pub kernel: String,
-    /// Name or file of the machine.
+    /// Name of a built-in machine, or path of a machine file, with changes.
     pub machine: String,
     /// The ground.
     pub ground: Ground,

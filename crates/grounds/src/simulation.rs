@@ -362,7 +362,7 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
     recorded
 }
 
-/// The panic message of a run that was cancelled.
+/// The payload with which a cancelled run unwinds.
 const CANCELLED: &str = "it was cancelled";
 
 /// Starts a task that reports progress and samples the disk.

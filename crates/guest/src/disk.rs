@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Checks that file systems can be made on this computer.
+/// Checks that this computer has `mkfs.ext4`, which makes a guest's file system.
 ///
 /// # Errors
 /// When `mkfs.ext4` is missing, in words for the user.

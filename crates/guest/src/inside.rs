@@ -36,7 +36,7 @@ pub const PLAN: &str = "/plan.json";
 /// The folder of the modules in the archive. Each module is a file `NN-NAME`, where NN gives the order of loading.
 pub const MODULES: &str = "/modules";
 
-/// The folder for the worker's files.
+/// The folder in the guest for the files of the workload.
 pub const FILES: &str = "/files";
 
 /// The name of the virtual serial port that connects the guest with the program outside.
@@ -57,7 +57,7 @@ const ZRAM_STATE: &str = "/sys/block/zram0/mm_stat";
 /// The argument with which the first process executes itself again after it has moved to the disk.
 const MOVED: &str = "in-guest";
 
-/// The wait after caches were dropped, until their memory is free.
+/// The wait after caches were dropped, until the kernel has freed their memory.
 const SETTLES_IN: Duration = Duration::from_secs(1);
 
 /// The longest wait for a device to appear.
@@ -73,7 +73,7 @@ pub struct Plan {
     /// Limit of the worker's memory, bytes, and the version of the cgroup that enforces it; `None` if there is no
     /// limit.
     pub limit: Option<(u64, Version)>,
-    /// Arguments of the worker.
+    /// Command-line arguments of the worker, the process that runs the workload.
     pub worker: Vec<String>,
 }
 
@@ -135,9 +135,9 @@ impl State {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    /// The worker is about to start.
+    /// The guest is ready, and the worker, which runs the workload, is about to start.
     Up(State),
-    /// The worker failed and gave no reason itself.
+    /// The worker, which runs the workload, failed and gave no reason itself.
     Failed(String),
 }
 
@@ -226,7 +226,7 @@ fn work() -> Result<(), String> {
     let plan = fs::read(PLAN).map_err(|error| error.to_string())?;
     let plan: Plan = serde_json::from_slice(&plan).map_err(|error| format!("{PLAN}: {error}"))?;
     let mut port = wait_for_port()?;
-    // Only some workers need these file systems, and a kernel may lack each of them.
+    // Only some workloads need these file systems, and a kernel may lack either.
     let _ = mount_all(&[("cgroup2", "/sys/fs/cgroup"), ("debugfs", "/sys/kernel/debug")]);
     let mut lacks = Vec::new();
     for Setting { path, value, name } in &plan.settings {
@@ -283,7 +283,8 @@ fn work() -> Result<(), String> {
 #[must_use]
 pub fn zram_pages_max() -> Option<u64> {
     let state = fs::read_to_string(ZRAM_STATE).ok()?;
-    // The fields are the original size, the compressed size, the used memory, its limit, and the most memory ever used.
+    // The first fields of `mm_stat` are the original size, the compressed size, the used memory, its limit, and the
+    // most memory ever used.
     let most: u64 = state.split_whitespace().nth(4)?.parse().ok()?;
     Some(most / PAGE_BYTES as u64)
 }
@@ -298,7 +299,7 @@ fn make_zram(pages: u64) -> Result<(), String> {
     made.map_err(|error| format!("compressed memory for swap: {error}"))
 }
 
-/// Returns the folder of the cgroup that limits the worker's memory.
+/// Returns the folder of the cgroup that limits the memory of the worker, the process that runs the workload.
 #[must_use]
 pub const fn cgroup(version: Version) -> &'static str {
     match version {
@@ -307,7 +308,7 @@ pub const fn cgroup(version: Version) -> &'static str {
     }
 }
 
-/// Makes the cgroup that limits the worker's memory to `bytes` bytes.
+/// Makes the cgroup that limits the memory of the worker, which runs the workload, to `bytes` bytes.
 fn limit(bytes: u64, version: Version) -> io::Result<()> {
     let folder = Path::new(cgroup(version));
     let file = match version {
@@ -346,7 +347,7 @@ fn wait_for(path: &str, what: &str) -> Result<(), String> {
     wait_until(|| Path::new(path).exists().then_some(())).ok_or_else(|| format!("{what} does not appear as {path}"))
 }
 
-/// Waits until the port with the name [`PORT`] exists, and opens it.
+/// Waits until the serial port with the name [`PORT`] exists, and opens it.
 fn wait_for_port() -> Result<File, String> {
     let find = || {
         let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();

@@ -22,7 +22,7 @@ pub const ZRAM: &str = "zram";
 /// program. Depending on the release they are modules, built in, or part of a library.
 const ASKED_FOR: [&str; 2] = ["crc32c_generic", "crc32c_cryptoapi"];
 
-/// The modules of a kernel, in a folder.
+/// The module files of one kernel release, by name, and the names of its built-in drivers.
 #[derive(Clone, Debug)]
 pub struct Modules {
     /// The folder: `…/lib/modules/RELEASE`.

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// The program that runs a virtual machine.
 pub const QEMU: &str = "qemu-system-x86_64";
 
-/// The file in a machine's folder to which the console is written.
+/// The file to which the guest's console is written, in the folder of the virtual machine.
 const CONSOLE: &str = "console.log";
 
 /// Number of lines of the console that are shown when a guest fails.
@@ -58,7 +58,7 @@ impl Accelerator {
     }
 }
 
-/// The longest wait for the first line of a console with KVM. Usually this line comes within a second.
+/// The longest wait for the first line on a guest's console with KVM. Usually this line comes within a second.
 const KVM_WAIT: Duration = Duration::from_secs(5);
 
 /// Returns whether an image writes something to its console with KVM.
@@ -84,7 +84,7 @@ fn speaks_with_kvm(image: &Image) -> bool {
     spoke
 }
 
-/// The description of a machine to start.
+/// The description of a virtual machine to start.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// The kernel image.
@@ -134,7 +134,8 @@ pub fn qemu_version() -> Result<String, String> {
 /// # Errors
 /// The names of the drivers that are neither built in nor modules, and how the user can provide them.
 pub fn check_drivers(image: &Image, modules: Option<&Modules>) -> Result<(), String> {
-    // An image without modules may have all drivers built in. If it lacks one, the guest says so at its start.
+    // If there are no modules, the image may have all drivers built in. If it lacks a driver, the guest says so at its
+    // start.
     let Some(modules) = modules else { return Ok(()) };
     let lacking: Vec<&str> = NEEDED.into_iter().filter(|name| !modules.has(name)).collect();
     match lacking.is_empty() {

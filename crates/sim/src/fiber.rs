@@ -1,4 +1,4 @@
-//! Stacks that run one job after another.
+//! Fibers: stacks that are reused, and run one job (a task or an interrupt handler) after another.
 //!
 //! A fiber is a coroutine whose body takes a job, runs it to its end, and asks for the next job. Creating a stack takes
 //! system calls, so a fiber is created once and serves many tasks and interrupt handlers. A fiber leaves its stack only

@@ -4,7 +4,8 @@
 //! [`World::spend`] returns at once. When the clock passes `horizon`, the fiber is suspended, and the loop (`run`)
 //! continues.
 //!
-//! Invariant: a fiber acts, and makes any request but [`Ask::Spent`], only while its clock is within `limit`.
+//! Invariant: if the clock of a fiber is past `limit`, the fiber only suspends with [`Ask::Spent`]. It does everything
+//! else while its clock is within `limit`.
 
 use crate::cache_line::{CacheLines, LastCpu};
 use crate::clock::{CPU_BITS, Clocks, END_OF_TIME, horizon_below, nanos};

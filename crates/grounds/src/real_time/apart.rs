@@ -41,7 +41,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(10);
 /// Time for which a job may wait for memory that reclaim cannot free. Then the job is killed.
 const STARVED: Duration = Duration::from_secs(20);
 
-/// The message to the working process.
+/// The message to the working process: the job, and where to run it.
 #[derive(Deserialize, Serialize)]
 struct Sent {
     order: NamedJob,

@@ -19,7 +19,7 @@ pub(super) type LookAtMemory = fn(u64) -> memory_map::Moment;
 pub(super) struct Records {
     /// Interval between records of counters.
     pub series: Option<Every>,
-    /// The source of further values for each record of counters.
+    /// Adds further values to each record of counters, such as those of `/proc/diskstats`.
     pub more: Option<MoreValues>,
     /// Interval between records of the generations of pages.
     pub generations: Option<Nanos>,

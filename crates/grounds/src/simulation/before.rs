@@ -84,7 +84,7 @@ fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Resu
                 let page = chooser.next(&mut random);
                 let region = &regions[(page / u64::from(file_pages)) as usize];
                 let page = (page % u64::from(file_pages)) as u32;
-                // If memory is exhausted, the program ends like any other.
+                // If memory is exhausted, the programs end, as any program would.
                 if system.is_killed() || system.touch(region, page..page + 1, false).is_err() {
                     return;
                 }

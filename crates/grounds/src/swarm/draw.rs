@@ -54,7 +54,7 @@ const ROLES: [Role; 11] = [
 #[derive(Clone, Debug)]
 pub(super) struct TaskPlan {
     pub role: Role,
-    /// Number of pages that the task touches in all.
+    /// Number of pages that the task touches in all, counting repeated touches.
     pub budget_pages: u64,
     /// Number of pages of the task's largest file or region.
     pub size_pages: u32,
@@ -67,7 +67,7 @@ pub(super) struct TaskPlan {
 pub(super) struct World {
     pub seed: u64,
     pub cpus: usize,
-    /// Sizes of the zones of the first node, pages.
+    /// Sizes of the zones DMA, DMA32 and Normal of the first node, pages.
     pub zones: [u64; 3],
     /// The memory nodes after the first.
     pub more_nodes: MoreNodes,
@@ -213,8 +213,8 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Draws the properties. A world with a workload gets no limit, because the workload's sizes follow from the
-    /// machine.
+    /// Draws the limit and the kind of swap. A world with a workload gets no limit, because the workload's sizes follow
+    /// from the machine.
     fn draw(seed: u64, pages: u64, is_workload: bool) -> Self {
         let mut rng = Rng::new(seed, u64::MAX - 31);
         let is_limited = rng.below(6) == 0 && !is_workload;

@@ -66,7 +66,7 @@ impl fmt::Display for SwarmFailure {
 
 impl std::error::Error for SwarmFailure {}
 
-/// The state that all tasks of a world share.
+/// The state that all tasks of a random world share.
 struct Shared {
     sim: Sim,
     engine: Rc<Engine<Sim>>,
@@ -78,7 +78,7 @@ struct Shared {
     /// Every file and region that was not dropped yet, by number.
     live: RefCell<BTreeMap<u64, Rc<Store>>>,
     next_number: Cell<u64>,
-    /// Number of requests that failed because memory was exhausted.
+    /// Number of operations of tasks that failed because memory was exhausted.
     out_of_memory: Rc<Cell<u64>>,
     /// Whether the world has used so much CPU time that its tasks must end ([`LATE_PART`]).
     is_late: Rc<Cell<bool>>,
@@ -93,7 +93,7 @@ impl Shared {
         store
     }
 
-    /// Removes one user of a store. Without users, the store is dropped.
+    /// Removes one user of a store (a file or region). The last user drops the store.
     fn release(&self, store: &Rc<Store>) {
         store.users.set(store.users.get() - 1);
         if store.users.get() == 0 {
@@ -200,8 +200,8 @@ impl Plan {
     }
 }
 
-/// Runs the main task: makes shared stores, starts the tasks, waits for them, and checks everything. Returns the
-/// counters at the end.
+/// Is the main task of a world: makes the shared files and regions, starts the tasks, waits for them, and checks
+/// everything. Returns the counters at the end.
 fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result<engine::stat::Vmstat, String> {
     let (sim, engine) = (&shared.sim, &shared.engine);
     let mut rng = Rng::new(plan.seed, u64::MAX - 8);

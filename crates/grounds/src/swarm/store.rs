@@ -49,7 +49,7 @@ fn is_shared(region: &Region<Sim>) -> bool {
     region.file.as_ref().is_some_and(|mapped| mapped.mode.sharing == Sharing::Shared)
 }
 
-/// The range of versions that a page may hold. Version 0 stands for a page that was never written.
+/// The range of versions that the stamp of a page may have. Version 0 stands for a page that was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
     /// Version of the last write that succeeded.
@@ -61,7 +61,7 @@ struct Versions {
 /// A file or region, with the range of contents that each of its pages may have.
 pub(super) struct Store {
     pub what: What,
-    /// A number that is unique in its world.
+    /// A number that no other store of the world has. The stamps of its pages contain it.
     pub number: u64,
     /// Number of tasks that use the store; the last one drops it.
     pub users: Cell<u32>,

@@ -26,7 +26,7 @@ pub(super) struct Worker {
     rng: Rng,
     left_pages: u64,
     state: ReadState,
-    /// Number of times that this task found memory exhausted.
+    /// Number of times that an operation of this task failed because memory was exhausted.
     refusals: Cell<u32>,
 }
 
@@ -37,7 +37,8 @@ impl Worker {
         Self { shared, plan, number, task, rng, left_pages, state, refusals }
     }
 
-    /// Works until the task's budget is used up, the world is late, or the task is told to end.
+    /// Works until the task's budget of pages is used up, the task is told to end, or the whole world has used too much
+    /// CPU time.
     pub fn run(mut self) {
         match self.plan.role {
             Role::Writer => self.write_files(false),
@@ -172,7 +173,7 @@ impl Worker {
                 break;
             }
         }
-        // Some files stay, and are checked at the end of the world.
+        // About half of the files stay. They are checked after all tasks have ended.
         for file in files {
             if self.rng.below(2) == 0 {
                 self.shared.release(&file);

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use workloads::system::contents::Kept;
 use workloads::system::{Given, System, SystemError, page_bytes};
 
-/// The state that all tasks share.
+/// The state that all tasks of a workload share.
 struct Shared {
     common: Common,
     /// An open handle of each file, from the file's creation to its removal. Without it, the library would drop the

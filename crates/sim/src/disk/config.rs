@@ -25,7 +25,7 @@ pub enum DiskConfig {
     Flash(FlashConfig),
 }
 
-/// The values of `model`.
+/// The values of the key `model` in a disk's table.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Model {
@@ -180,7 +180,8 @@ impl QueueConfig {
 
 /// Policies that choose the next waiting request (`/sys/block/sda/queue/scheduler`).
 ///
-/// In a file `"cfq"`, or `{ name = "cfq", slice_async_ms = { value = 80, from = "assumed", source = "…" } }`.
+/// In a machine file this is `"cfq"`, or `{ name = "cfq", slice_async_ms = { value = 80, from = "assumed", source = "…"
+/// } }`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum ElevatorConfig {
@@ -196,7 +197,7 @@ pub enum ElevatorConfig {
     Cfq(CfqConfig),
 }
 
-/// The values of `name`.
+/// The values of the key `name` in an elevator's table.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ElevatorName {

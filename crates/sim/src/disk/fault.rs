@@ -3,12 +3,12 @@
 use machine::{IoError, Nanos, Operation, Request};
 use std::ops::Range;
 
-/// Something that goes wrong in a disk; see [`super::Disk::inject`].
+/// A fault of a disk, which a test adds by [`super::Disk::inject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The `nth` request submitted from now on fails, once; 1 is the next request.
     Nth {
-        /// Number of the request, from 1.
+        /// Number of the request, counted from the next one as 1.
         nth: u64,
         /// The error with which the request fails.
         error: IoError,

@@ -2,8 +2,8 @@
 //!
 //! The queue holds the *entries* that wait for the disk. An entry is one or more submitted requests on consecutive
 //! blocks ([`Part`]s, in block order). An entry takes one slot, is served as a whole, and is one request in the counts
-//! of iostat. Waiting entries are found by first block (one-way sweeps, front merges), by the block after the last
-//! (back merges), and by age (expiry).
+//! of iostat. There are three indexes of waiting entries: by first block, for one-way sweeps and front merges; by the
+//! block after the last, for back merges; and by age, for requests that have waited long.
 //!
 //! Flow: [`Queue::insert`] merges a request or takes a slot for it; the elevator picks a [`Key`]. [`Queue::take`] hands
 //! the entry to the disk; the entry still counts as allocated. [`Queue::release`] frees the slot when the disk is done
@@ -63,7 +63,7 @@ impl Class {
     }
 }
 
-/// The number of an entry; entries are numbered in order of arrival.
+/// The number of an entry (merged requests) of the queue. Entries are numbered in order of arrival.
 pub(super) type EntryId = u64;
 
 /// A submitted request within an entry.
@@ -295,7 +295,7 @@ impl Queue {
         classes.iter().all(|&class| self.waiting[class as usize].entries.is_empty())
     }
 
-    /// Returns the oldest waiting entry of these classes, and the time at which it entered.
+    /// Returns the oldest waiting entry of these classes, and the time at which it was submitted.
     pub(super) fn oldest(&self, classes: &[Class]) -> Option<(Key, Nanos)> {
         let firsts = classes.iter().filter_map(|&class| {
             let (&id, entry) = self.waiting[class as usize].entries.first_key_value()?;

@@ -8,7 +8,7 @@ use std::cell::Cell;
 /// Counts for all locks of one class, or for all per-CPU slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockStatistics {
-    /// The name of the class, or `per_cpu` for slots.
+    /// The name of the lock class, or `per_cpu` for per-CPU slots.
     pub class: &'static str,
     /// Number of times that a lock was taken.
     pub acquisitions: u64,

@@ -35,7 +35,7 @@ struct Tree {
 pub(crate) struct Profile(RefCell<Tree>, RefCell<BTreeMap<(NodeId, u8), u64>>);
 
 impl Profile {
-    /// Returns the root of all tasks with this name.
+    /// Returns the root node for all tasks with this name.
     pub(crate) fn root(&self, name: &str) -> NodeId {
         let mut tree = self.0.borrow_mut();
         if let Some(&root) = tree.roots.get(name) {
@@ -49,7 +49,7 @@ impl Profile {
         root
     }
 
-    /// Returns the path that continues `node` with `func`.
+    /// Returns the call path that continues the path `node` with a call of `func`.
     #[inline]
     pub(crate) fn child(&self, node: NodeId, func: Func) -> NodeId {
         let mut tree = self.0.borrow_mut();
@@ -76,13 +76,13 @@ impl Profile {
         *self.1.borrow_mut().entry((node, class)).or_default() += time;
     }
 
-    /// Returns the time spent spinning for locks, by path in words and by lock class.
+    /// Returns the time spent spinning for locks, ps, by call path (as text) and lock class.
     pub(crate) fn waits(&self) -> Vec<(String, u8, u64)> {
         let tree = self.0.borrow();
         self.1.borrow().iter().map(|((node, class), time)| (tree.path(*node), *class, *time)).collect()
     }
 
-    /// Returns the path in words: `kswapd0;kswapd;balance_pgdat`.
+    /// Returns a call path as text: `kswapd0;kswapd;balance_pgdat`.
     pub(crate) fn path(&self, node: NodeId) -> String {
         self.0.borrow().path(node)
     }

@@ -30,7 +30,7 @@ mod flag {
     pub const RESERVED: u64 = 1 << 32;
 }
 
-/// Returns the present state of memory of the kernel that runs this process.
+/// Returns the present state of memory, as the kernel that runs this process reports it.
 pub(super) fn now(now_ns: u64) -> Moment {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let types = read("/proc/pagetypeinfo");
@@ -172,7 +172,7 @@ fn of_page(flags: u64) -> Use {
         () if has(flag::LRU) && has(flag::ANON | flag::SWAPBACKED) => Use::Anonymous,
         () if has(flag::LRU) => Use::File,
         () if flags == 0 || has(flag::SLAB | flag::PGTABLE | flag::RESERVED) => Use::Kernel,
-        // The page is isolated, or in the per-CPU batch of a CPU.
+        // The page is isolated, or in a CPU's batch of pages that are not on an LRU list yet.
         () => Use::Other,
     }
 }

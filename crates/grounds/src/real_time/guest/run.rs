@@ -38,8 +38,8 @@ const CONSOLE_EVERY: Duration = Duration::from_secs(1);
 /// If a device has room for fewer pages than this, it counts as full, because ext4 takes more pages at a time.
 const FULL_PAGES: u64 = 256;
 
-/// The longest time for which a worker may be silent. It reports progress five times a second if it gets memory and a
-/// CPU.
+/// The longest time for which the worker in a guest may be silent. It reports progress five times a second if it gets
+/// memory and a CPU.
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Limits of the share of a CPU that a guest uses, percent. A guest that uses less than `IDLE_PERCENT` does nothing. A
@@ -58,7 +58,7 @@ const STARTS: usize = 3;
 /// Bytes that the file system's journal and tables take in addition to the room for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 
-/// The memory of guests whose kernel managed the right number of pages, by image and wanted pages.
+/// Sizes of guest memory with which the kernel managed the right number of pages, by kernel image and wanted pages.
 static FITTED: Mutex<BTreeMap<(PathBuf, Aim), Memory>> = Mutex::new(BTreeMap::new());
 
 /// A line that came from the guest through the serial port.
@@ -195,7 +195,8 @@ fn swap(job: &Job) -> Swap {
     }
 }
 
-/// A running guest and its port. The fields are dropped in order, so the machine ends before its files are removed.
+/// A running guest, and the lines from its serial port. The fields are dropped in order, so the machine ends before its
+/// files are removed.
 struct Guest {
     vm: Vm,
     stdin: Option<std::process::ChildStdin>,
@@ -333,7 +334,8 @@ fn is_too_long(waited: Duration, used: Duration, limit: Duration) -> bool {
     waited > if is_starved { limit * PATIENCE } else { limit }
 }
 
-/// Reads lines from the port and passes their meaning to `tell`, until the port ends or `tell` returns `false`.
+/// Reads lines from a guest's serial port, and passes each with its meaning to `tell`. Ends when the port ends or
+/// `tell` returns `false`.
 fn listen(stdout: impl Read, mut tell: impl FnMut(Heard) -> bool) {
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         let heard = match (serde_json::from_str(&line), serde_json::from_str(&line)) {

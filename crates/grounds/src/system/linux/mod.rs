@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use workloads::system::contents::Kept;
 use workloads::system::{Given, MapMode, System, SystemError, page_bytes};
 
-/// The state that all tasks share.
+/// The state that all tasks of a workload share.
 #[derive(Debug)]
 struct Shared {
     common: Common,
