@@ -33,7 +33,7 @@ pub struct Experiment {
     pub smoke_set: Vec<String>,
     /// The variants: the experiment on other machines or with other parameters.
     pub variants: Vec<Variant>,
-    /// Names of the rows that the verb `variants` shows.
+    /// Names of the rows that the command `highwater variants` shows.
     pub variant_rows: Vec<String>,
     /// Name of the main row, by which `study::ranking` compares kernels. A name that ends with `-` is a prefix, and
     /// stands for the last row with this prefix.
@@ -101,7 +101,7 @@ pub struct OnGuest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Picture {
-    /// Counters over time.
+    /// A picture of counters over time.
     #[default]
     OverTime,
     /// The longest period with interrupts off: the work done in it, and the packets that wait.
@@ -328,7 +328,7 @@ pub struct PublishedRow {
     /// Whether the row can be computed from other rows.
     #[serde(default)]
     pub derived: bool,
-    /// Whether the row is context, so that `better` is only a sign convention.
+    /// Whether the row is only context, so that neither more nor less is better.
     #[serde(default)]
     pub neutral: bool,
     /// Number of runs behind each figure.

@@ -278,7 +278,8 @@ pub struct CacheLines {
     /// counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Sourced<u32>>,
-    /// Number of cache lines that travel with a frame: those of its descriptor, and of its neighbours on its list.
+    /// Number of cache lines that travel with a frame: those of its descriptor, and of the descriptors next to it on
+    /// its list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Sourced<u32>>,
 }
@@ -467,7 +468,7 @@ mod tests {
         machine("m", source(&text), &resolve, &[]).map_err(|error| error.to_string())
     }
 
-    /// Returns the number of the line that begins with `start`.
+    /// Returns the number of the line in the embedded machine file that begins with `start`.
     fn line(start: &str) -> usize {
         1 + crate::embedded::text(FILE).unwrap().lines().position(|line| line.starts_with(start)).unwrap()
     }

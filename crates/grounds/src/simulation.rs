@@ -70,7 +70,7 @@ impl Simulation {
         let mut disks: Vec<Disk> = [disk].into_iter().chain(of_swap).cloned().collect();
         for disk in &mut disks {
             disk.device.scale_bandwidth(|bytes_per_s| job.scale.of(bytes_per_s).max(1));
-            // At full scale the disk was checked when its file was read.
+            // The disk was checked at full scale when its file was read. With the scaled bandwidth it may be too slow.
             disk.device.check().map_err(|why| {
                 Failure(format!("machine `{}` at scale {}: its disk is none: {why}", machine.name, job.scale))
             })?;

@@ -14,7 +14,7 @@ const HELD_MAX: usize = 16;
 /// Number of blocks, 128 KiB in all. If the last held run has at least this many, no further run is held.
 const LONG: u64 = (128 << 10) / BLOCK_BYTES as u64;
 
-/// The requests that a task holds back.
+/// The disk requests that a task holds back to merge them.
 #[derive(Debug, Default)]
 pub(crate) struct Plug {
     /// `true` while the task has a plug, so that requests are held back.

@@ -20,7 +20,7 @@ impl World {
         }
     }
 
-    /// Notes that a stall of the running task begins or ends.
+    /// Notes that the running task begins or ends to be stalled for memory.
     pub(crate) fn note_stall(&self, begins: bool) {
         let Some(task) = self.current_task().filter(|task| !task.is_aside.get()) else { return };
         let before = task.stalls.get();

@@ -31,7 +31,7 @@ pub(crate) struct Task {
     pub(crate) state: Cell<State>,
     /// The body of the task, until the task starts.
     pub(crate) job: Cell<Option<Job>>,
-    /// The fiber of the task, from its start on.
+    /// The fiber (coroutine) that runs the task; null before the task starts.
     pub(crate) fiber: Cell<*const Fiber>,
     /// Call path of the task while it is off its CPU, as a node of the profile.
     pub(crate) node: Cell<NodeId>,
@@ -60,7 +60,7 @@ pub(crate) struct Task {
     pub(crate) stalls: Cell<u32>,
     /// `true` if the task does not count for pressure (PSI), because it is the kernel's own.
     pub(crate) is_aside: Cell<bool>,
-    /// The requests that the task holds back.
+    /// The disk requests that the task holds back to merge them.
     pub(crate) plug: RefCell<Plug>,
     pub(crate) rng: RefCell<Rng>,
     pub(crate) ended: WaitQueue,

@@ -91,7 +91,7 @@ pub(crate) struct World {
     pub(crate) completions: RefCell<Option<Rc<dyn Completions>>>,
     pub(crate) observer: RefCell<Option<Observer>>,
     pub(crate) next_observation: Cell<u64>,
-    /// The function that is called at the end of the run.
+    /// The function to call when the main task has returned.
     pub(crate) at_end: RefCell<Option<AtEnd>>,
     pub(crate) stamps: Stamps,
     /// TLBs by CPU; empty if translations cost nothing.

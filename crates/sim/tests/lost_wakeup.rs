@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Free pages below which kswapd is woken.
+/// Number of free pages below which kswapd is woken.
 const MARK: u64 = 8;
 const PROGRAMS: u32 = 3;
 const PAGES_OF_EACH: u32 = 12;

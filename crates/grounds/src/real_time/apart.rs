@@ -63,7 +63,7 @@ struct Worker(Child);
 impl Drop for Worker {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            // Errors are ignored, because the process may have ended just now.
+            // Errors are ignored: they only mean that the process has ended by itself.
             let _ = self.0.kill();
             let _ = self.0.wait();
         }

@@ -43,7 +43,7 @@ pub(crate) struct Turn {
     pub(crate) delay: u64,
     /// `true` if the task yields its CPU, provided that it may and another task waits for the CPU.
     pub(crate) gives_up: bool,
-    /// The rank of the task from now on, if it changes.
+    /// The new rank of the task; `None` if the rank stays.
     pub(crate) rank: Option<u64>,
 }
 
