@@ -1,13 +1,14 @@
-//! Changes of single values in a file, as on the command line.
+//! Changes single values of a file that was read, as the command line does with `KEY=VALUE`.
 
 use placed::{Entry, Error, Node, Place, Value, one_of};
 
-/// Keys that hold the number in a table that stands for one number. A change of the table changes this key.
+/// Keys that hold the number of a constant, which is a table such as `{ ns = 90, from = "fitted" }`. A change of the
+/// constant replaces the value of this key.
 const VALUES: [&str; 2] = ["value", "ns"];
 
 /// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
 /// number (from 0) selects the element, as in `disk.1.swap_slots`; without a number the first element is changed. A
-/// changed constant gets the origin "set".
+/// changed constant gets the origin `assumed` and the source "set".
 ///
 /// # Errors
 /// When there is no such key; the error names the nearest key.
@@ -43,8 +44,8 @@ pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replaces or adds the value of a key of `table`. The reader of the table must refuse unknown keys and have defaults
-/// for missing ones.
+/// Replaces the value of a key of `table`, or adds the key. Since any key can be added, the code that reads the table
+/// later must refuse unknown keys.
 ///
 /// # Errors
 /// As for [`change`], if the path has more than one key.
@@ -61,7 +62,7 @@ pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     change(table, path, value)
 }
 
-/// Returns a value parsed as in a file. Text without quotes is a text.
+/// Parses a value as TOML. Anything else, such as a word without quotes, becomes a text.
 fn parsed(value: &str) -> Value {
     let node = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
     node.map_or_else(|| Value::Text(value.to_owned()), |node| node.value)

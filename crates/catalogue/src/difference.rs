@@ -11,12 +11,12 @@ use serde::Serialize;
 pub struct Difference {
     /// Section and key of the value: `reclaim.kswapd_floor`.
     pub key: String,
-    /// The value in the first kernel, as in a file.
+    /// The value in the first kernel, as a kernel file states it.
     pub from: String,
-    /// The value in the second kernel.
+    /// The value in the second kernel, as a kernel file states it.
     pub to: String,
-    /// The comment beside the value in the file that changes it, which names the patch behind the change; none without
-    /// a comment.
+    /// The comment beside the value in the kernel file that changes it. It names the patch that made the change. None
+    /// if there is no comment.
     pub source: Option<String>,
     /// File and line of the comment in `source`; none if only the command line changes the value.
     pub place: Option<String>,
@@ -84,7 +84,7 @@ mod tests {
         let floor = found.iter().find(|difference| difference.key == "reclaim.kswapd_floor").unwrap();
         assert_eq!((floor.from.as_str(), floor.to.as_str()), ("zero", "one"));
         assert!(floor.source.as_deref().unwrap().contains("do not allow kswapd to scan at maximum priority"));
-        // In the other direction the source is that of the file that departs from the other.
+        // In the other direction, the comments are those of the newer kernel's file, too.
         let back = differences(&new, &old);
         assert_eq!(back.len(), found.len());
         assert!(back.iter().all(|difference| difference.source.is_some()), "{back:?}");
@@ -103,7 +103,8 @@ mod tests {
         let of_mine = [(Some("mine.toml:5".into()), Some("a guess".into())), (Some("mine.toml:3".into()), None)];
         assert_eq!(told(&base, &mine), of_mine);
         assert_eq!(told(&mine, &base), of_mine);
-        // The same holds between two files with a common base. A value that the command line sets comes from no file.
+        // The comments are also found between two kernels with a common base. A value that the command line sets has no
+        // comment.
         let other = library::kernel("3.10-rc4-vanilla+lru.batch=3").unwrap();
         assert_eq!(told(&mine, &other), [&[(None, None)], &of_mine[..]].concat());
     }

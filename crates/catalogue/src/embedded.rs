@@ -1,4 +1,4 @@
-//! The embedded files of `machines/` and `experiments/`, and the engine's kernels.
+//! The machine and experiment files that are built into this crate, and the names of the engine's kernel files.
 
 use engine::kernel::{Source, files};
 
@@ -11,15 +11,15 @@ pub fn text(path: &str) -> Option<&'static str> {
     FILES.binary_search_by_key(&path, |(path, _)| path).ok().map(|at| FILES[at].1)
 }
 
-/// Returns the file at `path`, relative to this crate's folder, with its path from the repository's root; none if there
-/// is no such file.
+/// Returns the file at `path`, which is relative to this crate's folder. In the result, the path is relative to the
+/// repository's root. Returns none if there is no such file.
 #[must_use]
 pub fn source(path: &str) -> Option<Source> {
     text(path).map(|text| Source { file: format!("crates/catalogue/{path}"), text: text.to_owned() })
 }
 
-/// Returns the names of the items in a folder: `3.10-rc4-vanilla` for `kernels/3.10-rc4-vanilla.toml`, `parallelio` for
-/// `experiments/parallelio/experiment.toml`.
+/// Returns the names of the built-in kernels, machines or experiments, by folder: `3.10-rc4-vanilla` for
+/// `kernels/3.10-rc4-vanilla.toml`, `parallelio` for `experiments/parallelio/experiment.toml`.
 pub fn names(folder: &str) -> impl Iterator<Item = &'static str> {
     let kernels = files::names().filter(move |_| folder == "kernels");
     let own = FILES.iter().filter_map(move |(path, _)| {

@@ -20,28 +20,29 @@ pub struct Experiment {
     pub analysis: String,
     /// Ways in which the experiment is unfair to a kernel or differs from the published experiment.
     pub fairness: String,
-    /// Name or file of the machine.
+    /// Name of a built-in machine, or path of a machine file.
     pub machine: String,
     /// Name of the workload.
     pub workload: String,
     /// Names or files of the kernels; the first is the baseline.
     pub kernels: Vec<String>,
-    /// The scale of the golden report, if it has one.
+    /// The scale of the golden report, the small report that tests compare byte for byte; none if there is no such
+    /// report.
     pub smoke_scale: Option<Scale>,
-    /// Further changes for the golden report, `KEY=VALUE` as for `--set`.
+    /// Changed values for the golden report that tests compare, `KEY=VALUE` as for `--set`.
     pub smoke_set: Vec<String>,
     /// The variants: the experiment on other machines or with other parameters.
     pub variants: Vec<Variant>,
-    /// Names of the rows that the verb `variants` shows.
+    /// Names of the rows that the command `highwater variants` shows.
     pub variant_rows: Vec<String>,
-    /// The main row, by which `study::ranking` compares kernels. If the name ends with `-`, it is a prefix; the main
-    /// row is then the last row with this prefix.
+    /// Name of the main row, by which `study::ranking` compares kernels. A name that ends with `-` is a prefix, and
+    /// stands for the last row with this prefix.
     pub main_row: Option<String>,
-    /// Place of the main row in the file.
+    /// File and line of the key `main_row`.
     pub main_row_place: Option<Place>,
     /// Further rows that a comparison prints by default. Each text is a part of a row's name, as for `--rows`.
     pub main_rows: Vec<String>,
-    /// Place of the further rows in the file.
+    /// File and line of the key `main_rows`.
     pub main_rows_place: Option<Place>,
     /// CPU time that a comparison of the kernels at full size takes on a simulated machine, seconds, as measured once.
     pub cpu_s: Option<u32>,
@@ -49,8 +50,8 @@ pub struct Experiment {
     pub picture: Picture,
     /// Panels of the picture over time. An empty list means the usual panels.
     pub plot: Vec<PlotPanel>,
-    /// The size of runs if the ground `guest` is among the grounds. On many computers a guest is emulated, which is
-    /// slow.
+    /// The smaller size of runs if one of them is in a virtual machine (ground `guest`), which is slow on many
+    /// computers.
     pub guest: OnGuest,
     /// The workload's parameters.
     pub params: Node,
@@ -82,8 +83,8 @@ struct ExperimentText {
     picture: Picture,
 }
 
-/// The size of runs if one of the grounds is a guest. All grounds get this size, so that the compared runs are alike.
-/// Values that the user gives take precedence.
+/// The size of runs if one of the compared runs is in a virtual machine (ground `guest`). All compared runs get this
+/// size. Values that the user gives take precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnGuest {
@@ -100,10 +101,10 @@ pub struct OnGuest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Picture {
-    /// Counters over time.
+    /// A picture of counters over time.
     #[default]
     OverTime,
-    /// The work done in the longest time without interrupts, while packets wait.
+    /// The longest period with interrupts off: the work done in it, and the packets that wait.
     Packets,
 }
 
@@ -112,7 +113,7 @@ pub enum Picture {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlotPanel {
-    /// Subject and unit of the panel.
+    /// Caption of the panel: its subject and unit.
     pub caption: String,
     /// Names of the counters; `pgscan_kswapd_*` means all counters that begin with `pgscan_kswapd_`.
     pub sum: Vec<String>,
@@ -176,8 +177,8 @@ impl Experiment {
         Err(Error { place: None, message })
     }
 
-    /// Makes an experiment from `experiment.toml` and, if present, from the `published.toml` beside it. Each file is a
-    /// pair of its name in messages and its text.
+    /// Makes an experiment from `experiment.toml` and, if present, from the `published.toml` beside it. `file` and
+    /// `published` are pairs: the name of the file in messages, and its text.
     ///
     /// # Errors
     /// The first fault in either file, with file and line.
@@ -274,7 +275,7 @@ pub struct Published {
     /// The machine as the posting describes it, and conclusions about the machine from the posting's figures.
     #[serde(skip)]
     pub machine: Option<Node>,
-    /// Single numbers from the posting's prose.
+    /// Single numbers that the posting states in its prose and not in a table.
     #[serde(skip)]
     pub facts: Option<Node>,
     /// Orderings of kernels that the posting's prose states without a number.
@@ -307,17 +308,17 @@ pub enum Statistic {
     Extreme,
 }
 
-/// One published row.
+/// One row of a published table, with a figure for each kernel.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedRow {
-    /// Name of the block that contains the row.
+    /// Name of the block of the published table that contains the row.
     pub group: String,
     /// Name of the row.
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Direction by the sign convention of MMTests; see [`PublishedRow::better`].
+    /// Whether more or less is better, by the sign convention of MMTests; see [`PublishedRow::better`].
     pub better: Better,
     /// The figures, one for each column; NaN where none is printed.
     pub values: Vec<f64>,
@@ -327,16 +328,17 @@ pub struct PublishedRow {
     /// Whether the row can be computed from other rows.
     #[serde(default)]
     pub derived: bool,
-    /// Whether the row is context, so that `better` is only a sign convention.
+    /// Whether the row is only context, so that neither more nor less is better.
     #[serde(default)]
     pub neutral: bool,
     /// Number of runs behind each figure.
     #[serde(default = "one_run")]
     pub runs: u32,
-    /// The way in which each figure summarises these runs.
+    /// The way in which each figure summarises its runs.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Name of the row with the published spread, in the group of this row; none if this row is not a mean.
+    /// Name of the row in the same group that gives the published spread of this row; none if this row is not a mean
+    /// with a spread.
     #[serde(default)]
     pub spread: Option<String>,
     /// Further notes for a reader.
@@ -349,7 +351,7 @@ const fn one_run() -> u32 {
 }
 
 impl PublishedRow {
-    /// Returns the better direction of the row's figures: `Neutral` if the row is context.
+    /// Returns whether more or less is better for the row's figures; `Neutral` if the row is only context.
     #[must_use]
     pub fn better(&self) -> Better {
         if self.neutral { Better::Neutral } else { self.better }

@@ -1,11 +1,11 @@
-//! The grounds on which an experiment may run. The crate `grounds` implements them. The grounds of real time need the
-//! feature `linux`.
+//! The grounds, which are the environments in which an experiment may run. The crate `grounds` implements them. All but
+//! the simulator run in real time and need the feature `linux`.
 
 use figures::cgroup::Version;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The ground that an experiment runs on.
+/// The ground: the environment in which an experiment runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ground {
@@ -43,7 +43,7 @@ impl fmt::Display for Ground {
     }
 }
 
-/// Files and limits of the grounds of real time.
+/// Options for the grounds that run in real time: `host`, `linux` and `guest`.
 #[derive(Clone, Debug)]
 pub struct GroundOptions {
     /// The folder in which a run makes a fresh folder for its files.
@@ -52,14 +52,15 @@ pub struct GroundOptions {
     pub is_limited: bool,
     /// Whether `linux` makes a swap file for the duration of a run.
     pub makes_swap: bool,
-    /// Kernel images for `guest`. Each image gets a column.
+    /// Kernel images for `guest`. Each image gets a column in the report.
     pub kernel_images: Vec<PathBuf>,
     /// The folder of kernel modules for the kernel images. By default modules are searched near each image and on this
     /// computer.
     pub kernel_modules: Option<PathBuf>,
-    /// The way in which guests with the kernel images are started.
+    /// The way in which the guests that boot the kernel images are started.
     pub start: Start,
-    /// The command that runs a job in a process of its own.
+    /// The program file of `highwater`, to be started once more for a job that needs its own process or virtual
+    /// machine.
     pub program: PathBuf,
 }
 
@@ -68,9 +69,9 @@ pub struct GroundOptions {
 pub struct Start {
     /// Words to append to the kernel's command line.
     pub append: String,
-    /// Version of the cgroup that limits the worker, if the machine file has a limit.
+    /// Version of the cgroup in the guest that limits the memory of the workload, if the machine file has a limit.
     pub cgroup: Version,
-    /// Whether time in an emulated guest is counted in instructions.
+    /// Whether a guest is emulated with a clock that advances by one nanosecond for each instruction.
     pub counts_instructions: bool,
 }
 

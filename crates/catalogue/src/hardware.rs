@@ -1,5 +1,5 @@
-//! The sections of a machine file that the laboratory itself reads: CPUs, disks, and the contents of memory before a
-//! run.
+//! The sections of a machine file: CPUs, disks, network, and the contents of memory before a run. The engine defines
+//! the section `[memory]`, and the simulator `[cost]`.
 
 use crate::machine_file::MachineFile;
 use documented::DocumentedFields;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sim::disk::DiskConfig;
 use sim::{CPUS_MAX, CostModel, LockFairness, Sourced, Turn};
 
-/// The machine files that jobs run on.
+/// A machine file, read with the types of this module: the simulated computer for a run.
 pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Network, Before>;
 
 impl Machine {
@@ -53,9 +53,9 @@ pub fn machine(
 
 /// Lays a file over its base, that base over its own base, and so on. Tables are merged key by key; lists and constants
 /// with their origins are replaced. A table over a list of tables changes the first table in the list: `[disk]` changes
-/// the base's first disk, while `[[disk]]` replaces all disks. A table with another `model` or `name` than the base's
-/// table replaces it. The `about` of a base is dropped. Returns the whole file and the names of the bases, nearest
-/// first.
+/// the base's first disk, while `[[disk]]` replaces all disks. If the two tables differ in `model` or `name`, the
+/// base's table is dropped. The `about` of a base is dropped. Returns the whole file and the names of the bases,
+/// nearest first.
 fn over_bases(
     name: &str,
     source: Source,
@@ -77,7 +77,7 @@ fn over_bases(
     Ok((node, chain.split_off(1)))
 }
 
-/// Returns the table `top` laid over the table `base`.
+/// Returns the table `base` with the keys of `top` added or replaced, by the rules of [`over_bases`].
 fn over(top: Node, base: Node) -> Node {
     let is_constant = |node: &Node| ["from", "value", "ns"].iter().any(|key| node.get(key).is_some());
     let is_of_another_kind =
@@ -107,7 +107,8 @@ fn over(top: Node, base: Node) -> Node {
     Node { value: Value::Table(top), place, comment }
 }
 
-/// Checks numbers that must fit each other: CPUs, zones, blocks of disks, shares.
+/// Checks that the numbers of a machine are possible and fit each other: CPUs, memory nodes and zones, blocks of disks,
+/// percentages.
 fn check_parts(machine: &Machine) -> Result<(), Error> {
     let at = |path: &[&str]| {
         let inner = path.iter().try_fold(&machine.node, |node, key| node.get(key));
@@ -185,7 +186,8 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
     ensure(programs.wake_s.value > 0, &["before", "programs", "wake_s"], words)
 }
 
-/// Returns the value under a path of keys in disk `n`, or the nearest parent that exists.
+/// Returns the node under a path of keys in disk `n`. If a key of the path does not exist, returns the node of the last
+/// one that does.
 fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
     let disk = match file.get("disk").map(|node| &node.value) {
         Some(Value::List(disks)) => disks.get(n),
@@ -276,7 +278,8 @@ pub struct CacheLines {
     /// counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Sourced<u32>>,
-    /// Number of cache lines that travel with a frame: those of its descriptor, and of its neighbours on its list.
+    /// Number of cache lines that travel with a frame: those of its descriptor, and of the descriptors next to it on
+    /// its list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Sourced<u32>>,
 }
@@ -284,7 +287,7 @@ pub struct CacheLines {
 impl CacheLines {
     /// Longest time that a cache line may travel: 1 ms.
     const TRAVEL_MAX_NS: u64 = 1_000_000;
-    /// Largest number of cache lines that travel with one lock or frame: those of a page.
+    /// Largest number of cache lines that travel with one lock or frame: 64, as many as a page has.
     const LINES_MAX: u32 = 64;
 
     fn of_locks(&self) -> [(LockClass, &Option<Sourced<u32>>); 3] {
@@ -316,13 +319,14 @@ impl Cpu {
         self.slowdown.as_ref().map_or(1, |given| given.value)
     }
 
-    /// Returns a simulated CPU's costs of touching data that another CPU touched last; none if there are none.
+    /// Returns the simulator's costs of touching data that another CPU touched last; none if the machine file has none.
     #[must_use]
     pub fn sim_cache_lines(&self) -> Option<sim::CacheLines> {
         self.cache_lines.as_ref().map(CacheLines::sim_config)
     }
 
-    /// Returns the configuration of the translations that a simulated CPU keeps; none if they cost nothing.
+    /// Returns the simulator's configuration of the TLB; none if the machine file has no TLB, so that translations cost
+    /// nothing.
     #[must_use]
     pub fn sim_tlb(&self) -> Option<sim::TlbConfig> {
         self.tlb.as_ref().map(Tlb::sim_config)
@@ -381,7 +385,7 @@ pub struct Disk {
     pub device: DiskConfig,
 }
 
-/// The contents of memory before a run. Sizes are those at full scale.
+/// The section `[before]` of a machine file: the contents of memory before a run. Sizes are those at full scale.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Before {
@@ -395,24 +399,25 @@ pub struct Before {
     pub idle_anon_mib: Sourced<u64>,
     /// Clean page cache that holds files which are no longer read, MiB.
     pub file_cache_mib: Sourced<u64>,
-    /// Share of this page cache that was read twice and is therefore active, percent.
+    /// Share of the `file_cache_mib` that was read twice and is therefore active, percent.
     pub file_cache_active_percent: Sourced<u64>,
-    /// Size of each file in this page cache, KiB.
+    /// Size of each file in the page cache of `file_cache_mib`, KiB.
     pub file_kib: Sourced<u64>,
     /// Inode tables that a fresh file system still has to write in the background, MiB.
     pub inode_tables_mib: Sourced<u64>,
-    /// Time that the background task rests after each piece, as a multiple of the time that writing the piece took.
+    /// Time that the writer of inode tables rests after each piece, as a multiple of the time that writing the piece
+    /// took.
     pub inode_tables_rest: Sourced<u64>,
     /// Programs that run beside the workload, if any are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs: Option<Programs>,
 }
 
-/// Pages of one MiB.
+/// Number of pages of 4 KiB in one MiB.
 pub const MIB_PAGES: u64 = 256;
 
 impl Before {
-    /// Returns the number of pages of all contents together at a scale.
+    /// Returns the number of pages that kernel memory, idle memory, page cache and programs take together at a scale.
     #[must_use]
     pub fn pages(&self, scale: Scale) -> u64 {
         let mapped_mib = self.programs.as_ref().map_or(0, |programs| programs.mapped_mib.value);
@@ -463,7 +468,7 @@ mod tests {
         machine("m", source(&text), &resolve, &[]).map_err(|error| error.to_string())
     }
 
-    /// Returns the number of the line that begins with `start`.
+    /// Returns the number of the line in the embedded machine file that begins with `start`.
     fn line(start: &str) -> usize {
         1 + crate::embedded::text(FILE).unwrap().lines().position(|line| line.starts_with(start)).unwrap()
     }
@@ -492,7 +497,7 @@ mod tests {
         assert_eq!((&*found.about, &*base.about, found.cpu.count.value), ("small", "", 2));
         assert_eq!((&found.cpu.interrupt_cpu, &found.cost), (&base.cpu.interrupt_cpu, &base.cost));
         assert_eq!(found.bases, ["base"]);
-        // A constant does not keep the origin of the constant that it replaces.
+        // A constant that replaces the base's constant must have an origin of its own.
         let bare = parse("base = \"base\"\n[cpu]\ncount = { value = 2 }\n".into()).unwrap_err();
         assert!(bare.starts_with("m.toml:3: in [cpu]: ") && bare.contains("from"), "{bare}");
 

@@ -1,9 +1,9 @@
 //! Kernels, machines and experiments, by name from embedded files or from a user's file.
 //!
-//! [`library`] finds them. [`embedded`] holds `machines/` and `experiments/`. [`versions`] orders kernels.
-//! [`experiment`] and [`hardware`] describe the files. [`change`] sets single values, [`values`] shows the values, and
-//! [`difference`] lists the differences between two kernels. [`ground`] names the grounds on which an experiment may
-//! run.
+//! [`library`] finds files by name. [`embedded`] holds the built-in `machines/` and `experiments/`. [`versions`] orders
+//! kernels. [`experiment`] and [`hardware`] describe the files. [`change`] sets single values, [`values`] shows the
+//! values, and [`difference`] lists the differences between two kernels. [`ground`] names the grounds: the simulator,
+//! the library, this computer's kernel, and a guest's kernel.
 
 pub mod change;
 pub mod difference;

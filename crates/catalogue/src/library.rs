@@ -25,8 +25,8 @@ pub fn is_file(word: &str) -> bool {
     word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml")
 }
 
-/// Returns the name of the item in a file. This is the name of the file without its extension, or for `experiment.toml`
-/// the name of its folder.
+/// Returns the name of the kernel, machine or experiment in a file: the file's name without extension, or for
+/// `experiment.toml` the name of its folder.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default();
     let folder = || fs::canonicalize(path).ok()?.parent()?.file_name().map(ToOwned::to_owned);
@@ -42,7 +42,8 @@ pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Largest size of a file, bytes. A hand-written file has some thousand bytes; reading a device may never end.
+/// Largest size of a file, bytes. A hand-written file has some thousand bytes. The limit is for devices, whose reading
+/// may never end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Returns the text of the file at `path`. `role` says in an error what the file is for; the error also names the file
@@ -161,8 +162,7 @@ fn kernel_of(word: &str, plain: impl FnOnce(&str) -> Result<Kernel, Error>) -> R
     Ok(kernel)
 }
 
-/// Splits a word at each `+`. Returns the name and the changes. A word that is the path of an existing file is all
-/// name.
+/// Splits a word at each `+` into the name and the changes. The path of an existing file is not split.
 fn split_at_changes(word: &str) -> (&str, impl Iterator<Item = &str>) {
     let is_all_name = is_file(word) && Path::new(word).exists();
     let (name, changes) = match word.split_once('+').filter(|_| !is_all_name) {
@@ -181,7 +181,7 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
     let kernel =
         Kernel::parse(&name_of(path), word, &read(path, "a kernel")?, &|name| Kind::Kernel.base_of(path, name))?;
     if kernel.bases.is_empty() && kernel.own().next().is_none() {
-        // An empty file is refused: nobody means the root kernel by it.
+        // An empty file would stand for the kernel from which all others derive. Nobody means that, so it is refused.
         let place = Place { file: word.into(), line: 1 };
         return Err(Error::at(&place, "the file has no value and no base: expected `base = \"…\"` or a [section]"));
     }
@@ -226,8 +226,8 @@ pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
 }
 
 /// Returns the experiment for `word`, with changed parameters after a `+`: `ping+hogs=4`. If the word is a file,
-/// `published.toml` is read from the file's folder. Relative paths of machine and kernel files in this file are
-/// searched from its folder.
+/// `published.toml` is read from the file's folder. In this case, relative paths of machine and kernel files in the
+/// file start at its folder.
 ///
 /// # Errors
 /// As for [`kernel`].

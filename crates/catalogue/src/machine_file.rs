@@ -2,17 +2,17 @@
 //!
 //! ```toml
 //! about = "8 GiB, 8 CPUs, one 7200 rpm disk"
-//! base = "…"    # a machine that this one is but for what follows, if there is one
+//! base = "…"    # another machine, from which everything comes that this file does not set; optional
 //! [memory]      # nodes and zones
-//! [cpu]         # how many, how fast they switch
-//! [cost]        # what each step costs: { ns = 90, from = "fitted", source = "…" }
-//! [[disk]]      # one for each device
+//! [cpu]         # number of CPUs, locks, caches
+//! [cost]        # CPU time of each step: { ns = 90, from = "fitted", source = "…" }
+//! [[disk]]      # a block device; one such table for each
 //! [network]     # a network card, if it has one
-//! [before]      # what memory held before the run
+//! [before]      # contents of memory before the run
 //! ```
 //!
-//! The readers of the sections define the sections' types. This loader adds places to the values, so that every error
-//! has file, line and the nearest known key.
+//! The crates that use a section define its type. This module reads the file and knows the line of every value, so that
+//! an error names file, line and the nearest known key.
 
 use placed::{Entry, Error, Node, Place};
 use serde::de::DeserializeOwned;
@@ -47,7 +47,7 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
 /// Keys at the top level of a machine file.
 const KEYS: [&str; 8] = ["about", "base", "memory", "cpu", "cost", "disk", "network", "before"];
 
-/// The words for possible origins of a constant.
+/// The words that `from` may have in a constant: the ways in which a value was found.
 const ORIGINS: [&str; 6] = ["published", "data-sheet", "measured", "fitted", "inferred", "assumed"];
 
 impl<Memory, Cpu, Cost, Disk, Network, Before> MachineFile<Memory, Cpu, Cost, Disk, Network, Before>
@@ -59,7 +59,8 @@ where
     Network: DeserializeOwned,
     Before: DeserializeOwned,
 {
-    /// Makes a machine from the node of its file, which includes changes. `file` is the file's name in messages.
+    /// Makes a machine from its parsed file, to which changes were already applied. `file` is the file's name in
+    /// messages.
     ///
     /// # Errors
     /// The first fault, with file and line: an unknown or missing section or key, a value of the wrong type, or an
@@ -88,7 +89,7 @@ where
     }
 }
 
-/// Moves the keys that tell the kind of a table to the front of the table, since the reader needs them first.
+/// Moves the keys `model` and `name` to the front of each table, because they decide how the other keys are read.
 fn tags_first(node: &mut Node) {
     use placed::Value;
     match &mut node.value {
@@ -134,7 +135,8 @@ fn with_key(section: &str, node: &Node, error: &Error) -> String {
     }
 }
 
-/// Returns the first entry at a place, in a table or in the tables within it; none if there is no entry.
+/// Returns the first entry whose key and value are both at `place` (file and line), in a table or in the tables within
+/// it; none if there is no such entry.
 fn entry_at<'n>(node: &'n Node, place: &Place) -> Option<&'n Entry> {
     if let placed::Value::List(nodes) = &node.value {
         return nodes.iter().find_map(|node| entry_at(node, place));

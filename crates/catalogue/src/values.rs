@@ -1,8 +1,8 @@
-//! Display of the values in a file.
+//! Lists the values of a kernel or machine file as text.
 
 use placed::{Entry, Node, Value};
 
-/// Returns path, value and node for every value under a table.
+/// Returns for every value under a table: its path of keys, its text, and its node.
 #[must_use]
 pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
     let mut lines = Vec::new();
@@ -10,8 +10,8 @@ pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
     lines
 }
 
-/// Adds path, value and node to `lines` for every value under a table. A constant with its origin counts as one value.
-/// A table in a list also counts as one value if it contains no tables and no lists.
+/// Adds to `lines` the path of keys, the text and the node of every value under a table. A constant with its origin
+/// counts as one value. So does a table in a list, if it contains no tables and no lists.
 fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n Node)>) {
     let is_flat = |node: &Node| {
         let nested = |entry: &Entry| matches!(entry.node.value, Value::Table(_) | Value::List(_));

@@ -1,4 +1,4 @@
-//! Versions of Linux, after which kernel files are named.
+//! Versions of Linux in the names of kernel files.
 
 use crate::embedded;
 
@@ -16,8 +16,8 @@ pub fn version(name: &str) -> Option<Version> {
     Some((major.parse().ok()?, digits(rest)?))
 }
 
-/// Returns whether the kernel file called `name` is a released version, without the patches of a posting, and with or
-/// without the multi-generational LRU.
+/// Returns whether the kernel file called `name` is a released version of Linux without further patches. `multigen`
+/// says whether it has to be with or without the multi-generational LRU.
 fn is_released(name: &str, multigen: bool) -> bool {
     let rest = name.split_once('-').map_or("", |(_, rest)| rest);
     if multigen { rest == "mglru" } else { ["mainline", "classic", "rc4-vanilla", ""].contains(&rest) }
@@ -47,8 +47,9 @@ pub fn nearest(wanted: Version, multigen: bool) -> &'static str {
     older.or(known.first()).expect("kernel files are built in").1
 }
 
-/// Returns the end of a message about an unknown name, if the name begins with a version. It lists the files of this
-/// version, or the nearest files before and after it. Returns none for other names.
+/// Returns the end of the error message for an unknown kernel name that begins with a version. The text suggests the
+/// files of this version, or else the nearest files before and after it. Returns none if the name does not begin with a
+/// version.
 #[must_use]
 pub fn hint(name: &str) -> Option<String> {
     let wanted = version(name)?;

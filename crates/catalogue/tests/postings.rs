@@ -59,7 +59,8 @@ fn every_vmstat_row_of_the_posting_comes_out_as_printed() {
         for (row, printed) in rows.iter().zip(printed) {
             let expected = printed.values[column];
             assert_eq!((row.unit.as_str(), row.better), (printed.unit.as_str(), printed.better()), "{}", row.name);
-            // The velocities of zones were computed from a whole number of pages.
+            // The posting computed the velocity of a zone from a whole number of pages, so a recomputed velocity
+            // differs a little.
             let slack = if row.name.starts_with("Zone") { 0.002 } else { 0.0005 };
             assert!((row.value - expected).abs() <= slack, "{}: {} for {expected}", row.name, row.value);
         }
@@ -133,7 +134,7 @@ fn absurd_samples_are_dropped_but_long_write_waits_stay() {
     assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), printed);
 }
 
-/// Computes figures from printed counters and compares them with the printed figures.
+/// Computes figures from the counters in postings, and compares the figures with those in the postings.
 #[test]
 fn derived_rows_recompute_to_the_printed_digit() {
     for name in ["streaming", "postmark"] {

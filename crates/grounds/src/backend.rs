@@ -1,4 +1,4 @@
-//! The trait that each ground implements to run jobs.
+//! The trait that each ground (simulator, library, this computer's kernel, guest) implements to run jobs.
 //!
 //! [`crate::simulation`] and [`crate::real_time`] hold the implementations. [`crate`] lists them and dispatches a job
 //! to its ground.
@@ -8,17 +8,17 @@ use catalogue::ground::GroundOptions;
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
-/// A ground, as the code that runs jobs uses it.
+/// A ground: an environment that can run jobs, such as the simulator or the kernel of this computer.
 pub trait Backend {
-    /// Returns the name of the running kernel, on a ground whose figures are those of the running kernel and not of a
-    /// kernel file; otherwise `None`.
+    /// Returns the name of this computer's kernel, if it is the kernel that workloads on this ground run on; otherwise
+    /// `None`.
     #[must_use]
     fn running_kernel() -> Option<String> {
         None
     }
 
-    /// Returns the names of the kernel files that come nearest to the kernel image that the ground boots. The list is
-    /// empty on a ground that boots no image.
+    /// Returns the names of the kernel files nearest to the version of the kernel image that this ground boots. The
+    /// list is empty on a ground that boots no image.
     #[must_use]
     fn fitting_kernels(place: &GroundOptions) -> Vec<&'static str> {
         let _ = place;

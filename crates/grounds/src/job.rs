@@ -1,4 +1,4 @@
-//! Jobs, the outcomes of jobs, and the trait of workloads that can run a job.
+//! Jobs (descriptions of single runs), their outcomes, and the trait of workloads that can run a job.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -34,7 +34,7 @@ pub struct Job {
     pub params: Node,
     /// The random seed.
     pub seed: u64,
-    /// Factor by which the experiment is scaled.
+    /// Factor by which memory, swap, files and disk bandwidth of the experiment are multiplied.
     pub scale: Scale,
     /// Whether virtual time is recorded by call path.
     pub profile: bool,
@@ -42,8 +42,8 @@ pub struct Job {
     pub series_every: Option<Every>,
     /// Interval between records of memory, on a simulated machine or in a guest; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between records of the generations of pages, on a simulated machine or in a guest; `None` records
-    /// nothing.
+    /// Interval between records of the generations of pages (multi-generational LRU), on a simulated machine or in a
+    /// guest; `None` records nothing.
     pub generations_every: Option<Nanos>,
     /// The traced part of the run, on a simulated machine; `None` traces nothing.
     pub trace: Option<TraceConfig>,
@@ -53,11 +53,12 @@ pub struct Job {
     pub ground: Ground,
     /// Whether `linux` makes a swap file of the machine's swap size, in addition to the computer's own swap.
     pub makes_swap: bool,
-    /// On a ground of real time, the number of pages that fit on the device that holds the workload's files, if known.
+    /// Number of pages that fit on the device that holds the workload's files. `None` if it is unknown, or in a
+    /// simulated run.
     pub device_pages: Option<u64>,
     /// The kernel image that `guest` boots.
     pub kernel_image: Option<PathBuf>,
-    /// Folder and cgroup of this process on a ground of real time; otherwise `None`.
+    /// Folder and cgroup of this process, if the process was started for this job; otherwise `None`.
     pub inside: Option<Inside>,
 }
 
@@ -93,14 +94,14 @@ impl Job {
     }
 }
 
-/// A job in the form that is sent to another process on this computer.
+/// A job in the form that is sent to another process on this computer, which reads the named files itself.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct NamedJob {
-    /// Name or file of the experiment.
+    /// Name of a built-in experiment, or path of an experiment file, with changes.
     pub experiment: String,
-    /// Name or file of the kernel.
+    /// Name of a built-in kernel, or path of a kernel file, with changes.
     pub kernel: String,
-    /// Name or file of the machine.
+    /// Name of a built-in machine, or path of a machine file, with changes.
     pub machine: String,
     /// The ground.
     pub ground: Ground,
@@ -176,7 +177,8 @@ pub struct Outcome {
     /// Events over time, if a trace was requested.
     #[serde(skip)]
     pub trace: Option<Trace>,
-    /// Notes of a ground of real time: the memory limit, and resources that the system did not grant.
+    /// Notes for readers of the report, if the run was in real time: the memory limit, and resources that the system
+    /// did not grant.
     pub notes: Vec<String>,
     /// The report of the workload, as lines of text.
     #[serde(default)]
@@ -184,7 +186,7 @@ pub struct Outcome {
     /// Curves for the pictures of the run, in addition to counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// The steps of the workload.
+    /// The consecutive steps of the run, which pictures over time mark.
     #[serde(default)]
     pub steps: Steps,
     /// Durations of the workload's operations.
@@ -216,7 +218,7 @@ impl From<String> for Failure {
     }
 }
 
-/// A workload that can run on the ground that a job names.
+/// A workload, callable on every ground without knowledge of its type.
 pub trait Runnable: Sync {
     /// Returns the workload's name in `experiment.toml`.
     fn name(&self) -> &'static str;
@@ -262,10 +264,11 @@ pub trait Runnable: Sync {
         None
     }
 
-    /// Runs a described job on the kernel that runs this process, reports progress, and returns the outcome.
+    /// Runs a job that came into a guest, on the kernel that runs this process. Reports progress, and returns the
+    /// outcome.
     ///
     /// # Errors
-    /// As for [`Runnable::run`], and when this build has no grounds of real time.
+    /// As for [`Runnable::run`], and when this build lacks the feature `linux`.
     fn run_described(&self, job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
         let _ = (job, progress);
         Err(Failure(format!("`{}` does not run in a guest", self.name())))

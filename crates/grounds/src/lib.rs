@@ -1,8 +1,10 @@
-//! The grounds `sim`, `host`, `linux` and `guest` by name. This module maps a [`Ground`] to its [`Backend`] and makes
-//! each workload [`Runnable`] on all of them.
+//! Runs each workload on each ground: on a simulated machine (`sim`), the library (`host`), this computer's kernel
+//! (`linux`), and a kernel in a virtual machine (`guest`). This module maps a [`Ground`] to its [`Backend`], and makes
+//! each workload [`Runnable`] on all grounds.
 //!
 //! The engine and the workloads are generic. They are instantiated in this crate and in no crate above it, because each
-//! crate that instantiates them compiles them anew. For this reason [`swarm`] is a module of this crate.
+//! crate that instantiates them compiles them anew. For this reason [`swarm`], which runs the engine in random worlds,
+//! is a module of this crate.
 
 pub mod backend;
 pub mod job;
@@ -52,15 +54,15 @@ macro_rules! on {
     };
 }
 
-/// Returns the name of the running kernel, on a ground whose figures are those of the running kernel and not of a
-/// kernel file; otherwise `None`.
+/// Returns the name of this computer's kernel, if it is the kernel that workloads on this ground run on; otherwise
+/// `None`.
 #[must_use]
 pub fn running_kernel(ground: Ground) -> Option<String> {
     on!(ground, B => B::running_kernel())
 }
 
-/// Returns the names of the kernel files that come nearest to the kernel image that the ground boots. The list is empty
-/// on a ground that boots no image.
+/// Returns the names of the kernel files nearest to the version of the kernel image that this ground boots. The list is
+/// empty on a ground that boots no image.
 #[must_use]
 pub fn fitting_kernels(ground: Ground, place: &GroundOptions) -> Vec<&'static str> {
     on!(ground, B => B::fitting_kernels(place))
@@ -145,8 +147,8 @@ impl<W: Workload> Runnable for W {
     }
 }
 
-/// The workloads, in the order in which they are listed to users. A static, because crates above would inline a
-/// constant and compile every workload anew.
+/// The workloads, in the order in which they are listed to users. This is a static, because crates that use this one
+/// would inline a constant and so compile every workload anew.
 static ALL: [&dyn Runnable; 18] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,

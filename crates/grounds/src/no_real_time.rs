@@ -6,7 +6,7 @@ use catalogue::ground::{Ground, GroundOptions};
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
-/// A ground that this build lacks.
+/// A ground that is missing in this build, because it needs the feature `linux`.
 pub trait Missing {
     /// The ground's name.
     const GROUND: Ground;
@@ -40,11 +40,11 @@ impl<M: Missing> Backend for M {
     }
 }
 
-/// The ground `host`.
+/// Stands in for the ground `host`, and refuses its jobs.
 pub mod host {
     use super::{Ground, Missing};
 
-    /// The missing ground.
+    /// The ground `host`, which this build lacks.
     #[derive(Debug)]
     pub struct Host;
 
@@ -53,11 +53,11 @@ pub mod host {
     }
 }
 
-/// The ground `linux`.
+/// Stands in for the ground `linux`, and refuses its jobs.
 pub mod linux {
     use super::{Ground, Missing};
 
-    /// The missing ground.
+    /// The ground `linux`, which this build lacks.
     #[derive(Debug)]
     pub struct Linux;
 
@@ -66,13 +66,13 @@ pub mod linux {
     }
 }
 
-/// The ground `guest`.
+/// Stands in for the ground `guest`, and refuses its jobs.
 pub mod guest {
     use super::{Failure, Ground, Missing, Outcome, Progress, Workload};
     use crate::job::{Described, Runnable};
     use std::io;
 
-    /// The missing ground.
+    /// The ground `guest`, which this build lacks.
     #[derive(Debug)]
     pub struct Guest;
 
@@ -80,7 +80,7 @@ pub mod guest {
         const GROUND: Ground = Ground::Guest;
     }
 
-    /// Refuses the job.
+    /// Refuses the job, because this build has no guests.
     ///
     /// # Errors
     /// Always.
@@ -91,30 +91,30 @@ pub mod guest {
     /// Returns at once: this build is never the program of a guest.
     pub fn act_if_first() {}
 
-    /// Returns `None`, because this build never starts such a process.
+    /// Returns `None`, because this build never starts a process for a job.
     pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
         None
     }
 }
 
-/// The replacement of the module that runs jobs in a process of their own.
+/// Stands in for the module that runs jobs in a process of their own.
 pub mod apart {
     use super::Runnable;
     use std::io;
 
-    /// Returns `None`, because this build never starts such a process.
+    /// Returns `None`, because this build never starts a process for a job.
     pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
         None
     }
 }
 
-/// The replacement of the part of `bench` that reads files.
+/// Stands in for the module that measures how fast file pages in memory are read.
 pub mod hits {
     use crate::job::Failure;
     use figures::figure::Row;
     use std::path::Path;
 
-    /// The replacement of the files to read; it has none.
+    /// Stands in for the files to read. There are none.
     #[derive(Debug)]
     pub struct Hits;
 

@@ -1,7 +1,7 @@
 //! One simulated run: makes a machine and a system from a job, runs the workload, and returns the outcome.
 //!
-//! This module does what only a simulated machine needs: it brings memory into its state before the run (`before`),
-//! samples the disk, and checks the engine's invariants at the end.
+//! A simulated run also fills memory before the workload starts (`before`), samples the disk, and checks the engine's
+//! invariants at the end.
 
 mod before;
 
@@ -31,14 +31,14 @@ use std::sync::{Arc, Mutex};
 use workloads::system::{Given, System, SystemError};
 use workloads::workload::{Measurements, Resources, Workload};
 
-/// Largest virtual duration of a run. A longer run is taken to be endless, whatever its parameters. The clock of the
-/// simulator reaches a little further.
+/// Largest virtual duration of a run. A longer run is taken to be endless, and fails. The clock of the simulator
+/// reaches a little further.
 const TIME_LIMIT: Nanos = Nanos::from_secs(2 * workloads::extent::TIME_MAX_S - 60);
 
 /// Interval of the samples of iostat, as in MMTests.
 const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
 
-/// A machine at the scale of a job.
+/// The parts of a machine file for one job, with memory and disks scaled.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The layout of memory, scaled.
@@ -70,7 +70,7 @@ impl Simulation {
         let mut disks: Vec<Disk> = [disk].into_iter().chain(of_swap).cloned().collect();
         for disk in &mut disks {
             disk.device.scale_bandwidth(|bytes_per_s| job.scale.of(bytes_per_s).max(1));
-            // At full scale the disk was checked when its file was read.
+            // The disk was checked at full scale when its file was read. With the scaled bandwidth it may be too slow.
             disk.device.check().map_err(|why| {
                 Failure(format!("machine `{}` at scale {}: its disk is none: {why}", machine.name, job.scale))
             })?;
@@ -86,7 +86,7 @@ impl Simulation {
         })
     }
 
-    /// Returns the swap slots at this scale.
+    /// Returns the number of swap slots, scaled.
     #[must_use]
     pub fn swap_slots(&self) -> u32 {
         self.scale.of(self.swap_disk().swap_slots.value) as u32
@@ -147,7 +147,7 @@ impl Simulation {
     }
 }
 
-/// Shortest period without interrupts that is recorded. In shorter periods no packet waits noticeably.
+/// Shortest period with interrupts off that is recorded. A packet that waits for less is not noticed.
 const KEEP_OFF_FROM: Nanos = Nanos(100_000);
 
 fn network_config(network: &Network) -> NetworkConfig {
@@ -160,8 +160,8 @@ fn network_config(network: &Network) -> NetworkConfig {
     }
 }
 
-/// The ground `sim`. A workload runs as the main task of its job's machine, after memory was brought into its state
-/// before the run.
+/// The ground `sim`. A workload runs as the main task of the simulated machine, after memory was filled as `[before]`
+/// of the machine file says.
 #[derive(Debug)]
 pub struct Simulated;
 
@@ -288,13 +288,13 @@ fn page_events(vmstat: &Vmstat) -> u64 {
 
 /// Returns whether reclaim scanned no page.
 fn is_without_reclaim(vmstat: &Vmstat) -> bool {
-    // This counter counts tasks that wait for the reserves; such tasks scan nothing.
+    // This counter counts tasks that wait because the reserves are low; such tasks scan nothing.
     const NO_SCANS: &str = "pgscan_direct_throttle";
     let of_reclaim = |name: &str| (name.starts_with("pgscan") || name.starts_with("pgsteal")) && name != NO_SCANS;
     vmstat.iter().all(|(name, count)| *count == 0 || !of_reclaim(name))
 }
 
-/// The records made during a run.
+/// The records made during a run: counters, memory, and generations of pages. Each is `None` if not requested.
 #[derive(Clone, Default)]
 struct Recorded {
     series: Rc<RefCell<Option<Recorder>>>,
@@ -302,8 +302,8 @@ struct Recorded {
     generations: Rc<RefCell<Option<moments::Recorder<generations::Moment>>>>,
 }
 
-/// Starts the recording of counters, memory and generations, and returns the records. Recording happens outside of the
-/// machine and does not change the run.
+/// Starts the requested recording of counters, memory and generations. Returns the records, which are filled during the
+/// run. Recording takes no virtual time and does not change the run.
 fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Recorded {
     let recorded = Recorded::default();
     *recorded.series.borrow_mut() = job.series_every.map(Recorder::new);
@@ -362,7 +362,7 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
     recorded
 }
 
-/// The panic message of a run that was cancelled.
+/// The payload with which a cancelled run unwinds.
 const CANCELLED: &str = "it was cancelled";
 
 /// Starts a task that reports progress and samples the disk.
@@ -377,7 +377,7 @@ fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
             watched.pause(Nanos::from_secs(1));
             clock.store(watched.now().0, std::sync::atomic::Ordering::Relaxed);
             if progress.is_cancelled() {
-                // The simulation ends as failed, and no bug is reported.
+                // This ends the simulation as failed without the message of a panic.
                 std::panic::resume_unwind(Box::new(CANCELLED));
             }
             if watched.now() >= next {

@@ -1,13 +1,14 @@
-//! The speed of the simulator alone, measured by `spend` calls of tasks that take turns. The loop is in this crate
-//! because the crates above it are not optimised in a default build.
+//! Measures the speed of the simulator without an engine: how fast tasks on several CPUs take turns. The loop is in
+//! this crate because the crates above it are not optimised in a default build.
 
 use crate::job::Failure;
 use machine::{Machine, Step};
 use sim::{Config, Sim};
 use std::time::Instant;
 
-/// Returns the number of `spend` calls a second, measured with `steps` calls that tasks on `cpus` CPUs make together.
-/// The spent times are short and different, so that after nearly every call another CPU is next.
+/// Returns how many calls of `spend` the simulator handles in a second. Tasks on `cpus` CPUs make `steps` calls
+/// together. Each call spends a short virtual time of varying length, so that after nearly every call another CPU is
+/// next.
 ///
 /// # Errors
 /// When the simulation fails.

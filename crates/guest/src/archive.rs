@@ -20,7 +20,7 @@ pub struct Archive<W: Write> {
 }
 
 impl<W: Write> Archive<W> {
-    /// Begins an archive that is written to `out`.
+    /// Creates an empty archive, which is written to `out`.
     pub fn new(out: W) -> Self {
         let out = GzEncoder::new(out, Compression::fast());
         Self { out, written: 0, inodes: 0, folders: BTreeSet::new() }

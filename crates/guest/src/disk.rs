@@ -1,4 +1,4 @@
-//! Files that are the disks of a guest.
+//! Makes the files that a guest uses as its disks.
 
 use machine::PAGE_BYTES;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Checks that file systems can be made on this computer.
+/// Checks that this computer has `mkfs.ext4`, which makes a guest's file system.
 ///
 /// # Errors
 /// When `mkfs.ext4` is missing, in words for the user.
@@ -31,8 +31,8 @@ fn missing(error: &io::Error) -> String {
     }
 }
 
-/// Makes a sparse file with an empty ext4 file system. The inode tables are not written, because the new file reads as
-/// zeroes there.
+/// Makes a sparse file with an empty ext4 file system. `mkfs.ext4` does not write the inode tables, because a sparse
+/// file reads as zeroes there.
 ///
 /// # Errors
 /// When the file cannot be made, or `mkfs.ext4` is missing or fails, in words for the user.
@@ -58,11 +58,11 @@ pub fn with_file_system(path: &Path, bytes: u64) -> Result<(), String> {
     }
 }
 
-/// Offset in the header of a swap area at which the version, the number of the last page and the number of bad pages
-/// lie.
+/// Offset of three numbers in the header of a swap area: the version, the number of the last page, and the number of
+/// bad pages.
 const VERSION_AT: u64 = 1024;
 
-/// The magic of a swap area: the last bytes of the header's page.
+/// The signature of a swap area, which is at the end of its first page.
 const MAGIC: &[u8; 10] = b"SWAPSPACE2";
 
 /// Makes a sparse file that is a swap area with room for `pages` pages.

@@ -14,13 +14,13 @@ const PROTOCOL_AT: usize = 0x206;
 /// Offset of the pointer to the text of the kernel's version. The pointer is relative to byte 512.
 const VERSION_AT: usize = 0x20e;
 
-/// Offset of the number of bytes of memory that the kernel needs at its start, for text, data and unpacking.
+/// Offset of the field that says how many bytes of memory the kernel needs at its start: for text, data and unpacking.
 const NEEDED_AT: usize = 0x260;
 
 /// Offset of the end of the header.
 const HEADER_BYTES: usize = 0x264;
 
-/// The first boot protocol that says how much memory the kernel needs.
+/// The first version of the boot protocol whose header says how much memory the kernel needs.
 const PROTOCOL_WITH_NEED: u16 = 0x020a;
 
 /// A kernel image.
@@ -78,7 +78,7 @@ impl Image {
         Ok(Self { path: path.to_owned(), release, built_as, needed_bytes })
     }
 
-    /// Returns the first two numbers of the release; `None` if it does not begin with two numbers.
+    /// Returns the first two numbers of the release; `None` if the release does not begin with two numbers.
     #[must_use]
     pub fn version(&self) -> Option<(u32, u32)> {
         let mut numbers = self.release.split(|c: char| !c.is_ascii_digit());

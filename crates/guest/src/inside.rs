@@ -1,9 +1,9 @@
-//! The first process of a guest, which is also this program.
+//! The first process in a guest. It is this same program, started by the guest's kernel.
 //!
 //! The process begins in the archive: it mounts the file systems that programs need, loads the modules, and copies
-//! itself to the disk. It moves to the disk, removes the archive, which reclaim could not free, and executes itself
-//! again. Then it makes the settings, adds swap, drops the caches, reports the state of the guest, and starts the
-//! worker. When the worker has ended, the process ends the machine.
+//! itself to the disk. It moves to the disk, and removes the archive, because reclaim could not free the archive's
+//! pages. Then it executes itself again. After that, it makes the settings, adds swap, drops the caches, reports the
+//! state of the guest, and starts the worker. When the worker has ended, the process ends the machine.
 
 use crate::disk;
 use crate::zoneinfo::{self, Zone};
@@ -30,26 +30,26 @@ const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 /// The path of this program in the guest.
 pub const PROGRAM: &str = "/highwater";
 
-/// The file with the [`Plan`] of the first process.
+/// The file in the guest with the [`Plan`], which tells the first process its work.
 pub const PLAN: &str = "/plan.json";
 
 /// The folder of the modules in the archive. Each module is a file `NN-NAME`, where NN gives the order of loading.
 pub const MODULES: &str = "/modules";
 
-/// The folder for the worker's files.
+/// The folder in the guest for the files of the workload.
 pub const FILES: &str = "/files";
 
-/// The name of the virtual serial port to the outside.
+/// The name of the virtual serial port that connects the guest with the program outside.
 pub const PORT: &str = "highwater";
 
-/// The beginning of each line on the console that says why the guest cannot continue.
+/// The first characters of a console line that says why the guest cannot continue.
 pub const CANNOT: &str = "highwater: ";
 
 /// The devices of two disks: `DISK` has the file system, `SWAP` is the swap area.
 const DISK: &str = "/dev/vda";
 const SWAP: &str = "/dev/vdb";
 
-/// The device for swap in compressed memory; then the files with its size and its state.
+/// The device for swap in compressed memory, the file to set its size, and the file with its state.
 const ZRAM: &str = "/dev/zram0";
 const ZRAM_SIZE: &str = "/sys/block/zram0/disksize";
 const ZRAM_STATE: &str = "/sys/block/zram0/mm_stat";
@@ -57,26 +57,27 @@ const ZRAM_STATE: &str = "/sys/block/zram0/mm_stat";
 /// The argument with which the first process executes itself again after it has moved to the disk.
 const MOVED: &str = "in-guest";
 
-/// The time after which the memory of dropped caches is free.
+/// The wait after caches were dropped, until the kernel has freed their memory.
 const SETTLES_IN: Duration = Duration::from_secs(1);
 
 /// The longest wait for a device to appear.
 const DEVICE_WAIT: Duration = Duration::from_secs(30);
 
-/// The work of the first process.
+/// The work of a guest's first process, written by the program outside.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Plan {
     /// Settings to make, in order.
     pub settings: Vec<Setting>,
-    /// The place of swap.
+    /// The kind and size of swap to set up.
     pub swap: Swap,
-    /// Limit of the worker's memory, bytes, and the version of its cgroup.
+    /// Limit of the worker's memory, bytes, and the version of the cgroup that enforces it; `None` if there is no
+    /// limit.
     pub limit: Option<(u64, Version)>,
-    /// Arguments of the worker.
+    /// Command-line arguments of the worker, the process that runs the workload.
     pub worker: Vec<String>,
 }
 
-/// The place of swap.
+/// The kind of swap that a guest uses, with its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Swap {
@@ -102,7 +103,7 @@ pub struct Setting {
     pub path: String,
     /// The value.
     pub value: String,
-    /// The key of the kernel file to which the setting corresponds.
+    /// The key of our kernel file to which the setting corresponds, such as `lru.swappiness`; used in reports.
     pub name: String,
 }
 
@@ -129,30 +130,31 @@ impl State {
     }
 }
 
-/// A line that the first process writes to the port. The worker writes lines of another type.
+/// A line that the first process writes to the serial port for the program outside. The worker writes lines of another
+/// type.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    /// The worker is about to start.
+    /// The guest is ready, and the worker, which runs the workload, is about to start.
     Up(State),
-    /// The worker failed and gave no reason itself.
+    /// The worker, which runs the workload, failed and gave no reason itself.
     Failed(String),
 }
 
-/// Keeps this program in memory, so that reclaim finds only pages of the workload: locks each page from its first use
-/// on, and has no page of the program's files read before its use.
+/// Keeps this program in memory, so that reclaim finds only pages of the workload. Locks each page of the program when
+/// it is first used. Turns readahead off for the program's files, so that no unused pages come into memory.
 ///
-/// Machine files count the locked pages as the kernel's own memory. If the kernel refuses, the program is reclaimed like
-/// any other.
+/// Machine files count the locked pages as the kernel's own memory. If the kernel refuses to lock, reclaim may free the
+/// program's pages.
 pub fn keep_program() {
     let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     for range in maps.lines().filter_map(range_of_file) {
-        // SAFETY: the advice changes when pages of a file are read, and neither contents nor mappings. Another thread
-        // that maps something else there meanwhile gets the advice for its pages.
+        // SAFETY: the advice changes only when pages of a file are read, not contents or mappings. If another thread
+        // has mapped something else at these addresses meanwhile, the advice applies to that mapping.
         let _ = unsafe { madvise(std::ptr::without_provenance_mut(range.start), range.len(), Advice::Random) };
     }
-    // What was read before the advice, and not used.
+    // Drops pages that were read ahead before the advice and were not used.
     let _ = fs::write(DROP_CACHES, "1");
 }
 
@@ -224,7 +226,7 @@ fn work() -> Result<(), String> {
     let plan = fs::read(PLAN).map_err(|error| error.to_string())?;
     let plan: Plan = serde_json::from_slice(&plan).map_err(|error| format!("{PLAN}: {error}"))?;
     let mut port = wait_for_port()?;
-    // Only some workers need these file systems, and a kernel may lack each of them.
+    // Only some workloads need these file systems, and a kernel may lack either.
     let _ = mount_all(&[("cgroup2", "/sys/fs/cgroup"), ("debugfs", "/sys/kernel/debug")]);
     let mut lacks = Vec::new();
     for Setting { path, value, name } in &plan.settings {
@@ -281,7 +283,8 @@ fn work() -> Result<(), String> {
 #[must_use]
 pub fn zram_pages_max() -> Option<u64> {
     let state = fs::read_to_string(ZRAM_STATE).ok()?;
-    // The fields are the original size, the compressed size, the used memory, its limit, and the most memory ever used.
+    // The first fields of `mm_stat` are the original size, the compressed size, the used memory, its limit, and the
+    // most memory ever used.
     let most: u64 = state.split_whitespace().nth(4)?.parse().ok()?;
     Some(most / PAGE_BYTES as u64)
 }
@@ -296,7 +299,7 @@ fn make_zram(pages: u64) -> Result<(), String> {
     made.map_err(|error| format!("compressed memory for swap: {error}"))
 }
 
-/// Returns the folder of the cgroup that limits the worker's memory.
+/// Returns the folder of the cgroup that limits the memory of the worker, the process that runs the workload.
 #[must_use]
 pub const fn cgroup(version: Version) -> &'static str {
     match version {
@@ -305,7 +308,7 @@ pub const fn cgroup(version: Version) -> &'static str {
     }
 }
 
-/// Makes the cgroup that limits the worker's memory to `bytes` bytes.
+/// Makes the cgroup that limits the memory of the worker, which runs the workload, to `bytes` bytes.
 fn limit(bytes: u64, version: Version) -> io::Result<()> {
     let folder = Path::new(cgroup(version));
     let file = match version {
@@ -344,7 +347,7 @@ fn wait_for(path: &str, what: &str) -> Result<(), String> {
     wait_until(|| Path::new(path).exists().then_some(())).ok_or_else(|| format!("{what} does not appear as {path}"))
 }
 
-/// Waits until the port with the name [`PORT`] exists, and opens it.
+/// Waits until the serial port with the name [`PORT`] exists, and opens it.
 fn wait_for_port() -> Result<File, String> {
     let find = || {
         let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();
@@ -367,7 +370,7 @@ fn wait_until<T>(mut find: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Returns the number of pages that are free or on an LRU list, from the text of `/proc/vmstat`.
+/// Returns the number of pages that are free or on an evictable LRU list, from the text of `/proc/vmstat`.
 fn pages_of_reclaim(vmstat: &str) -> u64 {
     const GAUGES: [&str; 5] =
         ["nr_free_pages", "nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file"];

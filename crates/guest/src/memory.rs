@@ -1,5 +1,5 @@
-//! The memory of a machine: the sizes of its nodes and of the part below 4 GiB. The sizes are corrected until a kernel
-//! manages the pages that a machine file has.
+//! The memory of a guest: the sizes of its nodes and of the part below 4 GiB. The sizes are corrected until the guest's
+//! kernel manages as many pages as the machine file states.
 
 use crate::image::Image;
 use crate::zoneinfo::Zone;
@@ -19,7 +19,7 @@ const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 /// The least memory below 4 GiB with which a kernel starts: 96 MiB, in pages.
 const LOW_MIN: u64 = 96 * 256;
 
-/// The numbers of pages that a kernel is to manage.
+/// The numbers of pages that the guest's kernel is to manage, as the machine file states them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Aim {
     /// Number of pages of each node.
@@ -30,8 +30,9 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// Makes an aim from the pages of each node, and the pages `low` in zones below 4 GiB. If no page lies above 4 GiB,
-    /// or too few lie below for a kernel to start, the machine is laid out as a PC.
+    /// Makes an aim from the number of pages of each node, and the number `low` of pages in zones below 4 GiB. The
+    /// guest has the same part below 4 GiB as a PC if no page lies above, or if too few lie below for a kernel to
+    /// start.
     #[must_use]
     pub fn new(nodes: Vec<u64>, low: u64) -> Self {
         let has_both = low >= LOW_MIN && low < nodes.iter().sum();
@@ -53,7 +54,7 @@ impl Aim {
     }
 }
 
-/// The memory of a machine, KiB.
+/// The memory of a guest: the sizes of its nodes, and of the part below 4 GiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Memory of each node, KiB.
@@ -63,12 +64,12 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns the memory for the first start. A kernel with this memory manages nearly the pages of `aim`. It does not
-    /// manage its text and data, nor the descriptors (64 bytes for each page), so the memory is larger than `aim` by
-    /// these two.
+    /// Returns the memory for the first start of a guest, with which its kernel manages about as many pages as `aim`. A
+    /// kernel does not manage its own text and data, nor the page descriptors (64 bytes for each page). So the memory
+    /// is larger than `aim` by the size of these.
     ///
-    /// An image asks for room to unpack itself, and the running kernel keeps less than that. Debian's 6.1.176 keeps
-    /// 49.6 of the 63.6 MiB that it asks for, and 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.
+    /// An image states how much room it needs to unpack itself. The running kernel keeps only a part of this room.
+    /// Debian's 6.1.176 keeps 49.6 of 63.6 MiB, and 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.
     #[must_use]
     pub fn first(image: &Image, aim: &Aim) -> Self {
         let own = image.needed_bytes / 32 * 25 / 1024;
@@ -103,8 +104,9 @@ impl Memory {
         ))
     }
 
-    /// Returns this memory, larger or smaller by the difference between the pages of `aim` and those in `zones`, which
-    /// a kernel with this memory manages. Returns `None` if the difference is small enough.
+    /// Returns a better memory size. `zones` are those that a kernel with the present memory manages. The memory grows
+    /// or shrinks by the difference between the pages of `aim` and the managed pages. Returns `None` if this difference
+    /// is small enough.
     #[must_use]
     pub fn corrected(&self, aim: &Aim, zones: &[Zone]) -> Option<Self> {
         let managed = |is_it: &dyn Fn(&&Zone) -> bool| zones.iter().filter(is_it).map(|zone| zone.managed).sum::<u64>();

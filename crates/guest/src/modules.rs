@@ -1,5 +1,5 @@
-//! Modules of a kernel: the drivers that a guest needs and that its image does not have built in, with the modules on
-//! which they depend.
+//! Kernel modules for a guest: the drivers that are not built into its kernel image, and the modules on which these
+//! depend.
 //!
 //! A package that was unpacked but not installed has no `modules.dep`, so the dependencies of a module are read from
 //! the module itself.
@@ -11,8 +11,8 @@ use std::io::{self, Cursor, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names of the drivers without which a guest does not work: those of the disks, the port to this program, and the file
-/// system.
+/// Names of the drivers without which a guest does not work: for its disks, the serial port to the outside, and the
+/// file system.
 pub const NEEDED: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_console", "ext4"];
 
 /// The driver of swap in compressed memory.
@@ -22,7 +22,7 @@ pub const ZRAM: &str = "zram";
 /// program. Depending on the release they are modules, built in, or part of a library.
 const ASKED_FOR: [&str; 2] = ["crc32c_generic", "crc32c_cryptoapi"];
 
-/// The modules of a kernel, in a folder.
+/// The module files of one kernel release, by name, and the names of its built-in drivers.
 #[derive(Clone, Debug)]
 pub struct Modules {
     /// The folder: `…/lib/modules/RELEASE`.
@@ -41,9 +41,9 @@ pub struct Module {
 }
 
 impl Modules {
-    /// Finds the modules of a release. If `given` is set, searches there. Otherwise searches near the image, where
-    /// packages have the modules (some have the image in the folder of its modules), then in the folders of this
-    /// computer.
+    /// Finds the modules of a release. If the folder `given` is set, searches there. Otherwise searches the image's own
+    /// folder, because some packages put the image among its modules; then the folders `lib/modules` above the image;
+    /// then those of this computer.
     #[must_use]
     pub fn find(image: &Path, release: &str, given: Option<&Path>) -> Option<Self> {
         let near = |folder: &Path| ["lib/modules", "usr/lib/modules"].map(|below| folder.join(below).join(release));
@@ -130,7 +130,7 @@ fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Unpacks a file by the program `zstd`, which few computers lack if their modules are packed that way.
+/// Unpacks a file by the program `zstd`. A computer whose modules are packed this way usually has it.
 fn unpacked_by_zstd(path: &Path) -> io::Result<Vec<u8>> {
     let output = Command::new("zstd").args(["-dcq", "--"]).arg(path).stdin(Stdio::null()).output();
     let output = output.map_err(|error| match error.kind() {

@@ -44,14 +44,14 @@ fn libraries(loaded: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
         match line.split_once(" => ") {
             Some((name, path)) => Some((path.into(), Path::new(LIBRARIES).join(name))),
             None if line.starts_with('/') => Some((line.into(), line.into())),
-            // A library that the kernel provides, without a file.
+            // The kernel provides this library (vDSO); there is no file.
             None => None,
         }
     })
 }
 
-/// Removes everything after the segments of a 64-bit ELF program, which is names and line numbers for debuggers. Other
-/// files are left unchanged.
+/// Removes everything after the segments of a 64-bit ELF program. Only names and line numbers for debuggers are there.
+/// Other files are left unchanged.
 fn strip(bytes: &mut Vec<u8>) {
     let number = |at: usize, size: usize| {
         let mut value = [0; 8];
@@ -70,7 +70,8 @@ fn strip(bytes: &mut Vec<u8>) {
     };
     if let Some(end) = end() {
         bytes.truncate(end);
-        // The table of sections was removed, so its offset, its number of entries and the index of its names become 0.
+        // The section table was removed, so its fields in the header become 0: offset, number of entries, and index of
+        // the names.
         bytes[40..48].fill(0);
         bytes[60..64].fill(0);
     }

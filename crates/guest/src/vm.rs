@@ -1,8 +1,8 @@
-//! A virtual machine: QEMU with a kernel image and an archive.
+//! Starts QEMU with a kernel image and an archive, and ends it.
 //!
-//! The guest's port is the standard input and output of QEMU. Therefore the program that starts QEMU talks to the
-//! worker in the guest as to a child process. QEMU ends when the guest ends, when its [`Vm`] is dropped, and when the
-//! thread that started it ends in any way.
+//! The guest's serial port is the standard input and output of QEMU. So the program that starts QEMU talks to the
+//! worker, which runs the workload in the guest, as to a child process. QEMU ends when the guest ends, when its [`Vm`]
+//! is dropped, and when the thread that started it ends in any way.
 
 use crate::archive::Archive;
 use crate::disk;
@@ -23,34 +23,33 @@ use std::time::{Duration, Instant};
 /// The program that runs a virtual machine.
 pub const QEMU: &str = "qemu-system-x86_64";
 
-/// The file in a machine's folder to which the console is written.
+/// The file to which the guest's console is written, in the folder of the virtual machine.
 const CONSOLE: &str = "console.log";
 
 /// Number of lines of the console that are shown when a guest fails.
 const TAIL: usize = 12;
 
-/// The longest time between the end of the port and the end of QEMU. QEMU closes the port, with everything else that it
-/// has open, when it ends.
+/// The longest wait for the end of QEMU after the serial port was closed. The port closes when QEMU begins to end.
 const ENDS_IN: Duration = Duration::from_secs(1);
 
-/// The text on the console when a kernel image cannot be unpacked; its CPU then stops for ever.
+/// The text on the console when a kernel image cannot be unpacked. The guest's CPU then stops for ever.
 const HALTED: &[u8] = b"System halted";
 
-/// The executor of a guest's instructions.
+/// The ways in which the instructions of a guest are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
-    /// The processor of this computer.
+    /// By the processor of this computer.
     Kvm,
-    /// QEMU, by translation: 10 to 50 times slower than the processor, by a factor that varies.
+    /// By QEMU, which translates them: 10 to 50 times slower than by the processor. The factor varies.
     Emulation,
-    /// QEMU, by translation, one CPU at a time; each instruction takes one nanosecond of the guest's time.
+    /// By QEMU, which translates them, one CPU at a time. Each instruction takes one nanosecond of the guest's time.
     Counted,
 }
 
 impl Accelerator {
-    /// Returns the fastest executor that this computer offers: KVM if this user may use it and `image` then writes to
-    /// its console, otherwise [`Accelerator::Emulation`]. On some computers that are virtual themselves, an image
-    /// writes nothing with KVM. This is found out once, in a few seconds at most.
+    /// Returns [`Accelerator::Kvm`] if this user may use KVM and `image` writes to its console when it boots with KVM;
+    /// otherwise [`Accelerator::Emulation`]. On some computers that are virtual themselves, an image writes nothing
+    /// with KVM. The first call tests this, for a few seconds at most.
     #[must_use]
     pub fn of_this_computer(image: &Image) -> Self {
         static FOUND: OnceLock<Accelerator> = OnceLock::new();
@@ -59,7 +58,7 @@ impl Accelerator {
     }
 }
 
-/// The longest wait for the first line of a console with KVM. Usually this line comes within a second.
+/// The longest wait for the first line on a guest's console with KVM. Usually this line comes within a second.
 const KVM_WAIT: Duration = Duration::from_secs(5);
 
 /// Returns whether an image writes something to its console with KVM.
@@ -85,7 +84,7 @@ fn speaks_with_kvm(image: &Image) -> bool {
     spoke
 }
 
-/// The description of a machine to start.
+/// The description of a virtual machine to start.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// The kernel image.
@@ -94,7 +93,7 @@ pub struct Wanted<'a> {
     pub modules: Option<&'a Modules>,
     /// The program to run in the machine.
     pub program: &'a Path,
-    /// The work of the machine's first process.
+    /// The work of the first process in the machine.
     pub plan: Plan,
     /// The memory of the machine.
     pub memory: &'a Memory,
@@ -106,7 +105,7 @@ pub struct Wanted<'a> {
     pub disk_bytes: u64,
     /// Further words for the kernel's command line.
     pub command_line: &'a str,
-    /// The executor of the machine's instructions.
+    /// The way in which the machine's instructions are executed.
     pub accelerator: Accelerator,
 }
 
@@ -135,7 +134,8 @@ pub fn qemu_version() -> Result<String, String> {
 /// # Errors
 /// The names of the drivers that are neither built in nor modules, and how the user can provide them.
 pub fn check_drivers(image: &Image, modules: Option<&Modules>) -> Result<(), String> {
-    // An image without modules may have all drivers built in. If it lacks one, the guest says so at its start.
+    // If there are no modules, the image may have all drivers built in. If it lacks a driver, the guest says so at its
+    // start.
     let Some(modules) = modules else { return Ok(()) };
     let lacking: Vec<&str> = NEEDED.into_iter().filter(|name| !modules.has(name)).collect();
     match lacking.is_empty() {
@@ -150,8 +150,8 @@ pub fn check_drivers(image: &Image, modules: Option<&Modules>) -> Result<(), Str
 }
 
 impl Vm {
-    /// Makes the archive and the disks in `folder`, which is empty, and starts the machine. Returns the machine with
-    /// both ends of its port.
+    /// Makes the archive and the disks in `folder`, which is empty, and starts the machine. Returns the machine, and
+    /// the input and output of its serial port.
     ///
     /// # Errors
     /// The step that failed, in words for the user.
@@ -221,7 +221,7 @@ impl Vm {
         Duration::from_millis(10 * fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>())
     }
 
-    /// Waits until QEMU has ended after its port was closed, one second at most.
+    /// Waits until QEMU has ended, one second at most. Called after the serial port was closed.
     pub fn settle(&mut self) {
         let began = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < ENDS_IN {
@@ -229,8 +229,8 @@ impl Vm {
         }
     }
 
-    /// Returns words that follow "the guest ended": first the cause, if a line names it or a signal ended QEMU, then
-    /// the last lines of the console and of QEMU's messages.
+    /// Returns text to append to "the guest ended": the cause, if a line names it or a signal ended QEMU, and the last
+    /// lines of the console and of QEMU's messages.
     #[must_use]
     pub fn last_words(&mut self) -> String {
         let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
@@ -308,9 +308,9 @@ fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
         command.args(nodes(wanted));
     }
     command.arg("-kernel").arg(&wanted.image.path).arg("-initrd").arg(archive);
-    // The kernel passes a word with `=` that it does not know to its first process, as an environment variable. The
-    // first file system is a ramfs, because a tmpfs has room for only half of memory, and on a small machine the
-    // program needs more.
+    // If the kernel does not know a word with `=`, such as `LD_LIBRARY_PATH`, it passes the word to its first process
+    // as an environment variable. The first file system is a ramfs, because a tmpfs has room for only half of memory,
+    // and on a small machine the program needs more.
     let line = format!(
         "console=ttyS0 earlyprintk=ttyS0 rdinit={} LD_LIBRARY_PATH={} panic=-1 nokaslr norandmaps mitigations=off random.trust_cpu=on psi=1 rootfstype=ramfs {}{}",
         inside::PROGRAM,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A zone that has pages.
+/// A memory zone that has pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Zone {
     /// The number of the zone's node.
@@ -21,7 +21,7 @@ pub struct Zone {
     pub start: u64,
 }
 
-/// Returns the zones with pages, in the order of the text.
+/// Returns the zones with pages, in the order of `text`, which is that of `/proc/zoneinfo`.
 #[must_use]
 pub fn read(text: &str) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();

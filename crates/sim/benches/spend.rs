@@ -1,7 +1,8 @@
 //! Speed of the simulation: steps per second of wall time.
 //!
-//! `small`: the task of each CPU makes small spends of its own length, so that nearly every spend switches to another
-//! CPU. `locked`: all tasks compete for one lock. Run: `cargo bench -p highwater-sim`. The floor is 15 M items/s.
+//! `small`: there is a task on each CPU, and all tasks make short steps of different lengths, so that after nearly
+//! every step another CPU is next. `locked`: all tasks compete for one lock. Run: `cargo bench -p highwater-sim`. The
+//! rate should be at least 15 M items/s.
 
 use divan::counter::ItemsCount;
 use machine::{Lock, LockClass, Machine, Nanos, Observe, Step};

@@ -1,8 +1,9 @@
 //! Cache lines that travel to the CPU that touches them, because another CPU wrote them last.
 //!
-//! When a CPU takes a lock that another CPU had last, the lock and the data that it protects are in the other CPU's
-//! cache. Each of these lines travels once, while the lock is held. A frame's descriptor travels in the same way.
-//! Description: mechanisms/multigen, 10.1 (a store to an index that another CPU wrote last).
+//! When a CPU takes a lock that another CPU had last, the cache lines of the lock and of the data under it are in the
+//! other CPU's cache. Each line travels once, while the lock is held. The lines of a frame's descriptor travel when
+//! another CPU touched the frame last. Description: mechanisms/multigen, 10.1 (a store to an index that another CPU
+//! wrote last).
 
 use crate::cause::SLOT;
 use crate::clock::picos;
@@ -14,10 +15,11 @@ use std::cell::Cell;
 pub struct CacheLines {
     /// Time until a line that another CPU wrote last arrives.
     pub travel: Nanos,
-    /// Number of lines that travel with a lock of each class: the lock's own, and those of the data that its holders
-    /// write.
+    /// Number of lines that travel with a lock, for each lock class: the line of the lock itself, and the lines of the
+    /// data that its holders write.
     pub by_lock: [u32; LockClass::ALL.len()],
-    /// Number of lines that travel with a frame: those of its descriptor, and of its neighbours on its lists.
+    /// Number of lines that travel with a frame: the lines of its descriptor, and of the descriptors next to it on its
+    /// lists.
     pub by_frame: u32,
 }
 
@@ -54,7 +56,7 @@ impl Default for LastCpu {
 }
 
 impl LastCpu {
-    /// Notes an access of CPU `cpu`. Returns whether the last access before it was another CPU's.
+    /// Notes an access by CPU `cpu`. Returns whether the access before this one was by another CPU.
     #[inline]
     pub(crate) fn touch(&self, cpu: usize) -> bool {
         let last = self.0.replace(cpu as u16);

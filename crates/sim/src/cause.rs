@@ -1,8 +1,8 @@
-//! Numbers of causes, for waits and for times without interrupts.
+//! Causes by number: the lock class, per-CPU slot or interrupt handler for which a CPU spins or has interrupts off.
 
 use machine::LockClass;
 
-/// The number of a per-CPU slot as a cause. Lower numbers are lock classes.
+/// The cause "a per-CPU slot". A lower number is a lock class: the index in [`LockClass::ALL`].
 pub(crate) const SLOT: u8 = LockClass::ALL.len() as u8;
 pub(crate) const HANDLER: u8 = SLOT + 1;
 pub(crate) const CAUSES: usize = HANDLER as usize + 1;

@@ -1,4 +1,4 @@
-//! Clocks: a tournament of the CPUs' clocks, which finds the CPU that runs next.
+//! The virtual clocks of all CPUs, in a tournament tree that finds the CPU to run next.
 //!
 //! Inside this crate, virtual time is in picoseconds, so that a step may cost a fraction of a nanosecond. A key is a
 //! clock with the CPU's number in its low bits, so equal clocks are ordered by CPU. The keys are the leaves of a tree
@@ -10,13 +10,13 @@ use std::cell::Cell;
 
 /// Picoseconds in a nanosecond.
 pub(crate) const PICOS: u64 = 1000;
-/// Number of low bits of a key that hold the CPU's number.
+/// Number of low bits for the CPU's number in a key, which combines a CPU's clock and number.
 pub(crate) const CPU_BITS: u32 = 8;
 /// Largest number of CPUs of a simulated machine.
 pub const CPUS_MAX: usize = 1 << CPU_BITS;
-/// The end of virtual time, after 20 hours, which no clock reaches. An event that is later never comes.
+/// The end of virtual time, ps: 20 hours. No clock reaches it, and an event that is due later never comes.
 pub(crate) const END_OF_TIME: u64 = (1 << (64 - CPU_BITS)) - 1;
-/// The key of a CPU that is idle or spins.
+/// The key (in place of clock and number) of a CPU that is idle or spins.
 pub(crate) const NOT_RUNNING: u64 = u64::MAX;
 
 /// Converts a time of the `machine` crate, which is in nanoseconds, to picoseconds.
@@ -29,12 +29,12 @@ pub(crate) fn nanos(picos: u64) -> Nanos {
     Nanos(picos / PICOS)
 }
 
-/// Returns the latest clock up to which CPU `cpu` may go before the CPU with key `other` is due.
+/// Returns the latest time, ps, up to which CPU `cpu` may run before it is the turn of the CPU with key `other`.
 pub(crate) fn horizon_below(other: u64, cpu: usize) -> u64 {
     other.saturating_sub(1 + cpu as u64) >> CPU_BITS
 }
 
-/// A tree of minima over the keys of all CPUs.
+/// A tree of minima over the keys (clock and number) of all CPUs. It finds the CPU that runs next.
 pub(crate) struct Clocks {
     /// `nodes[1]` is the root; the children of `i` are `2 i` and `2 i + 1`; leaves are the second half.
     nodes: Box<[Cell<u64>]>,
@@ -75,7 +75,7 @@ impl Clocks {
         }
     }
 
-    /// Returns the smallest key.
+    /// Returns the smallest key: the clock and number of the CPU that runs next.
     #[inline]
     pub(crate) fn least(&self) -> u64 {
         self.nodes[1].get()

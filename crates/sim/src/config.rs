@@ -1,4 +1,4 @@
-//! The parts of a simulated machine.
+//! The configuration of a simulated machine.
 
 use crate::cache_line::CacheLines;
 use crate::cost::CostModel;
@@ -30,7 +30,8 @@ pub struct Config {
     pub nodes: Option<Nodes>,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// Number of frames of memory; used only for stamps.
+    /// Number of frames of memory. Needed only if page contents are kept (`stamps`) or frames have cache lines
+    /// (`cache_lines`).
     pub frames: usize,
     /// `true` to keep the first eight bytes of each page, so that workloads can verify contents.
     pub stamps: bool,
@@ -43,7 +44,8 @@ pub struct Config {
     pub network: Option<NetworkConfig>,
     /// The role of chance in the order in which CPUs and tasks run.
     pub interleaving: Interleaving,
-    /// `true` to keep the decisions of chance for [`crate::Sim::decisions`].
+    /// `true` to record each random decision about the order of CPUs and tasks; [`crate::Sim::decisions`] returns the
+    /// record.
     pub keep_decisions: bool,
     /// Virtual time by which the run must be over; a longer run fails.
     pub time_limit: Option<Nanos>,
@@ -102,7 +104,7 @@ impl Nodes {
     }
 }
 
-/// Scheduling by virtual runtime, as the completely fair scheduler does.
+/// Parameters of the scheduler, which orders tasks by virtual runtime as the completely fair scheduler does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduler {
     /// Time that a task runs before it yields to a task that waits for its CPU. Default: 4 ms.
@@ -132,10 +134,11 @@ pub enum LockFairness {
 /// The role of chance in the order in which CPUs and tasks run; the rest is decided by virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interleaving {
-    /// No chance: the CPU with the earliest clock continues.
+    /// The CPU with the earliest clock continues. Nothing is random but the winner of a lock, and only with
+    /// [`LockFairness::Random`].
     #[default]
     InTime,
-    /// Steps take longer and tasks give up their CPUs, at random.
+    /// At random, steps take longer and tasks give up their CPUs.
     Perturbed(Perturb),
     /// Tasks run one at a time by random priorities that change at a few steps. This finds, with a known probability,
     /// bugs that need only a few steps in a certain order. It does not measure time, because the clocks of CPUs that

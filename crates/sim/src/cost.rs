@@ -1,4 +1,4 @@
-//! Costs of steps, and the origin of each cost.
+//! The CPU time that each step of kernel work costs, and where each figure is from.
 
 use crate::sourced::Origin;
 use machine::Step;
@@ -16,7 +16,7 @@ pub struct CostModel {
     origins: Vec<(Origin, String)>,
 }
 
-/// An entry of the table, as the file has it.
+/// The cost of one step, as the TOML table states it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -57,7 +57,7 @@ impl CostModel {
         Self { picos: [ns * 1000; Step::ALL.len()], origins: vec![origin; Step::ALL.len()] }
     }
 
-    /// Returns the model with `ns` as the cost of one step.
+    /// Returns the model with the cost of `step` replaced by `ns` nanoseconds.
     #[must_use]
     pub fn with(mut self, step: Step, ns: u64) -> Self {
         self.picos[step as usize] = ns * 1000;

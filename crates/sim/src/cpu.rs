@@ -8,7 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr::null;
 
-/// Number of a lane: twice its CPU's number, plus 1 for the lane of the handler.
+/// Number of a lane, which is the place on a CPU for a task or for an interrupt handler: twice the CPU's number, plus 1
+/// for the handler.
 pub(crate) type LaneId = u32;
 /// The number that stands for no lane.
 pub(crate) const NO_LANE: LaneId = LaneId::MAX;
@@ -30,16 +31,18 @@ pub(crate) fn is_handler(lane: LaneId) -> bool {
     lane & 1 == 1
 }
 
-/// The state of a task or handler that runs on a CPU, with its locks and slots. A task that is off its CPU holds no
-/// lock and no slot, so this state belongs to the lane and not to the task.
+/// The state of the task or interrupt handler that runs on a CPU: its fiber, its call path, the locks and per-CPU slots
+/// that it holds. A task that is off its CPU holds no lock and no slot, so this state belongs to the lane and not to
+/// the task.
 pub(crate) struct Lane {
-    /// The fiber of the task or handler, which the world's list of fibers keeps alive; null if the lane is empty.
+    /// The fiber (coroutine) of the task or handler; null if the lane is empty. The world's list of fibers keeps it
+    /// alive.
     pub(crate) fiber: Cell<*const Fiber>,
-    /// Position in the profile.
+    /// Call path of the task or handler, as a node of the profile.
     pub(crate) node: Cell<NodeId>,
-    /// The clock up to which time has been charged to `node`.
+    /// Time up to which CPU time has been charged to the call path `node`, ps.
     pub(crate) mark: Cell<u64>,
-    /// CPU time charged since the task came on the CPU.
+    /// CPU time charged since the task came on the CPU, ps.
     pub(crate) used: Cell<u64>,
     /// Number of locks held, one byte for each class, in order of rank.
     pub(crate) held: Cell<u64>,
@@ -47,17 +50,18 @@ pub(crate) struct Lane {
     pub(crate) slots: Cell<u32>,
     /// Number of reasons for interrupts to be off.
     pub(crate) masked: Cell<u32>,
-    /// Time at which interrupts were turned off, with the first reason.
+    /// Time at which interrupts were turned off, ps, and the cause of that (`masked_by`). Later reasons change neither.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
-    /// Begin and end of the last time for which interrupts were off on the lane. The next field has the longest such
-    /// time.
+    /// Begin and end of the last period with interrupts off on the lane, ps. `longest_off` is the length of the longest
+    /// period.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
-    /// Times without interrupts that are shorter than this are only counted; longer ones may also be recorded, or kept
-    /// in the world's `off_windows`.
+    /// Length of a period with interrupts off, ps. A shorter period is only counted. A longer one may also be recorded,
+    /// or kept in the world's `off_windows`.
     pub(crate) note_off_from: Cell<u64>,
-    /// Clock at which the lane continues after a handler that runs in front of it, unless the lane is spinning.
+    /// While a handler runs in front of the lane: the clock that the lane had reached before. If the lane gets a lock
+    /// meanwhile, the time of the handover.
     pub(crate) resume_at: Cell<u64>,
     /// `true` while the lane spins.
     pub(crate) is_spinning: Cell<bool>,
@@ -112,7 +116,8 @@ impl Lane {
     }
 }
 
-/// A task that waits for a CPU. Such tasks are ordered by virtual runtime or rank, then by arrival.
+/// A task that waits for a CPU. Waiting tasks are ordered by virtual runtime (or by rank, if the schedule ranks tasks),
+/// then by arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Queued {
     pub(crate) order: u64,
@@ -128,20 +133,20 @@ pub(crate) struct Cpu {
     pub(crate) task: Cell<Option<TaskId>>,
     /// Time at which the task came on the CPU.
     pub(crate) on_since: Cell<u64>,
-    /// The task that was on the CPU before. If it comes back, no switch is charged.
+    /// The task that left the CPU last. If this task is also the next on the CPU, no context switch is charged.
     pub(crate) last_task: Cell<Option<TaskId>>,
     /// `true` while a handler runs in front of the task.
     pub(crate) in_handler: Cell<bool>,
     pub(crate) handler_began: Cell<u64>,
-    /// Shortest time without interrupts that is kept in the world's `off_windows`.
+    /// Shortest period with interrupts off that is kept in `off_windows`, ps.
     pub(crate) keep_off_from: Cell<u64>,
-    /// Tasks that wait for this CPU; the first to run is at the end.
+    /// Tasks that wait for this CPU. The next task to run is the last in the list.
     pub(crate) queue: RefCell<Vec<Queued>>,
     /// The largest virtual runtime with which a task has come on this CPU. Tasks that wake up or move here are placed
     /// relative to it.
     pub(crate) runtime_floor: Cell<u64>,
     pub(crate) slice_end: Cell<u64>,
-    /// Time of the earliest slice event that is still to come.
+    /// Time of the earliest pending event that ends a time slice on this CPU; `u64::MAX` if there is none.
     pub(crate) slice_event: Cell<u64>,
     /// `true` if the task has to leave the CPU as soon as it may be taken off.
     pub(crate) wants_switch: Cell<bool>,

@@ -1,11 +1,11 @@
-//! Events: each is due at a time, and the earliest comes first.
+//! The queue of future events. The event with the earliest time comes first.
 
 use crate::wait_queue::Sleeper;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The effect of an event at its time.
+/// The kind of an event: its effect when it is due.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// A sleep reaches its deadline.
@@ -16,7 +16,7 @@ pub(crate) enum EventKind {
     Packet,
     /// The time slice of the task on a CPU ends.
     Slice(u16),
-    /// The time limit is reached within which the other tasks must return after the main task has returned.
+    /// The main task has returned, and the time that the other tasks have to return is over.
     ShutdownLimit,
     /// The time limit of the run is reached.
     TimeLimit,

@@ -1,4 +1,4 @@
-//! The failure of a world: why it stopped before its end.
+//! The failure of a simulated run: why the run stopped before its end.
 
 use machine::Nanos;
 use std::fmt;

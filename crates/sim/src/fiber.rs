@@ -1,12 +1,12 @@
-//! Stacks that run one job after another.
+//! Fibers: stacks that are reused, and run one job (a task or an interrupt handler) after another.
 //!
 //! A fiber is a coroutine whose body takes a job, runs it to its end, and asks for the next job. Creating a stack takes
 //! system calls, so a fiber is created once and serves many tasks and interrupt handlers. A fiber leaves its stack only
-//! by [`Fiber::suspend`], which passes a reason to the loop in `world`.
+//! by [`Fiber::suspend`], which passes a reason to the main loop (module `run`).
 //!
 //! *Safety*: a job may be any code of a task, and may lend data on its stack to other threads (`std::thread::scope`).
-//! So the stack of an abandoned job is never freed. A fiber may be suspended only on its own stack, which is checked: a
-//! task of one world may run another world inside, on other stacks.
+//! So the stack of an abandoned job is never freed. A task of one simulated machine may run another machine, whose
+//! tasks have stacks of their own. So `suspend` checks that its caller is on the fiber's own stack.
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
 use std::rc::Rc;
 
-/// The reason why a fiber returns control to the loop.
+/// The reason why a fiber returns control to the main loop.
 pub(crate) enum Ask {
     /// The fiber's clock has passed the next event. The fiber is resumed when its clock is the earliest again.
     Spent,
@@ -45,7 +45,7 @@ struct Inside {
     yielder: Cell<*const Yielder<(), Ask>>,
 }
 
-/// A stack with its job.
+/// A stack, and the job that runs on it.
 pub(crate) struct Fiber {
     coroutine: ManuallyDrop<RefCell<Coroutine<(), Ask, (), ColouredStack>>>,
     inside: Rc<Inside>,
@@ -78,7 +78,7 @@ impl Fiber {
         self.inside.job.set(Some(job));
     }
 
-    /// Runs the job until it asks the loop for something, and returns what it asks for.
+    /// Runs the job until it returns control to the main loop. Returns the reason.
     #[inline]
     pub(crate) fn resume(&self) -> Ask {
         match self.coroutine.borrow_mut().resume(()) {
@@ -127,7 +127,7 @@ impl Drop for Fiber {
             // SAFETY: the coroutine is dropped here and nowhere else, once.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) }
         }
-        // Otherwise the job was abandoned in the middle, because the world failed. It never runs again, and its values
+        // Otherwise the job was abandoned in the middle, because the run failed. It never runs again, and its values
         // are leaked. Its stack is leaked, too, because threads that the job has started may use data on it
         // (`std::thread::scope`).
     }
@@ -147,8 +147,8 @@ impl ColouredStack {
     }
 }
 
-// SAFETY: this is the memory of a `DefaultStack` with its guard page, without at most 3840 bytes at the far end; `new`
-// asks for 4096 bytes more to make up for them. The shift is a multiple of 64, so the base stays aligned.
+// SAFETY: this is the memory of a `DefaultStack` with its guard page, but the base is lower by up to 3840 bytes. `new`
+// asks for 4096 bytes more to make up for that. The shift is a multiple of 64, so the base stays aligned.
 unsafe impl Stack for ColouredStack {
     fn base(&self) -> StackPointer {
         StackPointer::new(self.stack.base().get() - self.shift).expect("a stack is not at address 0")

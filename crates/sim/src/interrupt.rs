@@ -1,4 +1,4 @@
-//! Interrupts: the handlers, and the times for which interrupts are off.
+//! Interrupt handlers, and the periods with interrupts off that delay them.
 //!
 //! A handler runs on its own fiber in front of its CPU's task, which stands still meanwhile. If an interrupt comes
 //! while a task spends time on a step, the step takes longer by the time of the handler. Handlers do not nest, and one
@@ -14,7 +14,7 @@ use crate::world::World;
 use machine::{Func, Step};
 
 impl World {
-    /// Restarts the counts of times without interrupts and of handlers.
+    /// Sets the counts of handlers and of periods with interrupts off to 0.
     pub(crate) fn restart_interrupt_counts(&self) {
         self.mask_counts.iter().for_each(MaskCounts::clear);
         self.lanes.iter().for_each(|lane| lane.longest_off.set(0));
@@ -24,8 +24,9 @@ impl World {
         self.off_windows.borrow_mut().clear();
     }
 
-    /// Records the end of a handler, and the time for which interrupts were off: since the handler began, or, if the
-    /// task had interrupts off until then and so delayed the handler, since the task turned them off.
+    /// Records the end of a handler, and the period for which interrupts were off. The period begins with the handler.
+    /// If the task had interrupts off right before the handler, and so delayed it, the period begins when the task
+    /// turned them off.
     fn note_handled(&self, cpu: usize) {
         let [below, lane] = [&self.lanes[2 * cpu], &self.lanes[handler_lane(cpu) as usize]];
         let [began, now] = [self.cpus[cpu].handler_began.get(), self.clock.get()];
@@ -34,7 +35,7 @@ impl World {
         self.note(began, now, || Activity::InterruptsOff { cpu, cause: cause_name(HANDLER) });
         if now - from >= self.cpus[cpu].keep_off_from.get() {
             let mut windows = self.off_windows.borrow_mut();
-            // The time that delayed the handler was kept as a window of its own, which the longer window replaces.
+            // The task's part of the period was already kept as a window. The whole period replaces it.
             if windows.last().is_some_and(|last| last.0 == from && last.1 == began) {
                 windows.pop();
             }
@@ -112,7 +113,8 @@ impl World {
         }
     }
 
-    /// Takes the next device whose interrupt waits; the network card comes last. Returns `None` if no interrupt waits.
+    /// Takes the next device with a waiting interrupt off the queue. Disks come before the network card. Returns `None`
+    /// if no interrupt waits.
     fn next_pending(&self, cpu: usize) -> Option<u8> {
         let mut pending = self.cpus[cpu].pending.borrow_mut();
         let disk = if self.network.is_some() { pending.iter().position(|device| *device != CARD) } else { None };
@@ -144,8 +146,8 @@ impl World {
             self.clocks.stop(cpu);
             return;
         }
-        // If the lane was granted a lock meanwhile, it continues at the time of the grant or now. Otherwise its spend
-        // continues where it was interrupted.
+        // If the task got a lock while the handler ran, it continues at the time of the handover, but not before now.
+        // Otherwise the interrupted step ends later by the time of the handler.
         let resume_at = below.resume_at.get();
         self.set_running(cpu, if below.is_granted.get() { resume_at.max(now) } else { resume_at + took });
         self.switch_if_possible(cpu);

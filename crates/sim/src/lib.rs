@@ -8,10 +8,10 @@
 //! * `sim` is the machine as the engine sees it; `run` is the main loop, which resumes the earliest CPU or event;
 //! * `interrupt` has the handlers; `requests` takes requests to disks and back; `packets` takes packets from a card to
 //!   their answers;
-//! * `lock`, `per_cpu`, `mask` and `wait` are objects that tasks wait for; `scheduler` assigns tasks to CPUs;
-//! * `schedule` has all chance in the order of CPUs and tasks: a trait, and the kinds of order in which a run can be
-//!   tried;
-//! * `span`, `notes` and `pressure` report events to the records;
+//! * `lock`, `per_cpu` and `wait` have the objects that tasks wait for; `mask` turns interrupts off; `scheduler`
+//!   assigns tasks to CPUs;
+//! * `schedule` makes all random decisions about the order of CPUs and tasks;
+//! * `span`, `notes` and `pressure` report what tasks do to the counts and traces in `record`;
 //! * `world` is the state of the machine, on which all modules above work;
 //! * below `world` are its parts, which do not know it: `clock` and `event` order the future, `fiber` is the stack of a
 //!   task or handler, `cpu` and `task` hold their state, `device` holds disks and the card, `tlb` and `cache_line` are

@@ -1,10 +1,10 @@
 //! Spin locks.
 //!
-//! A free lock is taken at the moment of the call, which then costs [`Step::LockAcquire`]. If the lock is held, the
-//! caller's CPU spins until the holder hands the lock over; this time is charged to `_raw_spin_lock`. The handover
-//! costs [`Step::LockHandover`], during which the lock already belongs to the waiter. Waiters form a list through their
-//! lanes, so a lock is small: a machine may have a million of them. If another CPU had the lock last, the cache lines
-//! that come with the lock travel, too ([`crate::CacheLines`]), and the lock is held meanwhile.
+//! A free lock belongs to the caller from the moment of the call, and the call costs [`Step::LockAcquire`]. If the lock
+//! is held, the caller's CPU spins until the holder hands the lock over; this time is charged to `_raw_spin_lock`. The
+//! handover costs [`Step::LockHandover`], during which the lock already belongs to the waiter. Waiters form a list
+//! through their lanes, so a lock is small: a machine may have a million of them. If another CPU had the lock last, the
+//! new holder also waits until the lock's cache lines have travelled ([`crate::CacheLines`]).
 //!
 //! These bugs are reported by a panic: taking a lock whose rank is not higher than that of a held lock; taking, in an
 //! interrupt handler, a lock whose holders leave interrupts on; sleeping while holding a lock.
@@ -81,7 +81,7 @@ impl World {
             }
             return;
         }
-        // If a task took a lock again, it would be told that it has the lock, but it has a guard already.
+        // A holder that takes the lock again would pass the check after the wait, and would get a second guard.
         assert!(!raw.is_held_by(id), "`{}` is taken by a task that holds it already", cause_name(cause));
         self.assert_on_own_stack();
         counts.contended.set(counts.contended.get() + 1);
@@ -102,7 +102,7 @@ impl World {
         add(&counts.wait_total, &counts.wait_max, waited);
         self.profile.charge_wait(self.lanes[id as usize].node.get(), cause, waited);
         self.note_lock(began, cause, true);
-        // The data that the lock protects is moved after the lock itself.
+        // Now that the CPU has the lock, the cache lines of the lock and its data travel to it.
         self.spend_picos(self.lock_travel(&raw.last_cpu, id, cause));
     }
 
@@ -152,8 +152,8 @@ impl World {
         }
     }
 
-    /// Draws one of the waiters that are spinning now. Waiters that a handler interrupted are left out; if all are
-    /// interrupted, the first waiter wins.
+    /// Returns a random waiter among those that are spinning now. Waiters that a handler has interrupted are left out.
+    /// If all are interrupted, returns the first waiter.
     fn draw_winner(&self, raw: &RawLock) -> LaneId {
         let looks = |lane: &LaneId| self.cpus[cpu_of(*lane)].front(cpu_of(*lane)) == *lane;
         let waiters = || {

@@ -43,7 +43,8 @@ impl World {
         self.note_off(from, to, cause);
     }
 
-    /// Delivers what was delayed, an interrupt or a switch, after a lock or a slot was released.
+    /// Lets a delayed interrupt or task switch happen now, if interrupts are on. Called after a lock or a slot was
+    /// released.
     #[inline]
     pub(crate) fn look_up(&self) {
         let id = self.lane.get();

@@ -1,4 +1,4 @@
-//! Notes: what a run reports to the recorder, if something is recorded.
+//! Functions that report what happens in a run to the recorder of traces. They do nothing while the recorder is off.
 
 use crate::cause::cause_name;
 use crate::clock::{nanos, picos};
@@ -9,7 +9,7 @@ use crate::world::World;
 use machine::{DeviceId, Func, Note, Request, WaitReason};
 
 impl World {
-    /// Starts recording.
+    /// Starts the recording of a trace.
     pub(crate) fn start_recording(&self, config: TraceConfig) {
         let mut state = self.recorder.state.borrow_mut();
         state.window = [picos(config.from), picos(config.to)];
@@ -38,7 +38,7 @@ impl World {
         })
     }
 
-    /// Records a slice that has ended, if recording is on.
+    /// Records an activity that has just ended, as a slice with its begin and end. Does nothing if recording is off.
     #[inline]
     pub(crate) fn note(&self, from: u64, to: u64, what: impl FnOnce() -> Activity) {
         if self.recorder.is_on() {
@@ -92,7 +92,7 @@ impl World {
         });
     }
 
-    /// Records that the running task leaves a function, unless it spent no time there.
+    /// Records the time that the running task spent in a function that it leaves now. Leaves out a time of 0.
     pub(crate) fn note_function(&self, from: u64, func: Func) {
         if self.recorder.is_on()
             && from < self.clock.get()
@@ -145,13 +145,14 @@ impl World {
         }
     }
 
-    /// Records that a handler has dealt with an interrupt.
+    /// Records that a handler has dealt with an interrupt of `device`, from `from` until now, and has ended the I/O of
+    /// `pages` pages.
     pub(crate) fn note_interrupt(&self, from: u64, cpu: usize, device: u8, pages: u64) {
         let disk = (device != CARD).then_some(DeviceId(device.into()));
         self.note(from, self.clock.get(), || Activity::Interrupt { cpu, disk, pages });
     }
 
-    /// Notes that a request was submitted.
+    /// Notes the time at which a request was submitted.
     pub(crate) fn note_submitted(&self, request: &Request) {
         if self.recorder.is_on() {
             let pending = Pending { submitted: self.clock.get(), done: None };
@@ -160,7 +161,7 @@ impl World {
         }
     }
 
-    /// Notes that the disk is done with a request.
+    /// Notes the time at which the disk finished a request.
     pub(crate) fn note_done(&self, request: &Request) {
         if self.recorder.is_on() {
             let mut state = self.recorder.state.borrow_mut();

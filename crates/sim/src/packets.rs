@@ -20,7 +20,8 @@ impl World {
         }
     }
 
-    /// Notes that a packet reaches the card at the present time. Returns the CPU that the card interrupts, if it does.
+    /// Puts a packet that arrives at the present time into the card. Returns the CPU to interrupt; `None` if the card's
+    /// interrupt already waits to be handled.
     pub(crate) fn packet_arrived(&self) -> Option<usize> {
         let network = self.network.as_ref().expect("packets come to a card");
         let sent = nanos(self.clock.get() - picos(Nanos(network.config.wire.0 / 2)));

@@ -1,9 +1,9 @@
 //! Per-CPU data: one value for each CPU.
 //!
-//! A slot is a lock that its own CPU finds free, unless [`machine::PerCpu::for_each_cpu`] is visiting the slot. In that
-//! case the CPU waits until the visitor has finished. If the CPU itself holds the slot, and time passes meanwhile, a
-//! visitor waits for it. Interrupts are off on a CPU that holds a slot. Taking a slot and turning interrupts off cost
-//! nothing by themselves.
+//! Each CPU's value is in a slot, which one task at a time can hold. Usually this is the task on that CPU. A task that
+//! visits all slots ([`machine::PerCpu::for_each_cpu`]) holds one after the other; meanwhile the slot's own CPU waits,
+//! and the visitor waits for a slot that is held. Interrupts are off on a CPU that holds a slot. Taking a slot and
+//! turning interrupts off cost nothing by themselves.
 
 use crate::cause::SLOT;
 use crate::cpu::{NO_LANE, cpu_of};

@@ -1,9 +1,9 @@
 //! Plugs: requests that a task holds back until it has more of them (`blk_plug`).
 //!
 //! A request joins a held one if their blocks are adjacent. All held requests go to their devices when the task ends
-//! the plug or sleeps. They go earlier if one more request would be too many (`BLK_MAX_REQUEST_COUNT`), or if the last
-//! held one is long enough by itself (`BLK_PLUG_FLUSH_SIZE`). Linux: 2.6.39, "block: initial patch for on-stack
-//! per-task plugging"; the size since 4.10.
+//! the plug or sleeps. A new request that joins none sends them earlier if too many are held (`BLK_MAX_REQUEST_COUNT`),
+//! or if the last held run of blocks is long (`BLK_PLUG_FLUSH_SIZE`). Linux: 2.6.39, "block: initial patch for on-stack
+//! per-task plugging"; the limit by size since 4.10.
 
 use machine::{BLOCK_BYTES, DeviceId, Operation, Request};
 use std::collections::VecDeque;
@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 /// Largest number of runs of consecutive blocks that a task holds back.
 const HELD_MAX: usize = 16;
 
-/// If the last run has at least this many blocks (128 KiB), no further run is held.
+/// Number of blocks, 128 KiB in all. If the last held run has at least this many, no further run is held.
 const LONG: u64 = (128 << 10) / BLOCK_BYTES as u64;
 
-/// The requests that a task holds back.
+/// The disk requests that a task holds back to merge them.
 #[derive(Debug, Default)]
 pub(crate) struct Plug {
     /// `true` while the task has a plug, so that requests are held back.
@@ -37,8 +37,8 @@ impl Held {
         Self { kind: kind_of(&request), block, end, parts: VecDeque::from([request]) }
     }
 
-    /// Adds a request that is adjacent to these blocks and of the same kind. Returns the request if it is not, or if
-    /// the run would have more than `blocks_max` blocks.
+    /// Adds a request of the same kind whose blocks are adjacent. Returns the request if it is not such a request, or
+    /// if the run would have more than `blocks_max` blocks.
     fn join(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
         let end = end_of(&request);
         if kind_of(&request) != self.kind || self.end - self.block + end - request.block > blocks_max {
@@ -58,7 +58,7 @@ impl Held {
 }
 
 impl Plug {
-    /// Holds a request back. Returns the request if the task must first let go of all requests that it holds.
+    /// Holds a request back. Returns the request if the task must first send all held requests to their devices.
     pub(crate) fn hold(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
         let mut request = request;
         for held in &mut self.held {

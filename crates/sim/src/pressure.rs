@@ -1,4 +1,4 @@
-//! Changes of tasks' states, as pressure (PSI) counts them.
+//! Counts for pressure (PSI): how many tasks can run, and how many are stalled for memory.
 
 use crate::clock::nanos;
 use crate::record::pressure::PressureStatistics;
@@ -11,7 +11,8 @@ const fn can_run(state: State) -> bool {
 }
 
 impl World {
-    /// Changes the state of a task, and counts the change for pressure.
+    /// Changes the state of a task. If the task can run now but could not before, or the reverse, counts that for
+    /// pressure (PSI).
     pub(crate) fn set_state(&self, task: &Task, state: State) {
         let before = task.state.replace(state);
         if can_run(before) != can_run(state) && task.stalls.get() == 0 && !task.is_aside.get() {
@@ -19,7 +20,7 @@ impl World {
         }
     }
 
-    /// Notes that a stall of the running task begins or ends.
+    /// Notes that the running task begins or ends to be stalled for memory.
     pub(crate) fn note_stall(&self, begins: bool) {
         let Some(task) = self.current_task().filter(|task| !task.is_aside.get()) else { return };
         let before = task.stalls.get();
@@ -32,7 +33,7 @@ impl World {
         }
     }
 
-    /// Excludes a task from the counts, because it is the kernel's own. It is called right after the task is spawned.
+    /// Excludes a task of the kernel from pressure (PSI). Called right after the task is spawned.
     pub(crate) fn set_aside(&self, id: TaskId) {
         let task = self.task(id);
         if !task.is_aside.replace(true) && can_run(task.state.get()) {

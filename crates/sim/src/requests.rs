@@ -1,5 +1,5 @@
-//! Requests to block devices: they go in, the events of their disks are dispatched, and their completions come out in a
-//! handler.
+//! Requests to block devices: puts requests into queues, runs the events of disks, and reports completions in an
+//! interrupt handler.
 
 use crate::clock::{nanos, picos};
 use crate::device::Device;
@@ -31,8 +31,8 @@ impl World {
         });
     }
 
-    /// Runs `work` with a plug, so that its requests are held back, and then lets them go. If the task already has a
-    /// plug, only runs `work`.
+    /// Runs `work` with a plug, which holds the task's requests back, and then sends these requests to their devices.
+    /// If the task already has a plug, only runs `work`.
     pub(crate) fn plugged<T>(&self, work: impl FnOnce() -> T) -> T {
         let task = self.sleeping_task("plug");
         if task.plug.borrow().is_open {
@@ -45,8 +45,8 @@ impl World {
         done
     }
 
-    /// Holds a request back in the task's plug. Returns the request if the task has no plug, or must first let go of
-    /// the requests that it holds.
+    /// Holds a request back in the task's plug. Returns the request if the task has no plug, or must first send the
+    /// held requests to their devices.
     fn hold_back(&self, task: &Task, request: Request) -> Option<Request> {
         let mut plug = task.plug.borrow_mut();
         if !plug.is_open {
@@ -70,8 +70,8 @@ impl World {
         let index = request.device.index();
         let device = &self.devices[index];
         if !device.takes_at_once(&request) {
-            // If the task lets go of its requests because it is about to wait for something else, the whole wait keeps
-            // that reason.
+            // A task that is about to wait for something else first sends its held requests, and has then already told
+            // its reason. That reason stays.
             let is_told = self.sleeping_task("submit").waits.get().is_some();
             if !is_told {
                 self.note_wait(Some(WaitReason::DeviceQueue));
@@ -106,8 +106,8 @@ impl World {
             let mine = Sleeper { task: task.id, sleep };
             waiters.borrow_mut().iter_mut().filter(|waiter| waiter.task == task.id).for_each(|waiter| *waiter = mine);
             self.suspend(Ask::Sleep);
-            // Only the first waiter is woken. But a newcomer may have taken the place, or merged into a waiting
-            // request.
+            // Only the first waiter is woken. Before it runs, another task may have taken the free place; then it waits
+            // again.
             if device.disk.borrow().can_take(request) {
                 let first = waiters.borrow_mut().pop_front();
                 assert!(first == Some(mine), "submitters are served in the order in which they came");
@@ -142,15 +142,16 @@ impl World {
         let device = &self.devices[index];
         let next = device.disk.borrow().next_event();
         let Some(next) = next else { return device.armed.set(u64::MAX) };
-        // The disk's time is in whole nanoseconds, so what it does at once may seem a fraction of a nanosecond ago; it
-        // is done at the present time.
+        // The disk counts whole nanoseconds. So an event that is due at once may seem to be a fraction of a nanosecond
+        // in the past. It is moved to the present time.
         let time = picos(next).max(self.clock.get());
         if device.armed.replace(time) != time {
             self.push_event(time, EventKind::Device(index as u8));
         }
     }
 
-    /// Lets a device do the work that is due. Returns the CPU that the device interrupts, if it does.
+    /// Lets a device do the work that is due. Returns the CPU to interrupt; `None` if nothing was finished, or the
+    /// interrupt already waits to be handled.
     pub(crate) fn device_event(&self, index: usize) -> Option<usize> {
         let device = &self.devices[index];
         device.armed.set(u64::MAX);
@@ -187,7 +188,7 @@ impl World {
         }
     }
 
-    /// Ends a command of a disk with a `command_depth`. Called in a handler.
+    /// Ends a command of a disk whose commands end in the interrupt handler (`command_depth`). Called in that handler.
     fn end_command(&self, index: usize, operation: Operation) {
         let device = &self.devices[index];
         device.disk.borrow_mut().end(nanos(self.clock.get()), operation);

@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// Returns the generator with the number `stream` of a world with this `seed`.
+    /// Returns the generator number `stream` for a seed. The generators of one seed give different numbers.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mixed = seed ^ stream.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

@@ -1,8 +1,8 @@
 //! The main loop, which resumes the earliest CPU or event.
 //!
 //! The loop resumes the CPU with the earliest clock, or dispatches the earliest event if that is due first. So all
-//! state that tasks share changes in the order of virtual time. At equal times events come first, in the order in which
-//! they were made, and then CPUs, by number.
+//! state that tasks share changes in the order of virtual time. At equal times, events come before CPUs: events in the
+//! order in which they were made, then CPUs by number.
 
 use crate::clock::{CPU_BITS, NOT_RUNNING, horizon_below, picos};
 use crate::cpu::{LaneId, NO_LANE, is_handler};
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Returns whether an event still applies.
+    /// Returns whether an event still applies. A timer, for example, does not if its task was woken before.
     fn is_current(&self, event: Event) -> bool {
         match event.kind {
             EventKind::Timer(sleeper) => {
@@ -111,7 +111,8 @@ impl World {
         }
     }
 
-    /// Resumes the CPU with the earliest clock until its fiber suspends, and answers what the fiber asks for.
+    /// Resumes the CPU that `key` names until its fiber suspends, and does what the fiber asks for. `event` is the time
+    /// of the next event.
     #[inline]
     fn run_cpu(&self, key: u64, event: u64) {
         let cpu = (key & ((1 << CPU_BITS) - 1)) as usize;
@@ -314,7 +315,7 @@ impl World {
             }
         }
         drop(fibers);
-        // The receiver of completions owns locks, which own the world. Dropping it breaks this cycle.
+        // The receiver of completions owns locks, which own the world. Dropping the receiver breaks this cycle.
         let completions = self.completions.take();
         drop(completions);
         // An observer may own the world, too.

@@ -69,8 +69,8 @@ impl World {
         task.bound_to.is_none_or(|node| self.node_of_cpu(cpu) == node)
     }
 
-    /// Moves a task to CPU `to`. The task keeps its lead in virtual runtime over the floor of its CPU, because runtimes
-    /// of different CPUs are not comparable.
+    /// Moves a task to CPU `to`. Virtual runtimes of different CPUs are not comparable, so the task keeps only its
+    /// distance from the CPU's `runtime_floor`.
     fn move_runtime(&self, task: &Task, to: usize) {
         let from = task.cpu.replace(to);
         if from != to {
@@ -94,8 +94,8 @@ impl World {
         self.arm_slice(cpu);
     }
 
-    /// Lets a woken task preempt the running task if the running task has had much more CPU time or, with a schedule by
-    /// rank, has a higher rank.
+    /// Lets a woken task preempt the running task if the running task has had much more CPU time. With a schedule by
+    /// rank, the task with the lower rank wins instead.
     fn preempt_for(&self, cpu: usize, woken: &Task) {
         let state = &self.cpus[cpu];
         let Some(current) = state.task.get() else { return };
@@ -139,8 +139,8 @@ impl World {
         }
     }
 
-    /// Switches to the next task if a switch is due and the running task may be preempted. If it may not, the switch
-    /// comes as soon as it may.
+    /// Switches to the next task if a switch is due. If the running task may not be preempted now, it is switched as
+    /// soon as it may be.
     pub(crate) fn switch_if_possible(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         if state.wants_switch.get() && !state.in_handler.get() {
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Returns whether the running task must yield as soon as it may.
+    /// Returns whether the running task has to yield its CPU to a waiting task (`need_resched`).
     pub(crate) fn is_resched_due(&self) -> bool {
         if self.running().is_none() {
             return false;
@@ -162,15 +162,15 @@ impl World {
         state.wants_switch.get() && !state.queue.borrow().is_empty()
     }
 
-    /// Puts the task on `cpu` back into the queue at the present time, perhaps before it has spent all the time of a
-    /// step, and lets the CPU take the next task.
+    /// Puts the task on `cpu` back into the CPU's queue, and lets the CPU take the next task. If the task is in the
+    /// middle of a step, it spends the rest of the step's time when it runs again.
     pub(crate) fn give_way(&self, cpu: usize) {
         if self.is_by_rank {
             self.catch_up(cpu);
         }
         let state = &self.cpus[cpu];
         let task = self.task(state.task.get().expect("a CPU gives way from a task"));
-        // If the task is still paying for the switch to it, it first pays all of that.
+        // If the context switch to this task is not over yet, it is completed first.
         let lane = &self.lanes[2 * cpu];
         let now = self.clock.get();
         let stop = now.max(lane.mark.get());
@@ -183,8 +183,8 @@ impl World {
         self.clock.set(now);
     }
 
-    /// Sets the clock of a CPU that was held back forward to the present time. The skipped time does not count as CPU
-    /// time.
+    /// Moves the clock of a CPU forward to the present time, if the schedule held the CPU back. The skipped time does
+    /// not count as CPU time.
     pub(crate) fn catch_up(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         let lane = &self.lanes[state.front(cpu) as usize];
@@ -314,14 +314,14 @@ impl World {
         self.idle[cpu / 64].get() >> (cpu % 64) & 1 == 1
     }
 
-    /// Notes that an idle CPU has a task or an interrupt from now on.
+    /// Marks an idle CPU as busy, because it gets a task or an interrupt now.
     pub(crate) fn leave_idle(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         self.idle[cpu / 64].set(self.idle[cpu / 64].get() & !(1 << (cpu % 64)));
         state.idle_total.set(state.idle_total.get() + self.clock.get().saturating_sub(state.idle_since.get()));
     }
 
-    /// Offers the calling task's CPU to other tasks. [`Point::Waits`] says that another task has to run before the
+    /// Offers the calling task's CPU to other tasks. `at` is [`Point::Waits`] if another task has to run before the
     /// caller can continue.
     pub(crate) fn relax(&self, at: Point) {
         self.sleeping_task("relax");

@@ -1,4 +1,4 @@
-//! The simulated machine as the engine and the lab see it.
+//! The simulated machine as its users see it: the engine, and the programs that run experiments.
 
 use crate::clock::{nanos, picos};
 use crate::config::Config;
@@ -33,7 +33,7 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub struct Sim(pub(crate) Rc<World>);
 
-/// The use of a CPU's time.
+/// Counts of one CPU: idle time, time in interrupt handlers, context switches, and the handlers' work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuStatistics {
     /// Time in which the CPU had nothing to do.
@@ -46,9 +46,9 @@ pub struct CpuStatistics {
     pub longest_off: Nanos,
     /// Number of runs of interrupt handlers that ended I/O. A handler keeps running while it finds completed requests.
     pub handlers: u64,
-    /// Number of pages whose I/O these handlers ended.
+    /// Number of pages whose I/O ended in a handler on this CPU.
     pub handled_pages: u64,
-    /// Largest number of pages whose I/O one handler ended.
+    /// Largest number of pages whose I/O ended in one run of a handler.
     pub handled_pages_max: u64,
 }
 
@@ -148,12 +148,12 @@ impl Sim {
         self.0.kill(id);
     }
 
-    /// Runs the machine until the main task returns. Kills the other tasks then, and runs on until these have returned,
-    /// too, and every device is idle. A machine runs once.
+    /// Runs the machine until the main task returns. Then kills the other tasks, and runs on until they have returned
+    /// and every device is idle. A machine runs once.
     ///
     /// # Errors
-    /// Fails at the first bug: a panic in a task or a completion, a deadlock, a task that does not end, a time limit.
-    /// Tasks that were running are abandoned then, without running destructors.
+    /// Fails at the first bug: a panic in a task or a completion, a deadlock, a task that does not end, or an exceeded
+    /// time limit. Tasks that have not returned are then abandoned, and their destructors do not run.
     pub fn run(&self, name: &str, main: impl FnOnce() + 'static) -> Result<(), Failure> {
         self.0.run(name, Box::new(main))
     }
@@ -215,7 +215,8 @@ impl Sim {
         self.0.task(id).state.get() == State::Finished
     }
 
-    /// Returns the decisions of chance so far; empty unless [`Config::keep_decisions`] is set.
+    /// Returns the random decisions so far about the order of CPUs and tasks; empty unless [`Config::keep_decisions`]
+    /// is set.
     #[must_use]
     pub fn decisions(&self) -> Decisions {
         self.0.decisions.as_ref().map_or_else(Decisions::default, |decisions| decisions.borrow().clone())
@@ -246,8 +247,8 @@ impl Sim {
     }
 
     /// Translates an address on the calling task's CPU. The address is in page `page` of the region `space`; the page
-    /// has 2 MiB if `is_huge`, otherwise 4 KiB. One call stands for `times` equal translations. A translation that the
-    /// CPU does not keep costs a walk of the page table. Without a [`crate::TlbConfig`] this does nothing.
+    /// has 2 MiB if `is_huge`, otherwise 4 KiB. One call stands for `times` equal translations. A translation that is
+    /// not in the CPU's TLB costs a walk of the page table. Without a [`crate::TlbConfig`] this does nothing.
     pub fn translate(&self, space: u32, page: u32, is_huge: bool, times: u32) {
         let Some(config) = &self.0.config.tlb else { return };
         let Some(cpu) = self.0.cpu_here() else { return };
@@ -267,9 +268,9 @@ impl Sim {
         self.0.set_observer(picos(every), Box::new(move |time| look(nanos(time))));
     }
 
-    /// Sets a function that is called when the main task ends, with the time, before the other tasks are told to end.
-    /// The function has the same limits as the one of [`Sim::observe`], which may be called again while the other tasks
-    /// end. It is not called for a run that fails.
+    /// Sets a function that is called with the time when the main task has returned, before the other tasks are killed.
+    /// It must not spend, lock or sleep. A function set by [`Sim::observe`] may still be called after it. If the run
+    /// fails before the main task returns, it is not called.
     pub fn observe_end(&self, look: impl FnOnce(Nanos) + 'static) {
         *self.0.at_end.borrow_mut() = Some(Box::new(move |time| look(nanos(time))));
     }
@@ -291,7 +292,7 @@ impl Sim {
         self.0.profile.folded(|on_cpu, _| on_cpu)
     }
 
-    /// Returns the time that tasks slept, by the call path that slept, in the form of [`Sim::profile`].
+    /// Returns the time that tasks slept, by call path: sorted lines `task;func;func ns`, as in [`Sim::profile`].
     #[must_use]
     pub fn sleep_profile(&self) -> Vec<String> {
         self.0.profile.folded(|_, off_cpu| off_cpu)
@@ -341,8 +342,9 @@ impl Sim {
     }
 
     /// Sets all counts of interrupts to 0: how long interrupts were off ([`Sim::mask_statistics`],
-    /// [`Sim::off_windows`], [`CpuStatistics::longest_off`]), and the work of handlers. A time that has begun before
-    /// this call counts as a whole when it ends. The total time of handlers is kept.
+    /// [`Sim::off_windows`], [`CpuStatistics::longest_off`]), and the work of handlers. A period with interrupts off
+    /// that began before this call counts in full when it ends. The total time of handlers
+    /// ([`CpuStatistics::interrupt`]) is kept.
     pub fn restart_interrupt_statistics(&self) {
         self.0.restart_interrupt_counts();
     }
@@ -367,7 +369,8 @@ impl Sim {
         self.0.network.as_ref().map_or_else(Vec::new, Network::round_trips)
     }
 
-    /// Returns the recorded times in which interrupts were off on the network card's CPU, in order of their end.
+    /// Returns the recorded periods with interrupts off on the network card's CPU, in order of their end. Periods
+    /// shorter than `keep_from` of the card's configuration are not recorded.
     #[must_use]
     pub fn off_windows(&self) -> Vec<OffWindow> {
         let windows = self.0.off_windows.borrow();

@@ -1,4 +1,4 @@
-//! A constant together with the origin of its value.
+//! Constants of a machine file, each together with the origin of its value: how it was found.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -38,11 +38,12 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sourced<T> {
-    /// The value, in the unit with which the name of the field ends.
+    /// The value. Its unit is at the end of the field's name, as in `command_ns`.
     pub value: T,
     /// The way in which the value was found.
     pub from: Origin,
-    /// The print, data sheet or measurement. For a fitted value, the figure to which it was fitted.
+    /// The posting, paper, data sheet or measurement that states the value. For a fitted value, the figure to which it
+    /// was fitted.
     pub source: String,
 }
 

@@ -1,16 +1,16 @@
-//! Spans: parts of the profile.
+//! Spans: stretches of a run whose CPU time is charged to one function in the profile.
 
 use crate::record::profile::NodeId;
 use crate::record::trace::is_recorded;
 use crate::world::World;
 use machine::Func;
 
-/// A span of the profile, which ends when this is dropped.
+/// Charges the CPU time of the running task or handler to one function, until it is dropped.
 pub struct Span<'a> {
     world: &'a World,
     before: NodeId,
     func: Func,
-    /// Clock at the start of the span, if spans of its function are recorded.
+    /// Clock at the start of the span, ps; 0 if spans of its function are not recorded.
     from: u64,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Span<'a> {
 impl Drop for Span<'_> {
     #[inline]
     fn drop(&mut self) {
-        // After a panic the path is kept for the report.
+        // After a panic the call path is kept, because the report of the failure shows it.
         if self.world.is_dying() {
             return;
         }

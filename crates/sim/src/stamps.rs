@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 const STAMP_BYTES: usize = 8;
 
-/// The stamps of all frames; empty if the machine keeps no stamps.
+/// The stamp (first eight bytes) of each frame; `None` if the machine keeps no stamps.
 pub(crate) struct Stamps(Option<RefCell<Vec<[u8; STAMP_BYTES]>>>);
 
 impl Stamps {
@@ -49,16 +49,17 @@ impl Stamps {
     }
 }
 
-/// The stamps of the blocks of one device. A block that was never written has zeroes.
+/// The stamp (first eight bytes) of each block of one device. A block that was never written has zeroes.
 #[derive(Default)]
 pub(crate) struct BlockStamps {
     written: BTreeMap<u64, [u8; STAMP_BYTES]>,
-    /// The stamps of writes that are under way, by first block, in order of submission.
+    /// The stamps that writes in flight carry, by the first block of the write. Writes with the same first block are in
+    /// order of submission.
     under_way: BTreeMap<u64, VecDeque<Vec<[u8; STAMP_BYTES]>>>,
 }
 
 impl BlockStamps {
-    /// Notes that a request was submitted. A write takes the stamps that its frames hold now.
+    /// Notes that a request was submitted. For a write, copies the stamps that its frames hold now.
     pub(crate) fn submit(&mut self, frames: &Stamps, request: &Request) {
         let (Some(stamps), Operation::Write) = (&frames.0, request.operation) else { return };
         let stamps = stamps.borrow();
@@ -66,7 +67,8 @@ impl BlockStamps {
         self.under_way.entry(request.block).or_default().push_back(carried);
     }
 
-    /// Notes that a request has ended. If it succeeded, its stamps arrive on the device or in the frames.
+    /// Notes that a request has ended. If it succeeded, a write stores its stamps on the device, and a read copies
+    /// stamps into the frames.
     pub(crate) fn complete(&mut self, frames: &Stamps, request: &Request, is_ok: bool) {
         let Some(stamps) = &frames.0 else { return };
         match request.operation {

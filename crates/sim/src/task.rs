@@ -31,35 +31,36 @@ pub(crate) struct Task {
     pub(crate) state: Cell<State>,
     /// The body of the task, until the task starts.
     pub(crate) job: Cell<Option<Job>>,
-    /// The fiber of the task, from its start on.
+    /// The fiber (coroutine) that runs the task; null before the task starts.
     pub(crate) fiber: Cell<*const Fiber>,
-    /// Position in the profile while the task is off its CPU.
+    /// Call path of the task while it is off its CPU, as a node of the profile.
     pub(crate) node: Cell<NodeId>,
     pub(crate) root: NodeId,
-    /// The memory node to whose CPUs the task is bound, if it is.
+    /// The memory node on whose CPUs the task must run; `None` if it may run on any CPU.
     pub(crate) bound_to: Option<usize>,
-    /// The CPU that the task was last on.
+    /// The CPU that the task runs on or waits for. If the task sleeps, the CPU that it was on last.
     pub(crate) cpu: Cell<usize>,
     pub(crate) runtime: Cell<u64>,
     /// The task's place in the order of all tasks, if the schedule is by rank. The task with the least rank runs first.
     pub(crate) rank: Cell<u64>,
-    /// Time that the task had still to spend when it was taken off its CPU in the middle of a spend.
+    /// If the task was taken off its CPU in the middle of a step: the rest of the step's time, ps.
     pub(crate) owed: Cell<u64>,
     pub(crate) cpu_time: Cell<u64>,
     pub(crate) started_at: u64,
     pub(crate) slept_at: Cell<u64>,
     /// Time at which the task came into its CPU's queue.
     pub(crate) queued_at: Cell<u64>,
-    /// Number of the task's sleeps, so that a late waker or timer does not end a later sleep.
+    /// Number of times that the task has gone to sleep. A waker or timer names the sleep that it ends, so that it
+    /// cannot end a later one.
     pub(crate) sleeps: Cell<u64>,
     /// Reason of the task's wait, if it gave one, and the time at which the wait began.
     pub(crate) waits: Cell<Option<(WaitReason, u64)>>,
     pub(crate) is_killed: Cell<bool>,
     /// Number of nested stalls for memory in which the task is.
     pub(crate) stalls: Cell<u32>,
-    /// `true` if the task does not count for pressure.
+    /// `true` if the task does not count for pressure (PSI), because it is the kernel's own.
     pub(crate) is_aside: Cell<bool>,
-    /// The requests that the task holds back.
+    /// The disk requests that the task holds back to merge them.
     pub(crate) plug: RefCell<Plug>,
     pub(crate) rng: RefCell<Rng>,
     pub(crate) ended: WaitQueue,

@@ -1,4 +1,4 @@
-//! Numbers of tasks.
+//! The numbers by which tasks are known.
 
 use std::fmt;
 

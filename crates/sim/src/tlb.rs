@@ -1,9 +1,9 @@
 //! TLBs: a CPU's cache of address translations, for pages of 4 KiB and of 2 MiB.
 //!
 //! Each CPU has one TLB. The address of a translation decides the four places in which it can be. A new translation
-//! replaces the least recently used one of these four. A translation names its region, so when a task moves to a CPU,
-//! it leaves the translations of other tasks there. A translation that the kernel removes stays in the TLB, too. So a
-//! page that is swapped out and is soon in again costs its fault but no walk.
+//! replaces the least recently used one of these four. A translation names its region. So translations of one task stay
+//! valid when another task comes to the CPU. A translation also stays when the kernel unmaps the page. So a page that
+//! is swapped out and soon swapped in again costs its fault but no walk.
 
 use machine::Nanos;
 use std::cell::Cell;
@@ -37,8 +37,8 @@ impl Tlb {
         Self { small: sets(config.entries_4k), huge: sets(config.entries_2m) }
     }
 
-    /// Looks a translation up. If it is not there, adds it in place of the least recently used one of its set, unless
-    /// the TLB has no places. Returns whether the translation was there.
+    /// Looks a translation up, and returns whether it was there. If it was not, adds it in place of the least recently
+    /// used translation of its set. A TLB without places never has a translation.
     #[inline]
     pub(crate) fn look_up(&self, space: u32, page: u32, is_huge: bool) -> bool {
         let sets = if is_huge { &self.huge } else { &self.small };
@@ -68,8 +68,8 @@ mod tests {
         let tlb = Tlb::new(&CONFIG);
         let pass = |pages: u32| (0..pages).filter(|page| tlb.look_up(3, *page, false)).count();
         assert_eq!([pass(16), pass(16)], [0, 16]);
-        // If one more page than a set has places is touched again and again in the same order, the wanted page is
-        // always the one that was just replaced.
+        // Five pages share a set of four places. If they are touched again and again in the same order, the next page
+        // is always the one that was just replaced.
         assert_eq!([pass(20), pass(20)], [16, 0]);
         assert!(!tlb.look_up(4, 19, false), "of another region");
         assert!(!tlb.look_up(3, 19, true), "of another size");

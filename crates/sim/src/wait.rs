@@ -39,7 +39,8 @@ impl World {
     }
 
     /// Lets a killed task return from a sleep at once. The requests that it holds back go to their devices, because the
-    /// task may be waiting for them. Time passes nevertheless, so that other tasks get their turn and shutdown ends.
+    /// task may be waiting for them. The call takes some time, so that other tasks get their turn and the shutdown
+    /// ends.
     fn refuse_to_sleep(&self, task: &Task) {
         self.let_go(task);
         self.spend_picos(self.costs[Step::ContextSwitch as usize].max(1_000_000));
@@ -53,11 +54,12 @@ impl World {
         let sleeper = Sleeper { task: task.id, sleep };
         queue.sleepers.borrow_mut().push(sleeper);
         self.suspend(Ask::Sleep);
-        // A timer or a kill leaves the sleeper in the queue.
+        // If a timer or a kill has ended the sleep, the sleeper is still in the queue.
         queue.sleepers.borrow_mut().retain(|other| *other != sleeper);
     }
 
-    /// Marks the calling task as asleep from its next suspend on. Returns the number of the sleep.
+    /// Marks the calling task as asleep; the caller must suspend it next. Returns the number of the sleep, which a
+    /// waker must name.
     pub(crate) fn begin_sleep(&self, task: &Task, state: State, until: u64) -> u64 {
         let sleep = task.sleeps.get() + 1;
         task.sleeps.set(sleep);

@@ -4,14 +4,14 @@ use crate::task_id::TaskId;
 use machine::Ticket;
 use std::cell::{Cell, RefCell};
 
-/// A sleeping task, with the number of its sleep.
+/// A sleeping task, with the number of its sleep: how many times the task had gone to sleep by then.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sleeper {
     pub(crate) task: TaskId,
     pub(crate) sleep: u64,
 }
 
-/// A queue of waiting tasks. It counts its wakes; a ticket is the count at one time.
+/// A queue of waiting tasks. It counts how often it was woken. A ticket is this count at the time when it was taken.
 #[derive(Default)]
 pub struct WaitQueue {
     pub(crate) wakes: Cell<u64>,

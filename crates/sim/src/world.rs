@@ -4,7 +4,8 @@
 //! [`World::spend`] returns at once. When the clock passes `horizon`, the fiber is suspended, and the loop (`run`)
 //! continues.
 //!
-//! Invariant: a fiber acts, and makes any request but [`Ask::Spent`], only while its clock is within `limit`.
+//! Invariant: if the clock of a fiber is past `limit`, the fiber only suspends with [`Ask::Spent`]. It does everything
+//! else while its clock is within `limit`.
 
 use crate::cache_line::{CacheLines, LastCpu};
 use crate::clock::{CPU_BITS, Clocks, END_OF_TIME, horizon_below, nanos};
@@ -30,7 +31,7 @@ use machine::{Completions, FrameNumber, Step};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-/// The phase of a world's life.
+/// The phase of a simulated machine's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The world is being set up, or is running.
@@ -44,11 +45,12 @@ pub(crate) enum Phase {
 pub(crate) struct World {
     /// The present time: the clock of the running CPU, or the time of the event that is being dispatched.
     pub(crate) clock: Cell<u64>,
-    /// Clock past which `spend` has to do more than add: `limit`, or 0 if the schedule sees each step or no fiber runs.
+    /// Clock up to which `spend` only adds to the clock, ps: equal to `limit`, or 0 if the schedule decides at each
+    /// step or no fiber runs.
     pub(crate) horizon: Cell<u64>,
-    /// Clock up to which the running fiber may go.
+    /// Clock up to which the running fiber may run before it is suspended, ps.
     pub(crate) limit: Cell<u64>,
-    /// The lane that is running.
+    /// The lane (task or handler of a CPU) that is running; `NO_LANE` if none is.
     pub(crate) lane: Cell<LaneId>,
     pub(crate) costs: [u64; Step::ALL.len()],
     pub(crate) lanes: Box<[Lane]>,
@@ -61,11 +63,11 @@ pub(crate) struct World {
     pub(crate) schedule: RefCell<Box<dyn Schedule>>,
     /// The decisions of the schedule; `None` if they are not kept.
     pub(crate) decisions: Option<Rc<RefCell<Decisions>>>,
-    /// The schedule's [`Schedule::sees_steps`].
+    /// The result of [`Schedule::sees_steps`] for this schedule.
     pub(crate) sees_steps: bool,
-    /// The schedule's [`Schedule::is_by_rank`].
+    /// The result of [`Schedule::is_by_rank`] for this schedule.
     pub(crate) is_by_rank: bool,
-    /// With a schedule by rank: the latest time at which anything was done. A CPU that was held back continues from
+    /// The latest time at which anything was done, ps. With a schedule by rank, a CPU that was held back continues from
     /// this time.
     pub(crate) acted: Cell<u64>,
     /// With a schedule by rank: `true` if more than one CPU has work, so that all but one are held back.
@@ -89,12 +91,12 @@ pub(crate) struct World {
     pub(crate) completions: RefCell<Option<Rc<dyn Completions>>>,
     pub(crate) observer: RefCell<Option<Observer>>,
     pub(crate) next_observation: Cell<u64>,
-    /// The function that is called at the end of the run.
+    /// The function to call when the main task has returned.
     pub(crate) at_end: RefCell<Option<AtEnd>>,
     pub(crate) stamps: Stamps,
     /// TLBs by CPU; empty if translations cost nothing.
     pub(crate) tlbs: Box<[Tlb]>,
-    /// Time that the cache lines of a lock take to travel from another CPU, by cause, ps.
+    /// Time that the cache lines of a lock take to travel from another CPU, ps, by lock class.
     pub(crate) lock_travel: [u64; crate::cause::SLOT as usize + 1],
     /// Time that the cache lines of a frame take to travel from another CPU, ps.
     pub(crate) frame_travel: u64,
@@ -102,7 +104,7 @@ pub(crate) struct World {
     pub(crate) last_cpu_of_frame: Box<[LastCpu]>,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
-    /// The times without interrupts that are kept, each with begin and end.
+    /// The kept periods with interrupts off, each with begin and end, ps.
     pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
     pub(crate) recorder: Recorder,
     pub(crate) pressure: Pressure,
@@ -112,7 +114,7 @@ pub(crate) struct World {
 /// A function that is called with the time of the end of a run.
 type AtEnd = Box<dyn FnOnce(u64)>;
 
-/// A function that observes the world, with its interval.
+/// A function that looks at the machine at intervals of virtual time (`every`, ps) and changes nothing.
 pub(crate) struct Observer {
     pub(crate) every: u64,
     pub(crate) look: Box<dyn FnMut(u64)>,
@@ -230,14 +232,16 @@ impl World {
         }
     }
 
-    /// Returns the time, in ps, until the cache lines of a lock arrive at the CPU of a lane that has just got the lock.
+    /// Returns the time, in ps, until the cache lines of a lock arrive at the CPU of `lane`, which has just got the
+    /// lock. This CPU now counts as the last that had the lock.
     #[inline]
     pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
         let cost = self.lock_travel[usize::from(cause)];
         if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
     }
 
-    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU.
+    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU. This CPU now counts as the
+    /// last that touched the frame.
     #[inline]
     pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
         if self.frame_travel == 0 {
@@ -261,7 +265,8 @@ impl World {
     #[inline(never)]
     fn spend_past_horizon(&self, cost: u64) {
         if self.lane.get() == NO_LANE {
-            // This is work of the set-up or of the inspection of results, which no CPU does.
+            // No CPU does this work, because it belongs to the set-up or to the inspection of results. It takes no
+            // time.
             self.clock.set(self.clock.get() - cost);
         } else if !self.is_dying() {
             self.take_turn(Point::Step, cost);
@@ -336,7 +341,7 @@ impl World {
         }
     }
 
-    /// Suspends the running fiber until the loop resumes it, perhaps on another CPU.
+    /// Suspends the running fiber until the main loop resumes it, perhaps on another CPU. `ask` tells the loop why.
     #[inline]
     pub(crate) fn suspend(&self, ask: Ask) {
         let fiber = self.lanes[self.lane.get() as usize].fiber.get();
@@ -348,7 +353,7 @@ impl World {
     /// suspended, because a caller may catch the panic and go on.
     ///
     /// # Panics
-    /// When the caller runs on another stack: the stack of a task of another world, which the running task runs.
+    /// When the caller runs on another stack: the stack of a task of another machine, which the running task runs.
     #[inline]
     pub(crate) fn assert_on_own_stack(&self) {
         let fiber = self.lanes[self.lane.get() as usize].fiber.get();
@@ -356,7 +361,8 @@ impl World {
         unsafe { (*fiber).assert_on_own_stack() }
     }
 
-    /// Returns whether this thread is unwinding. Nothing may suspend any more then, and the world ends afterwards.
+    /// Returns whether this thread is unwinding from a panic. In that case nothing may suspend any more, and the run
+    /// ends.
     #[inline]
     pub(crate) fn is_dying(&self) -> bool {
         std::thread::panicking()
@@ -407,7 +413,7 @@ impl World {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }
 
-    /// Charges the time since the last charge of the running lane. The lane's present position in the profile gets it.
+    /// Charges the time since the lane's last charge to the lane's present call path in the profile.
     #[inline]
     pub(crate) fn charge(&self, lane: &Lane) {
         let clock = self.clock.get();
@@ -438,7 +444,7 @@ impl World {
 
     // ---- CPUs ----
 
-    /// Lets CPU `cpu` compete for the next turn, with its clock at `clock`.
+    /// Marks CPU `cpu` as running, with its clock at `clock`, so that the main loop may resume it.
     pub(crate) fn set_running(&self, cpu: usize, clock: u64) {
         self.cpus[cpu].clock.set(clock);
         self.clocks.run(cpu, clock);

@@ -1,5 +1,5 @@
-//! The simulator passes the suite that every machine passes, with and without disturbed steps, and with fair and unfair
-//! locks.
+//! Tests that the simulator passes the conformance suite of the trait `Machine`, with and without random delays of
+//! steps, and with fair and random locks.
 
 mod common;
 

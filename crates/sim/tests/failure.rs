@@ -1,4 +1,4 @@
-//! Tests that a bug stops the world with a message about the task, the action and the place.
+//! Tests that a bug stops the simulation with a message that names the task, the bug and the call path.
 
 mod common;
 
@@ -158,7 +158,8 @@ fn a_lock_that_is_never_released_is_a_deadlock() {
     let failure = failure(|sim| {
         let lock = Rc::new(sim.lock(LockClass::Lru, ()));
         let slots = Rc::new(sim.per_cpu(|_| ()));
-        // Each task waits for the lock or slot that the other holds, though no rank is violated.
+        // One task holds the lock and waits for the slot. The other holds the slot and waits for the lock. The order of
+        // ranks allows both.
         let (its_sim, its_lock, its_slots) = (sim.clone(), Rc::clone(&lock), Rc::clone(&slots));
         sim.spawn("other", move || {
             let _slot = its_slots.local();
@@ -194,7 +195,7 @@ fn shutdown_ends_tasks_that_sleep_for_ever() {
     assert_eq!(ended.get(), 5);
 }
 
-/// A receiver of completions that notes that a request has ended.
+/// A receiver of completions that sets a flag when a request has ended.
 struct Noting(Rc<Cell<bool>>);
 
 impl Completions for Noting {
@@ -350,7 +351,7 @@ fn a_thread_keeps_what_it_borrows_from_a_task_that_is_abandoned() {
         panic!("stop");
     });
     assert_says(&failure, &["stop"]);
-    // New stacks would be at the addresses of the old ones if these were freed.
+    // If the stacks of the failed machine were freed, the new machine's stacks would get their addresses.
     run(Config::uniform(2, 10), |sim| sim.pause(Nanos(1000))).unwrap();
     ENDED.store(true, Ordering::Release);
     while SEEN.load(Ordering::Acquire) == 0 {
@@ -381,8 +382,8 @@ fn a_machine_that_is_run_by_who_observes_it_is_reported() {
     let _ = sim.run("main", move || machine.pause(Nanos(1000)));
 }
 
-/// A task that may not wait catches the panic and continues. It is not left asleep, and no waker resumes it on a second
-/// CPU.
+/// A task on another machine's stack may not wait. It catches the panic and continues: it is not left asleep, and no
+/// waker resumes it on a second CPU.
 #[test]
 fn a_task_that_may_not_wait_has_not_begun_to() {
     run(Config::uniform(2, 10), |sim| {
@@ -399,7 +400,7 @@ fn a_task_that_may_not_wait_has_not_begun_to() {
     .unwrap();
 }
 
-/// A task that may not wait for a lock that another task holds is not left in the lock's queue.
+/// A task on another machine's stack may not wait for a lock. After the panic it is not left in the lock's queue.
 #[test]
 fn a_task_that_may_not_spin_is_not_in_the_queue_of_the_lock() {
     let is_contended = Rc::new(Cell::new(None));
@@ -421,7 +422,8 @@ fn a_task_that_may_not_spin_is_not_in_the_queue_of_the_lock() {
     assert_eq!(is_contended.get(), Some(false));
 }
 
-/// A guard that was taken before the run is dropped during the run. The count of what the task holds stays as it was.
+/// A lock is taken before the run and released by a task during the run. The task's count of held locks does not
+/// change.
 #[test]
 fn a_guard_from_before_the_run_is_nothing_that_a_task_holds() {
     let sim = Sim::new(Config::uniform(2, 10));
@@ -450,8 +452,8 @@ fn a_guard_from_before_the_run_is_nothing_that_a_task_holds() {
     assert_says(&failure.expect_err("a failure"), &["pause while holding a per-CPU slot"]);
 }
 
-/// A guard is passed to a task on another CPU and dropped there. Without a report, neither task's locks would be known
-/// any more.
+/// A guard is passed to a task on another CPU and dropped there. This is reported, because otherwise the counts of held
+/// locks of both tasks would be wrong.
 #[test]
 fn a_guard_that_another_task_drops_is_reported() {
     let failure = failure(|sim| {
@@ -466,8 +468,7 @@ fn a_guard_that_another_task_drops_is_reported() {
     assert_says(&failure, &["`lru` is released by who does not hold it"]);
 }
 
-/// These misuses together once gave a task two guards of one lock, so that its value was changed twice at the same
-/// time.
+/// Combines two misuses, which together once gave a task two guards of one lock at the same time.
 #[test]
 fn no_task_has_two_guards_of_one_lock() {
     let sim = Sim::new(Config::uniform(2, 10));

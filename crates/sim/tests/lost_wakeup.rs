@@ -1,9 +1,9 @@
-//! A lost wake-up is found by random priorities in far fewer worlds than by virtual time.
+//! Tests that random priorities find a lost wake-up in far fewer runs than virtual time with random delays does.
 //!
-//! The story: kswapd checks the free pages, finds enough, and goes to sleep without a second check. Programs take
-//! pages, and the one that brings free pages below the mark wakes kswapd. If this falls between kswapd's check and its
-//! sleep, the wake-up is lost: the programs take the rest and wait for ever, which the simulator reports as a deadlock.
-//! The window is one step of some hundreds.
+//! The bug: kswapd checks the free pages, finds enough, and goes to sleep without a second check. Programs take pages.
+//! The program that brings free pages below the mark wakes kswapd. If it does so between kswapd's check and its sleep,
+//! the wake-up is lost. Then the programs take the remaining pages and wait for ever, which the simulator reports as a
+//! deadlock. The window is one step of some hundreds.
 
 use machine::{Lock, LockClass, Machine, Nanos, Step};
 use sim::{Config, Decisions, Failure, Interleaving, Pct, Perturb, Rng, Sim, WaitQueue};
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Free pages below which kswapd is woken.
+/// Number of free pages below which kswapd is woken.
 const MARK: u64 = 8;
 const PROGRAMS: u32 = 3;
 const PAGES_OF_EACH: u32 = 12;
@@ -96,7 +96,7 @@ fn run(seed: u64, interleaving: Interleaving, batch: u64, looks_again: bool) -> 
     (result, sim.decisions(), sim.fingerprint())
 }
 
-/// Returns a perturbation as strong as `highwater swarm` draws for a world.
+/// Returns random delays and yields of the strength that `highwater swarm` draws.
 fn perturbed(seed: u64) -> Interleaving {
     let mut rng = Rng::new(seed, u64::MAX - 9);
     let mut log_below = |digits: u64| {
@@ -117,14 +117,15 @@ fn by_priority(depth: u32) -> Interleaving {
 /// A name, and a function that returns the interleaving for a seed.
 type Named = (&'static str, fn(u64) -> Interleaving);
 
-/// Returns the first of `batch` worlds in which the bug shows, and the number of such worlds.
+/// Runs the seeds 1 to `of`, with a kswapd that frees `batch` pages at once. Returns the first seed that shows the bug,
+/// and the number of such seeds.
 fn worlds(interleaving: impl Fn(u64) -> Interleaving, batch: u64, of: u64) -> (Option<u64>, usize) {
     let found: Vec<u64> = (1..=of).filter(|seed| run(*seed, interleaving(*seed), batch, false).0.is_err()).collect();
     (found.first().copied(), found.len())
 }
 
-/// The more pages programs must take while kswapd goes to sleep, the rarer the bug is in virtual time, because a task
-/// must be delayed for that long. Random priorities find short and long delays equally well.
+/// The bug shows only if kswapd is delayed while programs take many pages. In virtual time, the longer this delay has
+/// to be, the rarer the bug is. Random priorities find short and long delays equally well.
 #[test]
 fn random_priorities_find_a_lost_wakeup_in_fewer_worlds() {
     let of = 2000;
@@ -161,7 +162,7 @@ fn what_was_found_is_replayed_from_its_decisions() {
     let seed = worlds(|_| by_priority(2), 2, 200).0.expect("found in the first hundred worlds");
     let (result, decisions, fingerprint) = run(seed, by_priority(2), 2, false);
     assert!(result.as_ref().unwrap_err().message.starts_with("deadlock: "), "{result:?}");
-    // The decisions are a rank for each task, and the changes of ranks.
+    // The decisions consist of a rank for each task, and the changes of ranks.
     assert!(decisions.len() < 20, "{decisions:?}");
     let replayed = run(seed, Interleaving::Replayed(Arc::new(decisions.clone())), 2, false);
     assert_eq!(replayed, (result, decisions, fingerprint));

@@ -1,5 +1,5 @@
-//! Tests of a network card beside a disk: when packets are answered, and when a handler that ends requests never
-//! returns.
+//! Tests of a network card beside a disk: when packets are answered, and when a handler keeps ending requests until the
+//! queue is empty.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::rc::Rc;
 const WIRE: Nanos = Nanos(60_000);
 const PACKET: Nanos = Nanos(10_000);
 
-/// Number of pages of a command.
+/// Number of pages that each disk command writes.
 const COMMAND: u64 = 32;
 
 fn card(turn: Turn) -> NetworkConfig {
@@ -34,7 +34,7 @@ impl Completions for Handler {
     }
 }
 
-/// Sends ten packets, a millisecond apart from 1 ms on, while `act` runs on the card's CPU.
+/// Sends ten packets, one each millisecond from 1 ms on, while `act` runs on the card's CPU.
 fn pinged(act: impl Fn(&Sim) + 'static) -> (Vec<RoundTrip>, Sim) {
     let sim = Sim::new(Config { network: Some(card(Turn::AfterDisks)), ..free_kernel(1) });
     let machine = sim.clone();
@@ -145,8 +145,8 @@ fn a_turn_after_each_request_bounds_the_wait() {
     assert!(trip < Nanos::from_millis(4), "{trip}");
 }
 
-/// A device that takes one command begins the next when the handler has ended the last. So a handler never finds
-/// another command complete.
+/// A device that holds one command begins the next command only when the handler has ended the last. So a handler never
+/// finds another command complete.
 #[test]
 fn with_one_command_the_disk_waits_for_the_handler() {
     let (one, alone, _) = written(1, Nanos(80_000), Turn::AfterDisks);

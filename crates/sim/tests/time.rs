@@ -61,8 +61,8 @@ fn costs_add_up_on_each_cpu_by_itself() {
     assert_eq!(sim.profile(), ["worker 30000", "worker;user 1000"]);
 }
 
-/// Holds a lock on CPU 0 for 100 us while tasks on the other CPUs come in order, each to hold the lock for 1 us.
-/// Returns the order of the winners.
+/// A task on CPU 0 holds a lock for 100 us. Meanwhile seven tasks on the other CPUs come one after the other, and each
+/// wants to hold the lock for 1 us. Returns the order in which the tasks got the lock.
 fn lock_order(fairness: LockFairness, seed: u64) -> Vec<u64> {
     let sim = Sim::new(Config { lock_fairness: fairness, seed, ..free_kernel(8) });
     let lock = Rc::new(sim.lock(LockClass::Lru, ()));
@@ -127,7 +127,7 @@ fn what_another_cpu_had_last_travels() {
     let (tasks, log) = spawn_all(&sim, 2, move |sim, number, log| {
         sim.compute(Nanos(number * 10));
         for _ in 0..2 {
-            // The first task takes the lock twice before the second task, which waits, gets it.
+            // Each task waits while the other holds the lock, so the lock goes back and forth.
             let _guard = index.lock();
             sim.compute(Nanos(1000));
             log.borrow_mut().push((number, now(sim)));
@@ -137,8 +137,8 @@ fn what_another_cpu_had_last_travels() {
         log.borrow_mut().push((number, now(sim)));
     });
     run_tasks(&sim, &tasks).unwrap();
-    // With fair locks the order is 0, 1, 0, 1. Each hold after the first waits for lines. The frame is new to the CPU
-    // that touches it first.
+    // With fair locks the tasks take turns: 0, 1, 0, 1. After the first time, each holder waits for the lock's lines.
+    // The first CPU that touches the frame waits for no lines.
     let expected = [(0, 1000), (1, 2500), (0, 4000), (0, 4000), (1, 5500), (1, 5700)];
     assert_eq!(*log.borrow(), expected);
     let statistics = &sim.lock_statistics()[LockClass::IPages as usize];
@@ -172,7 +172,7 @@ fn a_visitor_of_a_slot_waits_for_its_holder_and_a_holder_for_its_visitor() {
     assert_eq!(*log.borrow(), [("visitor", 10_000), ("visitor", 30_000), ("holder", 30_000)]);
 }
 
-/// A receiver of completions that keeps when each completion came, and takes some time for it.
+/// A receiver of completions that records the time of each completion, and takes some time for it.
 struct Handler {
     sim: Sim,
     takes: Nanos,
@@ -351,7 +351,7 @@ fn a_sleeper_that_wakes_gets_the_cpu_from_a_hog() {
 fn an_idle_cpu_takes_tasks_from_the_busiest() {
     let sim = Sim::new(free_kernel(4));
     let (tasks, _) = spawn_all(&sim, 16, |sim, number, _: &Log<()>| {
-        // The last four tasks are long, so that the CPUs finish at different times.
+        // The last four tasks are long, so that CPUs run out of tasks at different times.
         sim.compute(Nanos::from_millis(if number < 12 { 10 } else { 40 }));
     });
     run_tasks(&sim, &tasks).unwrap();
@@ -471,7 +471,7 @@ fn who_observes_changes_nothing() {
     };
     let (alone, ..) = run(None);
     let (observed, seen, end) = run(Some(Nanos(2500)));
-    // After the main task has ended, the other tasks end, at the latest at a limit.
+    // After the main task has ended, at most one more observation comes, because the other tasks end soon.
     let after_end = end.map(|end| seen.iter().filter(|now| **now > end).count());
     assert!(after_end.is_some_and(|after| after <= 1), "{end:?} {seen:?}");
     assert_eq!(alone, observed);
@@ -480,7 +480,7 @@ fn who_observes_changes_nothing() {
     assert!(beats.windows(2).all(|pair| pair[0] < pair[1]), "at most one look each time: {seen:?}");
 }
 
-/// Events before the restart of the counts do not count.
+/// Interrupts before the counts are set to 0 do not count.
 #[test]
 fn statistics_of_interrupts_begin_anew() {
     let (_, _, sim) = read_while(1, |sim| {
@@ -503,8 +503,8 @@ fn statistics_of_interrupts_begin_anew() {
     assert_eq!(cpu.interrupt, Nanos(7000), "time is not forgotten");
 }
 
-/// The main task is stalled for 30 ms, and another task works for 10 ms of these. The excluded task, which works
-/// longer, does not count.
+/// The main task is stalled for 30 ms. Another task works for 10 ms of this time. A third task works longer, but is
+/// excluded from the counts.
 #[test]
 fn all_are_stalled_when_nobody_works() {
     let sim = Sim::new(Config::uniform(2, 1));

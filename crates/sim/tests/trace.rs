@@ -23,8 +23,8 @@ impl Completions for Handler {
     }
 }
 
-/// Runs a machine on which two tasks compete for a lock held for a millisecond, one task reclaims, a request is
-/// written, and two packets arrive. Returns the trace and the fingerprint.
+/// Runs a machine on which two tasks compete for a lock that each holds for a millisecond, one task reclaims, a write
+/// request is served, and two packets arrive. Returns the trace and the fingerprint.
 fn run(config: Option<TraceConfig>) -> (Option<Trace>, u64) {
     let card = NetworkConfig {
         cpu: 0,

@@ -1,12 +1,13 @@
-//! Runs a job of a ground of real time in a process of its own.
+//! Runs a job of the ground `host` or `linux` in a process of its own.
 //!
-//! A process of its own has its own CPU time, I/O and memory, without traces of earlier jobs. If the kernel kills this
-//! process for lack of memory, the waiting process still cleans up.
+//! In a fresh process, CPU time, I/O and memory are those of this job alone. If the kernel kills this process for lack
+//! of memory, the waiting process still cleans up.
 //!
-//! The waiting side (`run`) makes a folder for files and, for `linux`, a cgroup that limits memory. It removes both,
-//! however the job ends. The working side ([`work_if_told`], the hidden verb `apart`) starts in its cgroup and reads an
-//! order, a line of JSON, from standard input. It answers on standard output with lines of progress and a last line
-//! with the outcome. When standard input ends, the waiting process is gone, and the working process ends, too.
+//! The waiting process (`run`) makes a folder for files and, for `linux`, a cgroup that limits memory. It removes both,
+//! however the job ends. The working process ([`work_if_told`], the hidden verb `apart`) is put into the cgroup, and
+//! reads its order, a line of JSON, from standard input. It answers on standard output with lines of progress and a
+//! last line with the outcome. When standard input ends, the waiting process is gone, and the working process ends,
+//! too.
 
 use super::folder::Folder;
 use super::ground::RealGround;
@@ -37,10 +38,10 @@ const TELL_EVERY: Duration = Duration::from_millis(200);
 /// Time in which an interrupted job may end by itself.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
-/// Time for which a job may wait for memory when none can be freed.
+/// Time for which a job may wait for memory that reclaim cannot free. Then the job is killed.
 const STARVED: Duration = Duration::from_secs(20);
 
-/// The message to the working process.
+/// The message to the working process: the job, and where to run it.
 #[derive(Deserialize, Serialize)]
 struct Sent {
     order: NamedJob,
@@ -62,7 +63,7 @@ struct Worker(Child);
 impl Drop for Worker {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            // Errors are ignored, because the process may have ended just now.
+            // Errors are ignored: they only mean that the process has ended by itself.
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
@@ -139,9 +140,9 @@ struct Ended {
     has_starved: bool,
 }
 
-/// Waits for the end of the working process, and passes an interrupt on to it. While the working process waits for
-/// memory, reclaims some in its cgroup. If nothing can be reclaimed for longer than [`STARVED`], kills the working
-/// process.
+/// Waits for the end of the working process, and passes an interrupt of the user on to it. If the working process waits
+/// for memory, reclaims memory in its cgroup. If nothing can be reclaimed for longer than [`STARVED`], kills the
+/// working process.
 fn wait(child: &mut Child, stdin: impl Write, cgroup: Option<&Cgroup>) -> io::Result<Ended> {
     let mut stdin = Some(stdin);
     let mut told_at = None;
@@ -175,7 +176,7 @@ fn why_ended(Ended { status, has_starved }: &Ended, message: String, cgroup: Opt
             "killed for want of memory: nothing could be reclaimed for {} s; more swap helps, or a larger scale",
             STARVED.as_secs()
         ),
-        // If the cgroup does not count its kills, the limit is the likeliest reason.
+        // Some kernels do not count the kills in a cgroup. In that case the memory limit is the likeliest reason.
         Some(libc::SIGKILL) if cgroup.is_some_and(|cgroup| cgroup.kills() != Some(0)) => {
             "killed for want of memory, by the kernel (see its log): reclaim in the cgroup gave up".into()
         }

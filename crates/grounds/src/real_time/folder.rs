@@ -1,4 +1,4 @@
-//! The folder for the files of a job.
+//! Makes a fresh folder for the files of a job, and removes it afterwards.
 
 use kit::shown;
 use std::path::{Path, PathBuf};

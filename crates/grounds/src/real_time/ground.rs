@@ -1,4 +1,4 @@
-//! The differences between the grounds of real time.
+//! The differences between `host` (the library) and `linux` (this computer's kernel), which both run in real time.
 
 use crate::job::{Inside, Job};
 use crate::system::linux::limit::Limit;
@@ -8,8 +8,9 @@ use std::io;
 use std::path::Path;
 use workloads::system::{Given, System, SystemError};
 
-/// A ground of real time: its requirements, what it makes around a job's process, and its system. The default methods
-/// are those of a ground that needs only a folder on a disk, and makes nothing.
+/// A ground whose jobs run in real time in a process of their own. The methods check its requirements, make the job's
+/// memory limit and swap, and make the system that the workload sees. By default a ground needs only a folder on a
+/// disk, and makes no limit and no swap.
 pub trait RealGround {
     /// The ground's name.
     const GROUND: Ground;
@@ -17,8 +18,8 @@ pub trait RealGround {
     /// The system that a workload sees.
     type System: System;
 
-    /// Returns the name of the running kernel, on a ground whose figures are those of the running kernel and not of a
-    /// kernel file; otherwise `None`.
+    /// Returns the name of this computer's kernel, if it is the kernel that workloads on this ground run on; otherwise
+    /// `None`.
     #[must_use]
     fn running_kernel() -> Option<String> {
         None
@@ -48,8 +49,8 @@ pub trait RealGround {
         Ok(())
     }
 
-    /// Returns the job with more resources, and words that tell the user how to request them; `None` if the ground
-    /// cannot give the job more.
+    /// Returns the job as it would be with more swap, and words that tell the user how to get that; `None` if the
+    /// ground has no more to give.
     #[must_use]
     fn with_more(job: &Job) -> Option<(Job, &'static str)> {
         let _ = job;

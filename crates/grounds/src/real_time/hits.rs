@@ -1,4 +1,5 @@
-//! Measures how fast pages that are in memory can be read, through the library and through the running kernel.
+//! Measures how fast file pages that are in memory (hits) can be read: through the library, and through the running
+//! kernel.
 
 use super::folder::Folder;
 use crate::job::Failure;
@@ -36,8 +37,8 @@ impl Hits {
     /// Makes a file of `pages` pages for each ground, in a fresh folder inside `folder`.
     ///
     /// # Errors
-    /// When a file cannot be made. A folder that lies in memory is no error: the running kernel is then left out, with
-    /// a note.
+    /// When a file cannot be made. If `folder` lies in memory (tmpfs), there is no error: the running kernel is left
+    /// out, with a note.
     pub fn new(pages: u64, folder: &Path) -> Result<Self, Failure> {
         let made =
             Folder::new(folder).map_err(|error| format!("cannot make a folder in {}: {error}", folder.display()))?;
@@ -66,16 +67,17 @@ impl Hits {
         Ok(Self { host, linux, pages, notes, _made: made })
     }
 
-    /// Returns the notes that belong to the rows.
+    /// Returns notes for readers of the rows: what the computer did not grant, and what was skipped.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }
 
-    /// On each ground, reads `hits` pages in place and `hits / 4` pages by copy. Returns the rates as rows.
+    /// Reads `hits` pages in place and `hits / 4` pages by copy, through the library and through the kernel. Returns
+    /// the rates as rows.
     ///
     /// # Errors
-    /// When a page cannot be read, or different bytes were read on the two grounds.
+    /// When a page cannot be read, or the library and the kernel read different bytes.
     pub fn rows(&self, hits: u64, seed: u64) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
         for (how, access, hits) in [("in place", Access::InPlace, hits), ("by copy", Access::Copy, hits / 4)] {
@@ -94,7 +96,7 @@ impl Hits {
         Ok(rows)
     }
 
-    /// Removes the files.
+    /// Removes the library's file and checks the engine. The folder, with the other file, is removed, too.
     ///
     /// # Errors
     /// When a file cannot be removed, or an invariant of the engine does not hold.

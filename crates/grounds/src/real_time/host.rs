@@ -1,4 +1,4 @@
-//! The ground `host` for a job: the engine in the process that runs it.
+//! The ground `host`: runs a job on the library, in the job's process.
 
 use super::ground::RealGround;
 use crate::job::{Inside, Job};
@@ -6,7 +6,7 @@ use crate::system::host::HostSystem;
 use catalogue::ground::Ground;
 use workloads::system::{Given, SystemError, page_bytes};
 
-/// The ground `host`.
+/// The ground `host`: workloads on the library.
 #[derive(Debug)]
 pub struct Host;
 

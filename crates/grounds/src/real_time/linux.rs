@@ -1,4 +1,5 @@
-//! The ground `linux` for a job: a process in a cgroup, and a swap file if requested.
+//! The ground `linux`: runs a job on the kernel of this computer, in a process that a cgroup limits, with a swap file
+//! if requested.
 
 use super::folder::Folder;
 use super::ground::RealGround;
@@ -14,10 +15,10 @@ use std::path::Path;
 use workloads::system::contents::Kept;
 use workloads::system::{Given, SystemError, page_bytes};
 
-/// Number of pages of the swap file that is made as a trial.
+/// Number of pages of the swap file that is made before any run, to test whether the system permits one.
 const TRIAL_PAGES: u64 = 16;
 
-/// The ground `linux`.
+/// The ground `linux`: workloads on this computer's kernel.
 #[derive(Debug)]
 pub struct Linux;
 

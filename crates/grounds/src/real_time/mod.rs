@@ -1,11 +1,12 @@
-//! One run on a ground of real time: makes a system from a job, runs the workload, and returns the outcome.
+//! One run in real time, on the library (`host`) or this computer's kernel (`linux`): makes a system from a job, runs
+//! the workload, and returns the outcome.
 //!
-//! The run has a process of its own, whose memory is limited if its ground says so: see [`apart`]. The trait in
-//! [`ground`] holds the differences between the grounds; [`host`] and [`linux`] implement it. A run on [`mod@guest`]
-//! has a virtual machine of its own instead.
+//! The run has a process of its own ([`apart`]). On `linux`, a cgroup limits the memory of this process, unless the
+//! user wants no limit. The trait in [`ground`] holds the differences between the two; [`host`] and [`linux`] implement
+//! it. A run on [`mod@guest`] has a virtual machine of its own instead.
 //!
-//! This module needs Linux. Builds without the feature `linux` use `no_real_time.rs` instead, which refuses these
-//! grounds and provides the items that other modules use.
+//! This module needs Linux. Builds without the feature `linux` use `no_real_time.rs` instead, which refuses jobs in
+//! real time and provides the items that other modules use.
 
 pub mod apart;
 pub(crate) mod folder;
@@ -30,7 +31,7 @@ use std::path::Path;
 use workloads::system::{Given, System, SystemError, page_bytes};
 use workloads::workload::{Measurements, Resources, Workload};
 
-/// Each ground of real time runs jobs in the way of this module.
+/// Runs jobs of `host` and `linux`, each in a process of its own.
 impl<R: RealGround> Backend for R {
     fn running_kernel() -> Option<String> {
         R::running_kernel()
@@ -112,7 +113,7 @@ fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::Syst
     Ok(outcome)
 }
 
-/// Returns the number of pages that fit on the device that holds a folder, if known.
+/// Returns the number of free pages of 4 KiB on the device that holds a folder; `None` if the device does not tell.
 fn room(folder: &Path) -> Option<u64> {
     let room = rustix::fs::statvfs(folder).ok()?;
     Some(room.f_bavail.saturating_mul(room.f_frsize) / page_bytes(1))

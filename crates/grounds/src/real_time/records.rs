@@ -1,4 +1,5 @@
-//! Records over time of a run in real time. For each kind of record, a task runs beside the workload.
+//! Records of counters, memory and generations of pages during a run in real time. A task beside the workload makes
+//! each kind of record.
 
 use crate::job::Outcome;
 use engine::stat::Vmstat;
@@ -7,18 +8,18 @@ use figures::{generations, memory_map, series};
 use machine::Nanos;
 use workloads::system::{Started, System};
 
-/// A function that adds values from other files of the kernel than `/proc/vmstat`.
+/// A function that adds to a record values from files of the kernel other than `/proc/vmstat`.
 pub(super) type MoreValues = Box<dyn Fn(&mut Vmstat) + Send>;
 
 /// A function that returns the state of memory; its argument is the present time, ns.
 pub(super) type LookAtMemory = fn(u64) -> memory_map::Moment;
 
-/// The requested records; none by default.
+/// The records that a run is to make; none by default.
 #[derive(Default)]
 pub(super) struct Records {
     /// Interval between records of counters.
     pub series: Option<Every>,
-    /// The source of further values for each record of counters.
+    /// Adds further values to each record of counters, such as those of `/proc/diskstats`.
     pub more: Option<MoreValues>,
     /// Interval between records of the generations of pages.
     pub generations: Option<Nanos>,
@@ -26,7 +27,7 @@ pub(super) struct Records {
     pub memory: Option<(Nanos, LookAtMemory)>,
 }
 
-/// The tasks that record.
+/// The running tasks that make records, one for each requested kind.
 pub(super) struct Recorders<S: System> {
     series: Option<Started<S, Series>>,
     generations: Option<Started<S, Vec<generations::Moment>>>,
@@ -47,7 +48,7 @@ impl Records {
 }
 
 impl<S: System> Recorders<S> {
-    /// Ends the tasks that record. Returns an outcome that has only their records.
+    /// Ends the tasks that record. Returns an outcome with the records and nothing else.
     pub(super) fn end(self, system: &S) -> Outcome {
         let Self { series, generations, memory } = self;
         Outcome {

@@ -1,7 +1,7 @@
-//! Brings memory into its state before a run, as the section `[before]` of a machine file describes it.
+//! Fills memory before a workload starts, as the section `[before]` of a machine file describes it.
 //!
-//! Published measurements never state the contents of memory before a run, although much depends on them. They are
-//! therefore a stated assumption here, the same for all kernels.
+//! Published measurements never state the contents of memory before a run, although much depends on them. So machine
+//! files state an assumption, which is the same for all kernels.
 
 use crate::system::sim::SimSystem;
 use catalogue::hardware::{Before, MIB_PAGES, Programs};
@@ -10,11 +10,11 @@ use machine::Nanos;
 use workloads::choose::Chooser;
 use workloads::system::{MapMode, Sharing, System, SystemError, page_bytes};
 
-/// Brings memory into the state `before`: takes kernel memory, touches idle memory once, reads the files, and starts
-/// programs.
+/// Fills memory as `before` says: takes kernel memory, touches the memory of idle processes once, starts programs,
+/// reads files into the page cache, and starts the writer of inode tables.
 ///
 /// # Errors
-/// When memory or the device is too small for this state.
+/// When memory or the device is too small for these contents.
 pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), SystemError> {
     let kernel_mib = before.kernel_mib.value;
     let peak_mib = before.kernel_peak_mib.as_ref().map_or(kernel_mib, |peak| peak.value);
@@ -51,7 +51,8 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
     Ok(())
 }
 
-/// The random stream of the programs. The streams of workloads are numbered from 0.
+/// The random stream that decides which pages the programs use. The streams of workloads are numbered from 0, far below
+/// this number.
 const PROGRAMS_STREAM: u64 = 1 << 32;
 
 /// Maps the files of programs, uses every page once, and starts the task that uses some of the pages again from time to
@@ -83,7 +84,7 @@ fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Resu
                 let page = chooser.next(&mut random);
                 let region = &regions[(page / u64::from(file_pages)) as usize];
                 let page = (page % u64::from(file_pages)) as u32;
-                // If memory is exhausted, the program ends like any other.
+                // If memory is exhausted, the programs end, as any program would.
                 if system.is_killed() || system.touch(region, page..page + 1, false).is_err() {
                     return;
                 }
@@ -97,7 +98,7 @@ fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Resu
 const GROUP_TABLE_PAGES: u64 = 512;
 
 /// Writes the inode tables of a fresh file system, group by group with rests in between. The writes bypass the page
-/// cache.
+/// cache. Each rest is `rest` times as long as the write before it.
 fn write_inode_tables(system: &SimSystem, rest: u64) {
     let pages = system.length_pages("inode tables");
     for start in (0..pages).step_by(GROUP_TABLE_PAGES as usize) {

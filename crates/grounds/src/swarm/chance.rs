@@ -2,7 +2,8 @@
 
 use sim::Rng;
 
-/// The seed whose world puts a wrong stamp into a page, to test that the failure is found and can be replayed.
+/// A seed whose world puts wrong contents into a page on purpose, to test that the failure is found and can be
+/// replayed.
 pub const CORRUPTING_SEED: u64 = 0xbad_5eed;
 
 /// Returns a random number from `low` to `high`, drawn log-uniformly: each number of binary digits is equally likely.

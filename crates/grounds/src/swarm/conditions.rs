@@ -1,15 +1,15 @@
-//! Tests that a choice of a kernel changes nothing in a world for which it is declared as unread
-//! (`engine::kernel::choice::Choice::unused`).
+//! Tests the declarations that say when the engine does not read a choice of a kernel file
+//! (`engine::kernel::choice::Choice::unused`). In a world where a choice is not read, its value must change nothing.
 
 use super::{draw::World, run_drawn};
 use catalogue::difference::plain;
 use engine::kernel::choice::{self, Choice};
 use std::collections::BTreeSet;
 
-/// Number of worlds that are run. Each choice is unread in some of them.
+/// Number of random worlds that are run. Each choice with such a declaration is unread in some of them.
 const WORLDS: u64 = 40;
 
-/// Returns the value of a key of a world's kernel, or a property of its machine, as text.
+/// Returns as text the value of a key of the world's kernel file, or a property of its machine; `what` names either.
 fn value_of(world: &World, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some((1 + world.more_nodes.pages.len()).to_string()),
@@ -23,7 +23,7 @@ fn value_of(world: &World, what: &str) -> Option<String> {
     }
 }
 
-/// Draws the world of a seed, and gives the choices `choices` other values.
+/// Draws the world of a seed, and changes the values of `choices`.
 fn changed(seed: u64, choices: &[&Choice]) -> World {
     let mut world = World::draw(seed);
     for choice in choices {

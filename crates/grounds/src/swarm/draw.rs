@@ -1,4 +1,4 @@
-//! Draws a world from a seed: a machine, a kernel, the tasks.
+//! Draws a random world from a seed: a machine, a kernel, and tasks.
 
 use super::chance::{log_between, pick};
 use super::drawn::Drawn;
@@ -35,7 +35,7 @@ pub(super) enum Role {
     DropCaches,
 }
 
-/// The roles from which one is drawn. A role that is listed twice is drawn twice as often.
+/// The roles from which the role of each task is drawn. A role that is listed twice is drawn twice as often.
 const ROLES: [Role; 11] = [
     Role::Writer,
     Role::Extender,
@@ -50,11 +50,11 @@ const ROLES: [Role; 11] = [
     Role::DropCaches,
 ];
 
-/// One task of a world.
+/// The work that one task of a world is to do.
 #[derive(Clone, Debug)]
 pub(super) struct TaskPlan {
     pub role: Role,
-    /// Number of pages that the task touches in all.
+    /// Number of pages that the task touches in all, counting repeated touches.
     pub budget_pages: u64,
     /// Number of pages of the task's largest file or region.
     pub size_pages: u32,
@@ -62,12 +62,12 @@ pub(super) struct TaskPlan {
     pub killed_at: Option<Nanos>,
 }
 
-/// A random world.
+/// A random world: machine, kernel, tasks and faults, all drawn from a seed.
 #[derive(Debug)]
 pub(super) struct World {
     pub seed: u64,
     pub cpus: usize,
-    /// Sizes of the zones of the first node, pages.
+    /// Sizes of the zones DMA, DMA32 and Normal of the first node, pages.
     pub zones: [u64; 3],
     /// The memory nodes after the first.
     pub more_nodes: MoreNodes,
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Returns the mean duration of a step, with perturbation.
+    /// Returns the mean duration of a step, including random delays.
     pub fn mean_step(&self) -> Nanos {
         let delay = match &self.interleaving {
             Interleaving::Perturbed(perturb) => u64::from(perturb.delay_chance) * perturb.delay_max.0 / 2 / 65536,
@@ -202,7 +202,8 @@ impl World {
     }
 }
 
-/// Properties of a cgroup whose swap is in memory, which some worlds have.
+/// The properties of a computer that limits memory by a cgroup and swaps to memory. A world may have either, both or
+/// none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cgroup {
     /// The memory limit of all tasks together, if any.
@@ -212,8 +213,8 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Draws the properties. A world with a workload gets no limit, because the workload's sizes follow from the
-    /// machine.
+    /// Draws the limit and the kind of swap. A world with a workload gets no limit, because the workload's sizes follow
+    /// from the machine.
     fn draw(seed: u64, pages: u64, is_workload: bool) -> Self {
         let mut rng = Rng::new(seed, u64::MAX - 31);
         let is_limited = rng.below(6) == 0 && !is_workload;
@@ -225,7 +226,7 @@ impl Cgroup {
 /// The memory nodes after the first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MoreNodes {
-    /// Number of pages of each of these nodes.
+    /// Number of pages of each node after the first.
     pub pages: Vec<u64>,
     /// The node of each CPU; some nodes may have no CPU.
     pub of_cpu: Vec<u8>,
@@ -257,8 +258,8 @@ impl MoreNodes {
     }
 }
 
-/// Draws an interleaving by priorities for one world in four. The draw has its own random stream, so that it does not
-/// change the other properties of worlds.
+/// Draws the order of tasks: by random priorities for one world in four, otherwise by virtual time, mostly with random
+/// delays. The priorities have their own random stream, so that they do not change the other properties of worlds.
 fn draw_interleaving(seed: u64, rng: &mut Rng) -> Interleaving {
     let perturb = (rng.below(8) > 0).then(|| Perturb {
         delay_chance: log_between(rng, 1, 2048) as u32,
@@ -341,7 +342,8 @@ fn draw_disk(rng: &mut Rng) -> DiskConfig {
 
 fn draw_tasks(rng: &mut Rng, pages: u64) -> Vec<TaskPlan> {
     let count = 1 + rng.below(8);
-    // All tasks together use between half of memory and four times memory, and touch each page up to four times.
+    // All tasks together use between half and four times as many pages as memory has, and touch each page up to four
+    // times.
     let total = pages * (1 + rng.below(8)) / 2;
     let budget = (total * (1 + rng.below(4))).min(1 << 16);
     (0..count)

@@ -1,4 +1,4 @@
-//! Draws a workload and its parameters from a seed.
+//! Draws the workload that a random world runs instead of tasks, with its parameters.
 
 use super::chance::{CORRUPTING_SEED, log_between, pick};
 use crate::system::sim::SimSystem;
@@ -15,7 +15,7 @@ use workloads::system::SystemError;
 use workloads::workload::{Measurements, Resources, Workload};
 use workloads::{anon, randread, randwrite, scan};
 
-/// A workload and its parameters.
+/// A workload with its drawn parameters.
 #[derive(Clone, Debug)]
 pub(super) enum Drawn {
     Randread(randread::Params),
@@ -58,7 +58,8 @@ impl Drawn {
                     ..randwrite::Params::default()
                 })
             }
-            // The hot set is read until the pass over the file ends, which would take too long on a slow disk.
+            // This workload reads its hot set until the pass over a file ends, which would take too long on a slow
+            // disk.
             2 if matches!(disk, DiskConfig::Flash(_)) => Self::Scan(scan::Params {
                 hot_percent: 10 + rng.below(90),
                 cold_mib: Some(1 + rng.below(4)),
@@ -70,8 +71,8 @@ impl Drawn {
                 ..scan::Params::default()
             }),
             _ => {
-                // The region is somewhat smaller than memory and swap, because a task that is refused memory ends the
-                // workload.
+                // The region is somewhat smaller than memory and swap together, because a workload ends when a task
+                // gets no memory.
                 let most = ((pages * 7 / 10 + u64::from(swap_slots) * 9 / 10) * 100 / pages).min(250);
                 Self::Anon(anon::Params {
                     region_percent: 20 + rng.below(most - 20),

@@ -1,13 +1,14 @@
-//! Random *worlds*: a machine, a workload and a kernel drawn from a seed, with every check enabled.
+//! Random tests of the engine. Each test is a *world*: a machine, a kernel and tasks drawn from a seed, with every
+//! check enabled.
 //!
-//! *Flow*: `draw` makes a world from a seed. The world's tasks (`task`) write stamps, and verify every stamp that they
-//! read against a model in memory (`store`), while the simulator perturbs the interleaving of tasks. At the end every
-//! page is read back, the whole machine is checked, and all files and regions are dropped; all memory, swap and blocks
-//! must then be accounted for. Instead of the tasks, some worlds run a workload of the experiments (`workload`), which
-//! verifies its contents itself.
+//! *Flow*: `draw` makes a world from a seed. The world's tasks (`task`) write stamps into pages, and compare every
+//! stamp that they read with a model in memory (`store`), while the simulator delays and reorders the tasks at random.
+//! At the end every page is read back, the whole machine is checked, and all files and regions are dropped; all memory,
+//! swap and blocks must then be accounted for. Instead of the tasks, some worlds run a workload of the experiments
+//! (`workload`), which verifies its contents itself.
 //!
-//! A bug that a seed has found becomes a scenario in the engine's tests, because after the next change of code the same
-//! seed does something else.
+//! A bug that was found this way gets a test in the engine. The seed alone is not enough, because after the next change
+//! of the code the same seed does something else.
 
 mod chance;
 #[cfg(test)]
@@ -34,7 +35,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// The outcome of a seed's world.
+/// The outcome of the world of a seed: the random machine and tasks drawn from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmReport {
     /// One line that describes the world.
@@ -45,7 +46,7 @@ pub struct SwarmReport {
     pub vmstat: engine::stat::Vmstat,
 }
 
-/// The failure of a seed's world.
+/// The failure of the world of a seed: the random machine and tasks drawn from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmFailure {
     /// The seed.
@@ -65,21 +66,21 @@ impl fmt::Display for SwarmFailure {
 
 impl std::error::Error for SwarmFailure {}
 
-/// The state that all tasks of a world share.
+/// The state that all tasks of a random world share.
 struct Shared {
     sim: Sim,
     engine: Rc<Engine<Sim>>,
     file_device: DeviceId,
     has_faults: bool,
-    /// Number of tasks that write to the stores in `common`.
+    /// Number of tasks that write to the files and regions in `common`.
     sharers: u32,
     common: RefCell<Vec<Rc<Store>>>,
-    /// Every store that was not dropped yet.
+    /// Every file and region that was not dropped yet, by number.
     live: RefCell<BTreeMap<u64, Rc<Store>>>,
     next_number: Cell<u64>,
-    /// Number of requests that failed because memory was exhausted.
+    /// Number of operations of tasks that failed because memory was exhausted.
     out_of_memory: Rc<Cell<u64>>,
-    /// Whether the world is late: it has used so much CPU time that it must end.
+    /// Whether the world has used so much CPU time that its tasks must end ([`LATE_PART`]).
     is_late: Rc<Cell<bool>>,
 }
 
@@ -92,7 +93,7 @@ impl Shared {
         store
     }
 
-    /// Removes one user of a store. The last one drops the store.
+    /// Removes one user of a store (a file or region). The last user drops the store.
     fn release(&self, store: &Rc<Store>) {
         store.users.set(store.users.get() - 1);
         if store.users.get() == 0 {
@@ -158,19 +159,19 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     Ok((sim.fingerprint(), vmstat))
 }
 
-/// Number of times that a task finds memory exhausted before it gives up. Each time takes reclaim 0.1 s or more, and in
-/// a world no task is killed to free memory.
+/// Number of times that a task finds memory exhausted before it gives up. Each time, reclaim tries for 0.1 s or more.
+/// No task of a world is killed to free memory.
 const REFUSALS_MAX: u32 = 20;
 
-/// Largest number of steps of all tasks of a world together: five hundred times the number that most worlds need. Some
-/// worlds need many steps: their tasks scan while they wait for a slow disk, or, without swap, scan all of memory for
-/// each page.
+/// Largest number of steps of all tasks of a world together: five hundred times the number that most worlds need. Tasks
+/// may need many steps because they scan while a disk is slow, or because without swap they scan all of memory for each
+/// page.
 const STEPS_MAX: u64 = 1_500_000_000;
 
-/// A world is late when it has used the CPU time of [`STEPS_MAX`] steps divided by this number: its tasks end, and the
-/// last check stops reading pages. When memory and swap are full, each page may cost a scan of all memory, by tasks and
-/// by a kswapd that some choices keep awake. This is slow, but it ends; the watchdog is to find only calls that do not
-/// end. The value was chosen without trying others.
+/// A world is late when it has used the CPU time of [`STEPS_MAX`] steps divided by this number. Its tasks then end, and
+/// the last check stops reading pages. So the watchdog finds only calls that do not end, and not worlds that are merely
+/// slow: when memory and swap are full, each page may cost a scan of all memory. The value was chosen without trying
+/// others.
 const LATE_PART: u64 = 4;
 
 /// The part of a [`World`] that its main task needs.
@@ -199,8 +200,8 @@ impl Plan {
     }
 }
 
-/// Runs the main task: makes shared stores, starts the tasks, waits for them, and checks everything. Returns the
-/// counters at the end.
+/// Is the main task of a world: makes the shared files and regions, starts the tasks, waits for them, and checks
+/// everything. Returns the counters at the end.
 fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result<engine::stat::Vmstat, String> {
     let (sim, engine) = (&shared.sim, &shared.engine);
     let mut rng = Rng::new(plan.seed, u64::MAX - 8);
@@ -251,7 +252,7 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     Ok(vmstat)
 }
 
-/// Makes files and regions that several tasks use. The first is a file.
+/// Makes the files and regions that several tasks use. The first one is always a file.
 fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng) -> Result<(), String> {
     let engine = &shared.engine;
     for n in 0..plan.shared {
@@ -273,7 +274,7 @@ fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng)
     Ok(())
 }
 
-/// An event that a world meets from outside.
+/// An event that happens to a world from outside: a task is killed, or a disk fails.
 enum Event {
     Kill(TaskId),
     Fault(DeviceId, sim::disk::Fault),
@@ -303,15 +304,16 @@ fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
         while !shared.sim.is_killed() {
             let began = shared.sim.now();
             shared.engine.compact().compact_memory();
-            // Compaction runs at most half of the time, because in a small zone reclaim waits for the pages that a run
+            // Compaction runs at most half of the time. In a small zone, reclaim waits for the pages that compaction
             // has isolated.
             shared.sim.pause(interval.max(shared.sim.now().since(began)));
         }
     })
 }
 
-/// Starts the watchdog. The watchdog marks a world as late, and later fails the world if the tasks still do not end. It
-/// is needed because tasks could work for ever in virtual time.
+/// Starts the watchdog task, which is needed because tasks could work for ever in virtual time. If the world uses too
+/// much CPU time, the watchdog sets `is_late`, so that tasks end. If they still do not end, it stops the world with a
+/// failure.
 fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     // A task that was killed spins while it waits for a device, which may stall for some seconds.
     let spinning = plan.tasks.iter().filter(|task| task.killed_at.is_some()).count() as u64;

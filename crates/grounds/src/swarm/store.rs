@@ -1,4 +1,4 @@
-//! A model in memory of the contents of files and regions.
+//! A model of the expected contents of files and regions. The tasks of a random world compare what they read with it.
 //!
 //! The first eight bytes of each page are a stamp: owner, page and version. Only one task writes a given page, so the
 //! page's version only grows. A reader knows the last version whose write had succeeded when the read began, and the
@@ -18,7 +18,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Number of bytes of a stamp.
 const STAMP: usize = 8;
 
-/// The file or region that holds a store's pages.
+/// The file, region, or both, that hold the pages of a [`Store`].
 pub(super) enum What {
     File(Arc<File<Sim>>),
     Region(Arc<Region<Sim>>),
@@ -35,7 +35,7 @@ impl What {
         }
     }
 
-    /// Returns the file that holds the contents of the store, if any.
+    /// Returns the file to which writes go; none for anonymous memory and private mappings.
     fn file(&self) -> Option<&Arc<File<Sim>>> {
         match self {
             Self::File(file) => Some(file),
@@ -49,7 +49,7 @@ fn is_shared(region: &Region<Sim>) -> bool {
     region.file.as_ref().is_some_and(|mapped| mapped.mode.sharing == Sharing::Shared)
 }
 
-/// The range of versions that a page may hold. Version 0 stands for a page that was never written.
+/// The range of versions that the stamp of a page may have. Version 0 stands for a page that was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
     /// Version of the last write that succeeded.
@@ -58,10 +58,10 @@ struct Versions {
     ceiling: u32,
 }
 
-/// A file or region with its expected contents.
+/// A file or region, with the range of contents that each of its pages may have.
 pub(super) struct Store {
     pub what: What,
-    /// A number that is unique in its world.
+    /// A number that no other store of the world has. The stamps of its pages contain it.
     pub number: u64,
     /// Number of tasks that use the store; the last one drops it.
     pub users: Cell<u32>,
@@ -101,7 +101,7 @@ impl Store {
         1 << 63 | (self.number & 0x7fff) << 48 | u64::from(page & 0xff_ffff) << 24 | u64::from(version & 0xff_ffff)
     }
 
-    /// Returns whether the contents are only in memory and swap.
+    /// Returns whether writes go only to memory and swap, and to no file.
     pub fn is_memory(&self) -> bool {
         self.what.file().is_none()
     }
@@ -144,8 +144,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes through the mapping if the store has one and either `through_mapping` is set or there is no other way.
-    /// Otherwise writes directly.
+    /// Writes through the mapping if `through_mapping` is set or there is no file to write to. Otherwise writes to the
+    /// file. A store without a mapping is always written to its file.
     fn write_bytes(
         &self,
         engine: &Engine<Sim>,
@@ -162,7 +162,7 @@ impl Store {
         }
     }
 
-    /// Reads pages, and panics if one has unexpected contents.
+    /// Reads pages, and panics if a page has contents that the model does not allow.
     pub fn verify(
         &self,
         engine: &Engine<Sim>,
@@ -198,7 +198,7 @@ impl Store {
     }
 
     fn check(&self, page: u32, before: Versions, held: u64) {
-        // If the first write of a block failed, the block has its earlier contents, perhaps those of another file.
+        // If the first write of a block failed, the block still has older contents, perhaps those of another file.
         if self.is_lossy && held >> 48 != self.stamp(0, 0) >> 48 {
             return;
         }

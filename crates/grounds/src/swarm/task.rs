@@ -1,4 +1,4 @@
-//! The tasks of a world.
+//! The tasks that write, read and check pages in a random world.
 
 use super::draw::{Role, TaskPlan};
 use super::store::{Part, Store, What, map_new_file};
@@ -15,18 +15,18 @@ use std::rc::Rc;
 /// Largest number of files of one task.
 const FILES: usize = 3;
 
-/// One task at work.
+/// A task of a random world while it works.
 pub(super) struct Worker {
     shared: Rc<Shared>,
     plan: TaskPlan,
-    /// The number of this task. If a store has `writers` writers, the task may write the pages whose number modulo
-    /// `writers` equals this number modulo `writers`.
+    /// The number of this task. It decides which pages of a shared store the task may write: with `writers` writers,
+    /// those whose number modulo `writers` equals this number modulo `writers`.
     number: u32,
     task: Task,
     rng: Rng,
     left_pages: u64,
     state: ReadState,
-    /// Number of times that this task found memory exhausted.
+    /// Number of times that an operation of this task failed because memory was exhausted.
     refusals: Cell<u32>,
 }
 
@@ -37,7 +37,8 @@ impl Worker {
         Self { shared, plan, number, task, rng, left_pages, state, refusals }
     }
 
-    /// Works until the task's budget is used up, the world is late, or the task is told to end.
+    /// Works until the task's budget of pages is used up, the task is told to end, or the whole world has used too much
+    /// CPU time.
     pub fn run(mut self) {
         match self.plan.role {
             Role::Writer => self.write_files(false),
@@ -50,7 +51,8 @@ impl Worker {
         }
     }
 
-    /// Counts pages against the budget. Returns whether the task is to continue.
+    /// Subtracts pages from the task's budget, and sometimes sleeps or computes. Returns whether the task is to
+    /// continue.
     fn go_on(&mut self, pages: u64) -> bool {
         self.left_pages = self.left_pages.saturating_sub(pages.max(1));
         let sim = &self.shared.sim;
@@ -86,7 +88,7 @@ impl Worker {
         }
     }
 
-    /// Returns a random range of pages of a store, cut at the end of the store.
+    /// Returns a random range of pages in a store of `pages` pages.
     fn range(&mut self, pages: u32) -> std::ops::Range<u32> {
         let start = self.rng.below(u64::from(pages)) as u32;
         let length = 1 << self.rng.below(6);
@@ -134,8 +136,8 @@ impl Worker {
         self.shared.add(What::Region(self.shared.engine.anonymous().create_region(pages, is_huge_allowed)))
     }
 
-    /// Writes files of the task's own in runs of pages (or only at their end), reads them back, syncs them and removes
-    /// them.
+    /// Writes runs of pages to files of the task's own, reads files back, syncs them and removes them. With
+    /// `only_extends`, writes only at the end of files.
     fn write_files(&mut self, only_extends: bool) {
         let mut files: Vec<Rc<Store>> = Vec::new();
         loop {
@@ -171,7 +173,7 @@ impl Worker {
                 break;
             }
         }
-        // Some files stay, and are checked at the end of the world.
+        // About half of the files stay. They are checked after all tasks have ended.
         for file in files {
             if self.rng.below(2) == 0 {
                 self.shared.release(&file);
@@ -201,7 +203,7 @@ impl Worker {
         }
     }
 
-    /// Makes memory of the task's own: a mapped file, if there is room for one, or anonymous memory.
+    /// Makes memory of the task's own: usually anonymous memory, sometimes a mapped file.
     fn make_memory(&mut self, pages: u32) -> Rc<Store> {
         let sharing = match self.rng.below(8) {
             0 => Sharing::Shared,
@@ -280,7 +282,7 @@ impl Worker {
                 }
                 3 if kernel.len() < 512 => {
                     let gfp = Gfp { migrate: Gfp::KERNEL.migrate, ..gfp };
-                    // Requests that do not wait may use up the reserve.
+                    // Allocations that may not wait can use up the reserve, so they are made in larger number.
                     for _ in 0..if gfp.wait { 64 } else { 512 } {
                         let page = engine.allocate().allocate_kernel(&mut self.task, gfp, Gauge::NrSlabUnreclaimable);
                         kernel.extend(page);

@@ -1,4 +1,4 @@
-//! Runs a workload of the experiments in a random world.
+//! Runs one of the workloads of experiments in a random world, which is a machine and kernel drawn from a seed.
 //!
 //! A workload verifies the contents that it reads, and removes its files. All memory, swap and blocks must then be
 //! accounted for, as in any other world.

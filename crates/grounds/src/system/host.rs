@@ -1,7 +1,7 @@
 //! The ground `host`: the engine on real memory, threads and files of this process, through the library `highwater`.
 //!
-//! Files lie in one folder and bypass the kernel's page cache; swap is a file beside them. Counted faults are those of
-//! all tasks together, because the library does not count faults by thread.
+//! Files lie in one folder and bypass the kernel's page cache; swap is a file beside them. The library does not count
+//! faults by thread, so the counts of faults are those of all tasks together.
 
 use super::threads::{Common, Stop, tasks_are_threads};
 use engine::Kernel;
@@ -17,22 +17,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use workloads::system::contents::Kept;
 use workloads::system::{Given, System, SystemError, page_bytes};
 
-/// The state that all tasks share.
+/// The state that all tasks of a workload share.
 struct Shared {
     common: Common,
-    /// A handle of each file, from its creation to its removal, because the library keeps only pages of open files.
+    /// An open handle of each file, from the file's creation to its removal. Without it, the library would drop the
+    /// file's pages whenever no task has the file open.
     files: Mutex<BTreeMap<String, File>>,
     memory: Memory,
 }
 
-/// A memory of the library as seen by one task.
+/// The library as one task of a workload sees it.
 pub struct HostSystem {
     shared: Arc<Shared>,
     stop: Arc<Stop>,
 }
 
 impl HostSystem {
-    /// Makes a memory with the given numbers of pages and of swap pages, and with files in `folder`.
+    /// Starts the library with `memory_pages` pages of memory, `swap_pages` pages of swap, and files in `folder`.
     ///
     /// # Errors
     /// When the library cannot make the memory.

@@ -1,4 +1,4 @@
-//! The implementations of [`workloads::system::System`] on each ground.
+//! The trait [`workloads::system::System`] implemented on the simulator, the library and this computer's kernel.
 
 #[cfg(feature = "linux")]
 pub mod host;

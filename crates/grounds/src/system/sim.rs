@@ -36,17 +36,17 @@ struct Shared {
     samples: DiskSamples,
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
-    /// The function called at marks of the workload.
+    /// The function that is called when the workload sets a mark, a named point in its run.
     at_marks: RefCell<Option<AtMark>>,
 }
 
-/// A function that is called at a mark with its time and name.
+/// A function that is called at a mark of the workload, with the mark's time and name.
 type AtMark = Box<dyn FnMut(Nanos, &'static str)>;
 
-/// Samples of iostat, shared with the task that takes them.
+/// The samples of disk statistics, shared with the task `iostat` that takes them.
 pub type DiskSamples = Arc<Mutex<Vec<DiskSample>>>;
 
-/// The simulated system as seen by one task.
+/// The simulated system as one task of a workload sees it.
 pub struct SimSystem {
     shared: Rc<Shared>,
     task: RefCell<Task>,
@@ -69,7 +69,8 @@ impl Drop for OpenFile {
     }
 }
 
-/// The configuration of a simulated system, apart from that of its machine.
+/// The configuration of the engine's memory and disks in a simulated system. The simulated machine has its own
+/// ([`sim::Config`]).
 #[derive(Clone, Debug)]
 pub struct SystemConfig {
     /// The layout of memory.
@@ -78,7 +79,7 @@ pub struct SystemConfig {
     pub devices: Vec<DeviceLayout>,
     /// The place of swap.
     pub swap: SwapLayout,
-    /// Whether the machine keeps stamps of pages.
+    /// Whether the machine keeps the first eight bytes of each page (a stamp), so that workloads can verify contents.
     pub stamps: bool,
 }
 
@@ -143,7 +144,8 @@ impl SimSystem {
         self.shared.kernel_tasks.borrow_mut().push(id);
     }
 
-    /// Spends the virtual time for the translations of pages that were touched `times` times each.
+    /// Spends the virtual time that the TLB takes to translate the addresses of `pages`, each of which was touched
+    /// `times` times.
     #[inline]
     fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
         // Checked first because most machine files describe no TLB, and touches are the most frequent simulated
@@ -167,7 +169,7 @@ impl SimSystem {
         *self.shared.at_marks.borrow_mut() = Some(Box::new(look));
     }
 
-    /// Returns the list of samples of iostat.
+    /// Returns the shared list of disk samples.
     #[must_use]
     pub fn disk_samples(&self) -> DiskSamples {
         self.shared.samples.clone()
@@ -257,8 +259,8 @@ impl SimSystem {
         }
     }
 
-    /// Spends the virtual time that a program takes to copy bytes to or from its own memory. The engine itself accounts
-    /// for the engine's copies.
+    /// Spends the virtual time that a program takes to copy bytes to or from its own memory. Copies by the engine are
+    /// not included.
     fn copy_as_program(&self, bytes: usize) {
         let _program = self.shared.sim.span(Func::User);
         self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);
@@ -333,7 +335,8 @@ impl System for SimSystem {
     }
 
     fn high_mark_pages(&self) -> Option<u64> {
-        // A cgroup has no watermarks. Its memory counts as full once reclaim has freed a first page.
+        // A cgroup has no watermarks, so there is no high mark. A workload then takes memory to be full when reclaim
+        // has freed a first page.
         let has_marks = self.engine().memory().limit_pages().is_none();
         has_marks.then(|| self.engine().memory().zones.iter().map(|zone| zone.high()).sum())
     }

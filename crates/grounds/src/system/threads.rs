@@ -1,4 +1,4 @@
-//! Tasks as threads of this process, for the grounds of real time.
+//! Tasks as threads of this process, for the grounds `host` and `linux`.
 
 use kit::{interrupt, panics};
 use machine::Nanos;
@@ -14,7 +14,7 @@ use workloads::system::{Given, SystemError};
 /// Interval at which sleeping tasks check for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The flag that tells a task to end, and the condition on which the task sleeps.
+/// Tells a task to end, and wakes it if it sleeps.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,
@@ -92,7 +92,7 @@ impl Thread {
     }
 }
 
-/// The state that every ground of real time has, whatever provides its memory.
+/// The state that `host` and `linux` have in common: clock, folder, and parameters of the run.
 #[derive(Debug)]
 pub struct Common {
     started: Instant,

@@ -40,8 +40,8 @@ impl Device {
         self.armed.get() == time
     }
 
-    /// Returns whether the device takes the request at once. A request that merges needs no place; any other waits
-    /// behind earlier waiters.
+    /// Returns whether the device takes the request at once. A request that needs a place in the queue waits behind
+    /// earlier waiters. A request that merges into a waiting one needs no place.
     pub(crate) fn takes_at_once(&self, request: &Request) -> bool {
         let disk = self.disk.borrow();
         let nobody_waits = self.waiters[request.operation as usize].borrow().is_empty();

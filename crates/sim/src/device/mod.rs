@@ -1,4 +1,5 @@
-//! Devices, with their waiting requests or packets. The modules `requests` and `packets` move these.
+//! Disks and the network card, with their waiting requests or packets. The modules `requests` and `packets` move
+//! requests and packets.
 
 mod block;
 pub(crate) mod network;

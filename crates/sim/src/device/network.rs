@@ -1,9 +1,9 @@
 //! A network card: packets arrive from outside at a steady pace, interrupt a CPU, and are answered.
 //!
 //! The sender is outside of the machine and does not wait for answers. If interrupts are off on the card's CPU, a
-//! packet waits in the card. When interrupts are on again, the card's handler answers all waiting packets. This handler
-//! runs after the handlers of disks, as soft interrupts do: a CPU that keeps ending requests answers no packet
-//! ([`Turn`]).
+//! packet waits in the card. When interrupts are on again, the card's handler answers all waiting packets. It runs
+//! after the handlers of disks, as soft interrupts do. So a CPU that keeps ending disk requests answers no packet,
+//! unless [`Turn`] says otherwise.
 
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct NetworkConfig {
     pub packet: Nanos,
     /// States when packets are answered on a CPU that also ends disk requests.
     pub turn: Turn,
-    /// Shortest time without interrupts on the card's CPU that is kept for [`crate::Sim::off_windows`].
+    /// Shortest period with interrupts off on the card's CPU that is kept for [`crate::Sim::off_windows`].
     pub keep_from: Nanos,
 }
 
@@ -32,10 +32,11 @@ pub struct NetworkConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {
-    /// Packets are answered after all completed requests, including those that complete meanwhile.
+    /// Packets are answered after all completed disk requests, including requests that complete while the handler runs.
     #[default]
     AfterDisks,
-    /// Packets are answered after each command that a handler ends for a disk with a `command_depth`.
+    /// Packets are answered after each disk command that the handler ends. This applies to disks with a
+    /// `command_depth`.
     AfterRequest,
 }
 
@@ -48,17 +49,17 @@ pub struct RoundTrip {
     pub returned: Option<Nanos>,
 }
 
-/// A time in which a CPU took no interrupts.
+/// A period in which a CPU took no interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffWindow {
-    /// Begin of the time.
+    /// Begin of the period.
     pub from: Nanos,
-    /// End of the time.
+    /// End of the period.
     pub to: Nanos,
 }
 
 impl OffWindow {
-    /// Returns the length of the time.
+    /// Returns the length of the period.
     #[must_use]
     pub fn length(self) -> Nanos {
         self.to.since(self.from)
@@ -72,7 +73,7 @@ pub(crate) struct Network {
     /// Numbers of the packets that wait in the card.
     pub(crate) waiting: RefCell<VecDeque<usize>>,
     pub(crate) is_raised: Cell<bool>,
-    /// Time between two packets, and number of packets that are still to come.
+    /// Time between two packets, ps (`every`), and number of packets that are still to come (`left`).
     pub(crate) every: Cell<u64>,
     pub(crate) left: Cell<u32>,
 }

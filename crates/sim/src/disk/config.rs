@@ -2,8 +2,8 @@
 //!
 //! A machine file has a table for each disk; its `model` says which kind of disk it is. Every constant is a [`Sourced`]
 //! value, so that a report can print its origin. Keys end with their unit, values of choices are kebab-case, and
-//! unknown keys are refused. An elevator is a name, or a table of the name and those constants that differ from the
-//! defaults. The defaults are those of Linux at the time of the postings (3.10).
+//! unknown keys are refused. An elevator is given by its name, or by a table with its name and the constants that
+//! differ from the defaults. The defaults are those of Linux 3.10.
 //!
 //! Next: `queue`, which applies [`QueueConfig`].
 
@@ -25,7 +25,7 @@ pub enum DiskConfig {
     Flash(FlashConfig),
 }
 
-/// The values of `model`.
+/// The values of the key `model` in a disk's table.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Model {
@@ -81,8 +81,8 @@ impl DiskConfig {
         }
     }
 
-    /// Replaces every bandwidth, in bytes a second, by the result of `scale`, as an experiment at another scale needs
-    /// it.
+    /// Replaces every bandwidth, in bytes a second, by the result of `scale`. Used for an experiment with a smaller
+    /// machine.
     pub fn scale_bandwidth(&mut self, scale: impl Fn(u64) -> u64) {
         let change = |bandwidth: &mut Sourced<u64>| bandwidth.value = scale(bandwidth.value);
         match self {
@@ -180,7 +180,8 @@ impl QueueConfig {
 
 /// Policies that choose the next waiting request (`/sys/block/sda/queue/scheduler`).
 ///
-/// In a file `"cfq"`, or `{ name = "cfq", slice_async_ms = { value = 80, from = "assumed", source = "…" } }`.
+/// In a machine file this is `"cfq"`, or `{ name = "cfq", slice_async_ms = { value = 80, from = "assumed", source = "…"
+/// } }`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum ElevatorConfig {
@@ -190,13 +191,13 @@ pub enum ElevatorConfig {
     /// Serves batches of requests in block order, reads first, with bounded waits. This is good for many readers. A
     /// single reader beside a writer causes two seeks with each of its requests.
     Deadline(DeadlineConfig),
-    /// Alternates time slices for requests that tasks wait for with slices for background writes, and keeps the disk
-    /// idle for a short time so that the reader can send its next request. This is good for one reader beside a writer,
-    /// but leaves a parallel device idle.
+    /// Alternates time slices for requests that tasks wait for with slices for background writes. Keeps the disk idle
+    /// for a short time, so that a reader can send its next request. This is good for one reader beside a writer, but
+    /// leaves a parallel device idle.
     Cfq(CfqConfig),
 }
 
-/// The values of `name`.
+/// The values of the key `name` in an elevator's table.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ElevatorName {
@@ -418,7 +419,7 @@ pub struct EraseConfig {
     pub stall_ns: Sourced<u64>,
 }
 
-/// Returns the queue of a disk without an arm if the file names none; its elevator is `noop`.
+/// Returns the default queue of a flash disk, whose elevator is `noop`.
 fn noop_queue() -> QueueConfig {
     QueueConfig { elevator: ElevatorConfig::Noop, ..QueueConfig::default() }
 }
@@ -492,7 +493,7 @@ fn check_times(times: &[(&'static str, &Sourced<u64>)]) -> Result<(), ConfigErro
     times.iter().try_for_each(|(key, time)| at_most(key, time.value, 3_600_000))
 }
 
-/// Returns a value with Linux 3.10's defaults as its source.
+/// Returns a default value of Linux 3.10. `what` names the kernel's constant in the source text.
 fn linux(value: u64, what: &str) -> Sourced<u64> {
     Sourced::new(value, Origin::Published, &format!("Linux 3.10 default, {what}"))
 }

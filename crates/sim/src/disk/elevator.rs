@@ -18,8 +18,7 @@ use machine::{Nanos, Operation};
 pub(super) enum Decision {
     /// Take this entry out of the queue and serve it.
     Serve(Key),
-    /// Requests wait, but a better one may come. The elevator is to be asked again at this time, or when a request is
-    /// submitted.
+    /// Requests wait, but a better one may come. Ask the elevator again at this time, or when a request is submitted.
     WaitUntil(Nanos),
     /// No request waits.
     Nothing,
@@ -58,7 +57,7 @@ impl Elevator {
         }
     }
 
-    /// Notes that the entry of the last decision was taken and ends before block `end`.
+    /// Notes that the disk has begun to serve the entry that was decided last. `end` is the block after this entry.
     pub(super) fn started(&mut self, class: Class, end: u64) {
         match self {
             Self::Noop => {}
@@ -77,7 +76,7 @@ impl Elevator {
     }
 }
 
-/// Serves requests in batches. A batch is of one direction and in block order.
+/// The elevator `deadline`, which serves requests in batches. A batch is of one direction and in block order.
 #[derive(Debug)]
 pub(super) struct Deadline {
     expire: [Nanos; 2],
@@ -85,9 +84,9 @@ pub(super) struct Deadline {
     writes_starved: u64,
     /// Direction of the present batch, and number of its requests that were served so far.
     batch: Option<(Operation, u64)>,
-    /// Number of batches of reads since writes began to wait for them.
+    /// Number of batches of reads that were begun while writes waited, since the last batch of writes.
     reads_passed: u64,
-    /// Position of the sweep in each direction; `None` before the direction's first request.
+    /// For each direction, the block from which the sweep continues; `None` before the direction's first request.
     position: [Option<u64>; 2],
 }
 
@@ -140,7 +139,8 @@ impl Deadline {
     }
 }
 
-/// Returns the next entry ahead of the sweep of a direction; `None` at the end of the sweep.
+/// Returns the waiting entry of a direction that comes next in block order from the sweep's position on; `None` if
+/// there is none.
 fn sweep_ahead(queue: &Queue, operation: Operation, position: [Option<u64>; 2]) -> Option<Key> {
     queue.next_from(classes(operation), position[operation as usize]?)
 }
@@ -152,7 +152,7 @@ fn classes(operation: Operation) -> &'static [Class] {
     }
 }
 
-/// The requests that share a slice of [`Cfq`].
+/// The two kinds of requests that [`Cfq`] serves in separate time slices: synchronous (a task waits) and background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     Sync,
@@ -181,8 +181,9 @@ struct Slice {
     served: u64,
 }
 
-/// Alternates time slices for requests that tasks wait for with slices for background requests. At the end of a
-/// synchronous slice the disk may stay idle for a while.
+/// The elevator `cfq`, which alternates time slices for requests that tasks wait for (synchronous) with slices for
+/// background requests. If no synchronous request is left in a synchronous slice, the disk may stay idle for a while to
+/// wait for one.
 ///
 /// Each group has a one-way sweep of its own, which continues where the group's last slice ended.
 #[derive(Debug)]
@@ -191,7 +192,7 @@ pub(super) struct Cfq {
     slice: [Nanos; 2],
     background_requests: u64,
     idle: Nanos,
-    /// For each group, the age from which on its oldest entry is the first to be served in a slice.
+    /// For each group, the age at which its oldest entry is old: the group's next slice then begins with this entry.
     expire: [Nanos; 2],
     sync_arrival: SyncArrival,
     current: Option<Slice>,
@@ -199,7 +200,7 @@ pub(super) struct Cfq {
     ran_empty: bool,
     /// Time at which a synchronous request was last completed.
     sync_completed: Option<Nanos>,
-    /// Position of the sweep of each group.
+    /// For each group, the block from which its sweep continues.
     position: [u64; 2],
 }
 

@@ -3,12 +3,12 @@
 use machine::{IoError, Nanos, Operation, Request};
 use std::ops::Range;
 
-/// Something that goes wrong in a disk; see [`super::Disk::inject`].
+/// A fault of a disk, which a test adds by [`super::Disk::inject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The `nth` request submitted from now on fails, once; 1 is the next request.
     Nth {
-        /// Number of the request, from 1.
+        /// Number of the request, counted from the next one as 1.
         nth: u64,
         /// The error with which the request fails.
         error: IoError,
@@ -22,7 +22,7 @@ pub enum Fault {
         /// The error with which requests fail.
         error: IoError,
     },
-    /// Blocks that failed succeed again, as if the disk had been repaired, or had room again.
+    /// Ends the effect of [`Fault::Blocks`]: all blocks can be read and written again.
     Mended,
     /// The disk starts no request before this time, but finishes those that have begun.
     StallUntil(Nanos),
@@ -32,7 +32,7 @@ pub enum Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     submitted: u64,
-    /// For each fault of one request: the request's number, counted over the disk's life from 1, and the error.
+    /// The single requests that are to fail: the number of each, counted from 1 since the disk was made, and the error.
     nth: Vec<(u64, IoError)>,
     bad_blocks: Vec<(Range<u64>, Option<Operation>, IoError)>,
     stalled_until: Nanos,

@@ -1,8 +1,8 @@
 //! A disk of flash memory. The cost of a request follows from how busy the disk's channels are.
 //!
 //! Consecutive blocks (or stripes of blocks) lie on consecutive channels. A channel serves one access after another; an
-//! access is a page or a part of a stripe. All pages of one direction share an interface of limited bandwidth. There is
-//! no position, so every order of requests costs the same.
+//! access reads or writes a page or a part of a stripe. The interface has a limited bandwidth for reads and another for
+//! writes. There is no position, so every order of requests costs the same.
 
 use super::config::FlashConfig;
 use super::rotational::mul_div;
@@ -22,7 +22,7 @@ pub(super) struct Flash {
     /// Number of pages written to a channel between two stalls, and length of a stall.
     erase: Option<(u64, u64)>,
     channels: Vec<Channel>,
-    /// For each direction, the time at which the interface has passed on all that it was given.
+    /// For each direction, the time at which the interface has transferred all data that it was given.
     interface_free: [Nanos; 2],
 }
 

@@ -11,9 +11,9 @@
 //! 4. [`Disk::advance`] returns each submitted request separately, in block order.
 //!
 //! The same calls give the same answers, because all arithmetic is in integers, maps are ordered, and there are no
-//! random numbers. After every call that changes the disk, the world calls [`Disk::next_event`]; at the time that this
-//! returns, it calls [`Disk::advance`]. A later call of `advance` is allowed, and changes nothing inside the disk.
-//! Congestion can end in `advance`, and also in `submit`, by a merge that frees a slot.
+//! random numbers. After every call that changes the disk, the caller asks [`Disk::next_event`] for a time, and calls
+//! [`Disk::advance`] at that time. A later call of `advance` is allowed, and changes nothing inside the disk.
+//! Congestion can end in `advance`, and also in `submit` if a merge frees a slot.
 //!
 //! If requests for the same blocks are in flight together, they are served in any order, as by Linux. A caller that
 //! needs an order submits the second request only after the first has ended.
@@ -76,8 +76,8 @@ pub struct Finished {
     pub result: Result<(), IoError>,
     /// `true` for the last of the submitted requests that were merged and served together.
     pub is_last: bool,
-    /// Direction of the command that this request ends, if it is the last request of its command and the disk waits for
-    /// [`Disk::end`]; otherwise `None`.
+    /// `Some` if this is the last request of its command and the disk has a `command_depth`. The caller must then call
+    /// [`Disk::end`] with this direction.
     pub ends: Option<Operation>,
 }
 
@@ -90,10 +90,11 @@ pub struct Disk {
     model: Model,
     faults: Faults,
     accounting: Accounting,
-    /// Entries in service, by end time and by a number that distinguishes equal times.
+    /// Entries that the disk serves now, by end time and by a number that distinguishes equal times.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
-    /// Number of commands that the device can hold, if it waits for the host to end them.
+    /// Largest number of commands that the device holds, if each lasts until the interrupt handler ends it
+    /// ([`Disk::end`]).
     command_depth: Option<u64>,
     commands: u64,
     started: u64,
@@ -103,7 +104,7 @@ pub struct Disk {
     finished: Vec<Finished>,
     /// Time at which the first request of `finished` was finished.
     finished_since: Nanos,
-    /// The latest time that the disk was told.
+    /// The latest time that a caller has passed to the disk.
     now: Nanos,
 }
 
@@ -172,7 +173,8 @@ impl Disk {
         self.queue.max_request_pages()
     }
 
-    /// Returns whether a slot is free: fewer than `nr_requests` requests of this direction are allocated.
+    /// Returns whether the queue has a place (slot) for another request: fewer than `nr_requests` requests of this
+    /// direction are allocated.
     #[must_use]
     pub fn has_room(&self, operation: Operation) -> bool {
         self.queue.has_room(operation)
@@ -199,8 +201,8 @@ impl Disk {
         self.queue.allocated(operation)
     }
 
-    /// Takes a request at `now`. If the request continues or precedes a waiting one of the same direction and class,
-    /// merges the two, up to `max_request_pages`; otherwise gives the request a slot.
+    /// Puts a request into the queue at `now`. If its blocks follow or precede those of a waiting request of the same
+    /// direction and class, merges the two, up to `max_request_pages`. Otherwise gives the request a slot.
     ///
     /// A request of more than `max_request_pages` is served in one piece and never merges. Times must not run
     /// backwards: a time before the latest one counts as the latest one.
@@ -236,8 +238,8 @@ impl Disk {
     /// Returns the time at which [`Disk::advance`] must be called next, because a service or an idle wait ends, or a
     /// submitted request can be started. `None` if the disk is idle.
     ///
-    /// If a request was submitted to an idle disk, this is the time of its submission, so that requests of the same
-    /// moment merge before the disk takes one.
+    /// After a submission to an idle disk, this is the time of the submission. So requests that are submitted at the
+    /// same time merge before the disk takes one.
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
         if self.finished.is_empty() { self.next_internal_event() } else { Some(self.finished_since) }
@@ -359,7 +361,7 @@ impl Disk {
     }
 }
 
-/// Says whether work that is due exactly at a time is done.
+/// Says whether [`Disk::run`] also does the work that is due exactly at the given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Before,

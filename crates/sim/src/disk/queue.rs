@@ -2,12 +2,12 @@
 //!
 //! The queue holds the *entries* that wait for the disk. An entry is one or more submitted requests on consecutive
 //! blocks ([`Part`]s, in block order). An entry takes one slot, is served as a whole, and is one request in the counts
-//! of iostat. Waiting entries are found by first block (one-way sweeps, front merges), by the block after the last
-//! (back merges), and by age (expiry).
+//! of iostat. There are three indexes of waiting entries: by first block, for one-way sweeps and front merges; by the
+//! block after the last, for back merges; and by age, for requests that have waited long.
 //!
 //! Flow: [`Queue::insert`] merges a request or takes a slot for it; the elevator picks a [`Key`]. [`Queue::take`] hands
 //! the entry to the disk; the entry still counts as allocated. [`Queue::release`] frees the slot when the disk is done
-//! with the entry. Called by [`super::Disk`] alone.
+//! with the entry. Only [`super::Disk`] calls these functions.
 //!
 //! Description: mechanisms/reclaim, 22 (congestion).
 //!
@@ -63,14 +63,14 @@ impl Class {
     }
 }
 
-/// The number of an entry; entries are numbered in order of arrival.
+/// The number of an entry (merged requests) of the queue. Entries are numbered in order of arrival.
 pub(super) type EntryId = u64;
 
 /// A submitted request within an entry.
 #[derive(Debug)]
 pub(super) struct Part {
     pub request: Request,
-    /// The error with which the request will fail, if a fault chose it by its number.
+    /// The error with which the request will fail, if a test chose the request by its number ([`super::Fault::Nth`]).
     pub fault: Option<IoError>,
 }
 
@@ -120,9 +120,9 @@ pub(super) enum Inserted {
 struct Waiting {
     /// Entries by age.
     entries: BTreeMap<EntryId, Entry>,
-    /// Entries by first block; those with the same first block by age.
+    /// Entries by first block. Entries with the same first block are ordered by age.
     by_start: BTreeSet<(u64, EntryId)>,
-    /// Entries by the block after their last; those with the same block by age.
+    /// Entries by the block after their last. Entries with the same block there are ordered by age.
     by_end: BTreeSet<(u64, EntryId)>,
 }
 
@@ -141,7 +141,7 @@ impl Waiting {
         entry
     }
 
-    /// Returns the oldest entry that ends at `block` and has room for `blocks` more.
+    /// Returns the oldest entry whose last block is just before `block` and which has room for `blocks` more.
     fn ending_at(&self, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
         self.adjacent(&self.by_end, block, blocks, blocks_max)
     }
@@ -202,7 +202,8 @@ impl Queue {
         self.slots[operation as usize].allocated < self.nr_requests
     }
 
-    /// Returns whether a direction is congested: at its upper threshold, or still above its lower threshold since then.
+    /// Returns whether a direction is congested. It is from the time when the upper threshold was reached until the
+    /// number of allocated requests falls below the lower one.
     pub(super) fn is_congested(&self, operation: Operation) -> bool {
         self.slots[operation as usize].is_congested
     }
@@ -294,7 +295,7 @@ impl Queue {
         classes.iter().all(|&class| self.waiting[class as usize].entries.is_empty())
     }
 
-    /// Returns the oldest waiting entry of these classes, and the time at which it entered.
+    /// Returns the oldest waiting entry of these classes, and the time at which it was submitted.
     pub(super) fn oldest(&self, classes: &[Class]) -> Option<(Key, Nanos)> {
         let firsts = classes.iter().filter_map(|&class| {
             let (&id, entry) = self.waiting[class as usize].entries.first_key_value()?;
@@ -316,8 +317,9 @@ impl Queue {
 /// Returns the number of allocated requests at which congestion begins, and the number below which it ends: 113 and 103
 /// for 128.
 ///
-/// The first is 7/8 of `nr_requests` plus one, the second is 13/16 of it minus one. The eighth and the sixteenth that
-/// are subtracted are rounded down. Linux: `blk_queue_congestion_threshold`. Source: mechanisms/reclaim, 22.
+/// The first is 7/8 of `nr_requests` plus one, the second is 13/16 of `nr_requests` minus one. Both are found by
+/// subtracting eighths and sixteenths that are rounded down. Linux: `blk_queue_congestion_threshold`. Source:
+/// mechanisms/reclaim, 22.
 #[doc(alias = "blk_queue_congestion_threshold")]
 fn congestion_thresholds(nr_requests: u64) -> (u64, u64) {
     let on = nr_requests - nr_requests / 8 + 1;

@@ -1,8 +1,9 @@
 //! A disk with one arm. The cost of a request follows from the positions of the arm and the platter.
 //!
-//! A request that continues the last one costs only its transfer. Any other request costs a command, a seek by
-//! distance, the rotation to its first block, and its transfer. The platter's position is the time modulo one
-//! revolution. So the start time determines the block under the head, and no random number is needed.
+//! A request that continues the last one in the same direction costs only its transfer, and a command if the disk was
+//! idle in between. Any other request costs a command, a seek by distance, the rotation to its first block, and its
+//! transfer. The platter's position is the time modulo one revolution. So the start time determines the block under the
+//! head, and no random number is needed.
 //!
 //! Next: [`super::flash`], the other model.
 
@@ -13,8 +14,8 @@ use machine::{BLOCK_BYTES, NANOS_PER_SECOND, Nanos, Operation};
 /// constant within a band; bands are numbered from the outermost.
 const ZONES: u64 = 16;
 
-/// Factor by which seek distances are multiplied before their square root is taken, so that the root keeps 8 bits
-/// behind the point. 2⁴⁰ blocks × 2¹⁶ fit 64 bits.
+/// Factor by which seek distances are multiplied before their square root is taken, so that the root has 8 binary
+/// places. The largest product, 2⁴⁰ blocks × 2¹⁶, fits 64 bits.
 const SEEK_SCALE: u64 = 1 << 16;
 
 /// The state of arm and platter.
@@ -84,8 +85,8 @@ impl Rotational {
     /// Returns the band, the track and the angle of a block. The angle is given as a time, in ns: how long after the
     /// start of the track the block passes the head.
     ///
-    /// A track is the amount of data that passes the head in one revolution at the band's bandwidth. So changes of
-    /// track are part of the sequential bandwidth, and a block's angle is where a sequential transfer would meet it.
+    /// A track is the amount of data that passes the head in one revolution at the band's bandwidth. So a sequential
+    /// transfer crosses from track to track without a loss of time, and meets each block at its angle.
     fn track_and_angle(&self, block: u64) -> (usize, u64, u64) {
         let zone = self.zone(block);
         let offset_ns = self.transfer_ns(zone, block - zone as u64 * self.zone_blocks);

@@ -35,8 +35,8 @@ pub struct DiskStatistics {
     pub in_flight: u64,
     /// Time during which at least one request was in flight.
     pub io_ticks: Nanos,
-    /// Integral over time of the number of requests in flight: with `in_flight` requests, it grows by `in_flight`
-    /// seconds each second.
+    /// Sum of the times that requests have been in flight. While N requests are in flight, it grows by N seconds each
+    /// second.
     pub weighted: Nanos,
 }
 
@@ -118,7 +118,7 @@ pub struct Interval {
     /// Mean time of a write from submission to completion, ms; 0 if no write was completed.
     #[doc(alias = "w_await")]
     pub w_await_ms: f64,
-    /// Part of the time during which requests were in flight, 0 to 1.
+    /// Share of the time during which at least one request was in flight, 0 to 1.
     #[doc(alias = "%util")]
     pub utilisation: f64,
 }

@@ -1,4 +1,4 @@
-//! Tests of the whole disk: stories, and random worlds with invariants.
+//! Tests of the whole disk: fixed sequences of requests, and random sequences whose invariants are checked.
 
 use super::config::samples::{flash, rotational, with_queue};
 use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, EraseConfig, SyncArrival};
@@ -19,11 +19,11 @@ fn write(block: u64, blocks: u64) -> Request {
     request(Operation::Write, block, blocks, false)
 }
 
-/// A disk with a clock that stops at each of its events.
+/// A disk, and a clock that goes from one event of the disk to the next.
 struct World {
     disk: Disk,
     now: Nanos,
-    /// All requests that were finished, each with its time.
+    /// All finished requests, each with the time at which it was finished.
     done: Vec<(Nanos, Finished)>,
 }
 
@@ -59,7 +59,7 @@ impl World {
         while self.step() {}
     }
 
-    /// Submits a request and waits until it is finished; returns the time at which it is.
+    /// Submits a request, and waits until it is finished. Returns the length of the wait.
     fn wait_for(&mut self, request: Request) -> Nanos {
         let begin = self.now;
         self.submit(request.clone());
@@ -74,7 +74,7 @@ impl World {
     }
 }
 
-/// SplitMix64: a stable stream of random numbers, from which a seed makes a world.
+/// Random numbers from a seed, by SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -120,7 +120,7 @@ fn isolated_random_reads_take_7_to_8_ms() {
     for region_gib in [8, 16, 32, 48, 64, 128, 465] {
         println!("random 4 KiB reads within {region_gib} GiB: {}", mean_random_read(region_gib));
     }
-    // Swap and the written file are within tens of GiB of each other, so the arm does not move over the whole disk.
+    // Experiments keep swap and files within tens of GiB of each other, so the arm does not move over the whole disk.
     for region_gib in [32, 64] {
         let mean = mean_random_read(region_gib);
         assert!((7_000_000..=8_000_000).contains(&mean.0), "{mean} within {region_gib} GiB");
@@ -229,7 +229,7 @@ fn reads_are_preferred_and_writes_do_not_starve() {
     assert!(waiting < Nanos::from_millis(20), "a read waited for {waiting}");
     assert!(preempting < waiting, "{preempting} against {waiting}");
     assert!(noop > Nanos::from_secs(5), "the first read waits for every write: {noop}");
-    // In 40 of every 140 ms, writes go at 113 MB/s: this is 32 MB/s, without two seeks in each turn.
+    // Writes run at 113 MB/s for 40 of every 140 ms, which is 32 MB/s. Two seeks in each 140 ms reduce this a little.
     assert!((200..=320).contains(&writes_waiting), "{writes_waiting} writes in 10 s");
     assert!(writes_preempting >= 50, "{writes_preempting} writes in 10 s");
     assert!(writes_deadline >= 100, "{writes_deadline} writes in 10 s");
@@ -310,7 +310,8 @@ fn flash_serves_random_reads_in_parallel() {
     }
     let rate = reads as u64 * NANOS_PER_SECOND / world.now.0;
     println!("random 4 KiB flash reads at depth 128: {rate}/s");
-    // 32 channels / 80 us are 400,000 reads a second, without the time of channels that by chance have nothing to do.
+    // 32 channels with 80 us a read can do 400,000 reads a second. Channels that by chance have nothing to do reduce
+    // this.
     assert!((330_000..=400_000).contains(&rate), "{rate}/s");
 }
 
@@ -372,7 +373,7 @@ fn all_configs() -> Vec<DiskConfig> {
     configs
 }
 
-/// Draws a request: half of the requests are near a moving place and half are anywhere, so that there is much to merge.
+/// Draws a request. Half of the requests are near a moving place, so that many merge; the others are anywhere.
 fn draw(random: &mut Random, number: u32) -> Request {
     let blocks = 1 + random.below(4);
     let block =

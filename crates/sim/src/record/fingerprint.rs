@@ -1,4 +1,4 @@
-//! The fingerprint: one number for everything that happened in a run, in order.
+//! The fingerprint of a run: a hash of all events, in order. Equal runs have equal fingerprints.
 
 use std::cell::Cell;
 

@@ -1,14 +1,14 @@
-//! Counts of locks, by class.
+//! Counts of lock acquisitions, spin times and hold times, by lock class.
 
 use crate::cause::{SLOT, cause_name};
 use crate::clock::nanos;
 use machine::Nanos;
 use std::cell::Cell;
 
-/// Counts of one class of locks, or of per-CPU slots.
+/// Counts for all locks of one class, or for all per-CPU slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockStatistics {
-    /// The name of the class, or `per_cpu` for slots.
+    /// The name of the lock class, or `per_cpu` for per-CPU slots.
     pub class: &'static str,
     /// Number of times that a lock was taken.
     pub acquisitions: u64,

@@ -1,4 +1,4 @@
-//! Counts of times without interrupts, by cause.
+//! Counts of the periods with interrupts off, by cause.
 
 use crate::cause::{CAUSES, cause_name};
 use crate::clock::nanos;
@@ -7,18 +7,19 @@ use std::cell::Cell;
 
 const BUCKETS: usize = 40;
 
-/// Counts of the times for which interrupts were off on a CPU, for one cause.
+/// Counts of the periods with interrupts off that have one cause, on all CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskStatistics {
     /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for handlers.
     pub cause: &'static str,
-    /// Number of times for which interrupts were off.
+    /// Number of periods with interrupts off.
     pub count: u64,
-    /// Total time for which interrupts were off.
+    /// Total length of the periods with interrupts off.
     pub total: Nanos,
-    /// Longest time for which interrupts were off.
+    /// Length of the longest period with interrupts off.
     pub max: Nanos,
-    /// Entry `i` counts times of at least 2^(i-1) and less than 2^i ns; entry 0 counts times below 1 ns.
+    /// Histogram of the periods' lengths. Entry `i` counts lengths of at least 2^(i-1) and less than 2^i ns; entry 0
+    /// counts lengths below 1 ns, and the last entry all longer ones.
     pub by_log2_ns: Vec<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! Records of events, charges and notes. Reading them does not change a run.
+//! Counts and records of a run: fingerprint, locks, interrupts, pressure, profile, trace. Reading them does not change
+//! the run.
 
 pub(crate) mod fingerprint;
 pub(crate) mod locks;

@@ -1,8 +1,8 @@
 //! Pressure: the time that tasks were stalled for lack of memory (`/proc/pressure/memory`).
 //!
 //! *Some*: at least one task is stalled. *Full*: at least one task is stalled, and no other task runs or waits for a
-//! CPU, so no work gets done. A task that waits for a disk, and not for memory, does not end *full*. Excluded tasks,
-//! which are the kernel's own, do not end *full* either, because their work is not the work of a program.
+//! CPU, so no work gets done. A task that waits for a disk, and not for memory, does not end *full*. A running task of
+//! the kernel does not end *full* either: such tasks are excluded, because their work is not the work of a program.
 
 use machine::Nanos;
 use std::cell::Cell;
@@ -16,7 +16,7 @@ pub struct PressureStatistics {
     pub full: Nanos,
 }
 
-/// The running counts of pressure, ps.
+/// Number of tasks that are stalled or working now, and the stall times up to `since`, ps.
 #[derive(Default)]
 pub(crate) struct Pressure {
     pub(crate) stalled: Cell<u32>,
@@ -27,8 +27,8 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// Counts the time up to `now`, before the number of tasks in a state changes. CPUs are not in step to the
-    /// picosecond, so `now` may be earlier than the last time; nothing is added then.
+    /// Adds the time up to `now` to the counts. Called before the number of stalled or working tasks changes. The
+    /// clocks of CPUs differ a little, so `now` may be earlier than at the last call; in that case nothing is added.
     pub(crate) fn count(&self, now: u64) {
         let time = now.saturating_sub(self.since.get());
         self.since.set(self.since.get().max(now));

@@ -1,14 +1,14 @@
-//! The profile: virtual time by call path.
+//! The profile of a run: the CPU time and sleep time of each call path.
 //!
-//! Paths form a tree with one root for each task name. A node holds a dense array of its children, so entering a span
-//! is one load. Time is charged when the path changes, not at each spend.
+//! Call paths form a tree with one root for each task name. A node has an array with a place for each function, so
+//! entering a function is one load. Time is charged when the path changes, not at each step.
 
 use machine::Func;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A path, as an index into the nodes of [`Profile`].
+/// A call path, as an index into the nodes of [`Profile`].
 pub(crate) type NodeId = u32;
 
 const NO_NODE: NodeId = NodeId::MAX;
@@ -30,12 +30,12 @@ struct Tree {
     roots: BTreeMap<Rc<str>, NodeId>,
 }
 
-/// The tree of paths, and the time that was spent on each path waiting for locks of each class.
+/// The tree of call paths, and for each path and lock class the time spent spinning for locks.
 #[derive(Default)]
 pub(crate) struct Profile(RefCell<Tree>, RefCell<BTreeMap<(NodeId, u8), u64>>);
 
 impl Profile {
-    /// Returns the root of all tasks with this name.
+    /// Returns the root node for all tasks with this name.
     pub(crate) fn root(&self, name: &str) -> NodeId {
         let mut tree = self.0.borrow_mut();
         if let Some(&root) = tree.roots.get(name) {
@@ -49,7 +49,7 @@ impl Profile {
         root
     }
 
-    /// Returns the path that continues `node` with `func`.
+    /// Returns the call path that continues the path `node` with a call of `func`.
     #[inline]
     pub(crate) fn child(&self, node: NodeId, func: Func) -> NodeId {
         let mut tree = self.0.borrow_mut();
@@ -71,24 +71,24 @@ impl Profile {
         self.0.borrow_mut().nodes[node as usize].off_cpu += time;
     }
 
-    /// Charges time that was spent on a path spinning for a lock of a class.
+    /// Charges to a call path time that was spent there spinning for a lock of a class.
     pub(crate) fn charge_wait(&self, node: NodeId, class: u8, time: u64) {
         *self.1.borrow_mut().entry((node, class)).or_default() += time;
     }
 
-    /// Returns the time spent spinning for locks, by path in words and by lock class.
+    /// Returns the time spent spinning for locks, ps, by call path (as text) and lock class.
     pub(crate) fn waits(&self) -> Vec<(String, u8, u64)> {
         let tree = self.0.borrow();
         self.1.borrow().iter().map(|((node, class), time)| (tree.path(*node), *class, *time)).collect()
     }
 
-    /// Returns the path in words: `kswapd0;kswapd;balance_pgdat`.
+    /// Returns a call path as text: `kswapd0;kswapd;balance_pgdat`.
     pub(crate) fn path(&self, node: NodeId) -> String {
         self.0.borrow().path(node)
     }
 
-    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes the time of a path from the times
-    /// that it spent on the CPU and off the CPU.
+    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes the figure to return from a
+    /// path's time on the CPU and its time asleep.
     pub(crate) fn folded(&self, time: fn(on_cpu: u64, off_cpu: u64) -> u64) -> Vec<String> {
         let tree = self.0.borrow();
         let mut lines: Vec<String> = Vec::new();

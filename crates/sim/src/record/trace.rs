@@ -1,16 +1,15 @@
-//! Events over time: slices of virtual time, recorded on request for a reader from outside.
+//! The trace of a run: activities with begin and end (slices), recorded on request.
 //!
-//! A slice is recorded when it ends, so no slice is ever left open. If a slice is still open at the end of the window,
-//! the part up to there is recorded. Recording takes no virtual time and draws no random number, so a run is the same
-//! with and without it. If nothing is recorded, the only cost is a test of a flag, in paths that are rare compared with
-//! `World::spend`.
+//! A slice is recorded when it ends, so no slice is ever left open. The part of a slice outside of the requested window
+//! is cut off. Recording takes no virtual time and draws no random number, so a run is the same with and without it. If
+//! nothing is recorded, the only cost is a test of a flag, in paths that are rare compared with `World::spend`.
 
 use crate::task_id::TaskId;
 use machine::{DeviceId, Func, Nanos, Note, Operation, Request, WaitReason};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The part of a run that is recorded.
+/// The request for a trace: the part of the run and the activities to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
     /// Start of the trace. Slices that end earlier are left out. A slice that began earlier is recorded from here on.
@@ -19,11 +18,11 @@ pub struct TraceConfig {
     pub to: Nanos,
     /// Largest number of slices that are recorded; later slices are only counted.
     pub max_slices: usize,
-    /// Shortest time without interrupts, and shortest wait of a task for a CPU, that is recorded. Runs of interrupt
+    /// Shortest period that is recorded: of interrupts being off on a CPU, and of a task's wait for a CPU. Interrupt
     /// handlers are always recorded.
     pub shortest_off: Nanos,
-    /// If set, only this CPU is recorded, and only what delays its interrupts: times without interrupts, handlers, lock
-    /// waits, requests and packets. `None` records everything.
+    /// If set, only what delays the interrupts of this CPU is recorded: its periods with interrupts off, its handlers
+    /// and its lock waits; and all disk requests and packets. `None` records everything.
     pub waits_of: Option<usize>,
 }
 
@@ -32,8 +31,8 @@ pub struct TraceConfig {
 pub struct Trace {
     /// Slices in the order in which they ended.
     pub slices: Vec<Slice>,
-    /// Notes of tasks about their waits for memory, in the order in which the waits ended. At most `max_slices` notes
-    /// are kept.
+    /// Notes in which tasks describe their waits for memory, in the order in which the waits ended. At most
+    /// `max_slices` notes are kept.
     pub notes: Vec<Noted>,
     /// Names of tasks, by the number of the task.
     pub tasks: Vec<String>,
@@ -41,11 +40,11 @@ pub struct Trace {
     pub cpus: usize,
     /// Number of slices in the window that were not recorded, because there were too many.
     pub left_out: u64,
-    /// End of the first slice that was not recorded for this reason; `None` if all were recorded.
+    /// End of the first slice that was not recorded because there were too many; `None` if all were recorded.
     pub full_at: Option<Nanos>,
 }
 
-/// The note of a task.
+/// A note that a task made about a wait, with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
     /// Time of the note.
@@ -120,7 +119,7 @@ pub enum Activity {
         /// The function.
         func: Func,
     },
-    /// A task slept, and gave a reason.
+    /// A task slept and gave a reason for that.
     Wait {
         /// The task.
         task: TaskId,
@@ -181,7 +180,7 @@ pub(crate) const fn is_recorded(func: Func) -> bool {
     )
 }
 
-/// The properties that identify a request between its submission and its end.
+/// The disk, direction and blocks of a request. They identify it between its submission and its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
     pub(crate) disk: DeviceId,
@@ -203,7 +202,7 @@ pub(crate) struct Pending {
     pub(crate) done: Option<u64>,
 }
 
-/// The submitted requests that were merged and are served together.
+/// The requests of a command that have ended so far. The requests of a command were merged and are served together.
 pub(crate) struct Command {
     pub(crate) submitted: u64,
     pub(crate) block: u64,
@@ -229,7 +228,7 @@ pub(crate) struct State {
     pub(crate) notes: Vec<Noted>,
     pub(crate) left_out: u64,
     pub(crate) full_at: Option<u64>,
-    /// Requests under way, by what identifies them; those with the same identity in order of submission.
+    /// Requests in flight, by disk, direction and blocks. Requests for the same blocks are in order of submission.
     pub(crate) requests: BTreeMap<Way, VecDeque<Pending>>,
     /// For each disk whose handler is ending a command, the requests of this command that have ended already.
     pub(crate) commands: BTreeMap<DeviceId, Command>,

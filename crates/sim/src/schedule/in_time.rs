@@ -1,4 +1,5 @@
-//! The schedule in which virtual time decides; only the winner of an unfair lock is drawn.
+//! The schedule without chance: virtual time decides the order of CPUs and tasks. Only the winner of a random lock is
+//! drawn.
 
 use super::{Point, Runner, Schedule, Turn};
 use crate::rng::Rng;

@@ -1,4 +1,4 @@
-//! Schedules: the trait through which all chance enters the order of CPUs and tasks.
+//! Schedules make all random decisions about the order of CPUs and tasks.
 //!
 //! Without chance, the machine decides by virtual time: the CPU with the earliest clock continues, and tasks share a
 //! CPU by virtual runtime. A [`Schedule`] adds chance: it makes steps longer, makes tasks yield their CPU, draws the
@@ -22,15 +22,15 @@ use crate::task_id::TaskId;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Stream number of the random generator of every kind of schedule but `pct`.
+/// Number of the random stream that every kind of schedule but `pct` uses.
 const STREAM: u64 = u64::MAX - 1;
-/// Stream number of the random generator of `pct`.
+/// Number of the random stream that the schedule `pct` uses.
 const PCT_STREAM: u64 = u64::MAX - 2;
 
 /// The point of a run at which a schedule is asked for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
-    /// After a step, or before the task takes a lock or a per-CPU slot.
+    /// After a step, at a `cond_resched`, or before the task takes a lock or a per-CPU slot.
     Step,
     /// The task waits in a loop for another task to do something.
     Waits,
@@ -43,23 +43,23 @@ pub(crate) struct Turn {
     pub(crate) delay: u64,
     /// `true` if the task yields its CPU, provided that it may and another task waits for the CPU.
     pub(crate) gives_up: bool,
-    /// The rank of the task from now on, if it changes.
+    /// The new rank of the task; `None` if the rank stays.
     pub(crate) rank: Option<u64>,
 }
 
-/// The task, or the handler, that is at a point.
+/// The running task or handler about which a schedule decides.
 #[derive(Clone, Copy)]
 pub(crate) struct Runner {
     /// The task; `None` in a handler.
     pub(crate) task: Option<TaskId>,
-    /// `true` if another task is runnable and waits only because of its rank, or because no CPU is free.
+    /// `true` if another task could run now but has no CPU, or is held back because of its rank.
     pub(crate) holds_back: bool,
 }
 
-/// The source of chance in the order in which CPUs and tasks run. The questions that a run asks its schedule depend
-/// only on the earlier answers.
+/// The source of all random decisions about the order of CPUs and tasks. A run asks its schedule for decisions. What it
+/// asks next depends only on the earlier decisions.
 pub(crate) trait Schedule {
-    /// Returns whether [`Schedule::turn`] has to be asked at each point.
+    /// Returns whether [`Schedule::turn`] has to be called at each point.
     fn sees_steps(&self) -> bool;
 
     /// Returns whether only one CPU runs at a time. This is the CPU whose task has the lowest rank of all runnable
@@ -69,14 +69,15 @@ pub(crate) trait Schedule {
     /// Returns the rank of a new task.
     fn rank(&mut self) -> u64;
 
-    /// Returns the decision at a point.
+    /// Returns the decision about the running task or handler at a point of the run.
     fn turn(&mut self, runner: Runner, at: Point) -> Turn;
 
     /// Returns which of `waiting` CPUs gets an unfair lock, as a number below `waiting`.
     fn winner(&mut self, waiting: u64) -> u64;
 }
 
-/// Returns the schedule of a configuration, and the list to which its decisions are added; `None` if they are not kept.
+/// Returns the schedule of a configuration, and the list to which the schedule adds its decisions. The list is `None`
+/// if decisions are not kept.
 pub(crate) fn of(config: &Config) -> (Box<dyn Schedule>, Option<Rc<RefCell<Decisions>>>) {
     let schedule: Box<dyn Schedule> = match &config.interleaving {
         Interleaving::InTime => Box::new(in_time::InTime::new(Rng::new(config.seed, STREAM))),

@@ -1,4 +1,4 @@
-//! Probabilistic concurrency testing: tasks run in a random order that changes at a few random steps.
+//! Probabilistic concurrency testing (PCT): tasks run in a random order that changes at a few random steps.
 //!
 //! Each task draws a priority, and only the runnable task with the highest priority runs. At each of `depth` - 1 steps,
 //! drawn from the first `steps` of the run, the running task falls to a priority below all drawn ones. A bug that needs
@@ -24,18 +24,19 @@ pub struct Pct {
     /// Number of steps among which the steps of change are drawn, at least 1. The best value is the number of steps of
     /// the whole run.
     pub steps: u64,
-    /// Number of steps that a task may take while another task could run, before it falls.
+    /// Number of steps that a task may take while another task could run, before it falls to the lowest priority.
     pub patience: u64,
 }
 
-/// Smallest rank of a task that has fallen. New tasks draw lower ranks; a handler has rank 0.
+/// Smallest rank of a task that has fallen to a low priority. A low rank is a high priority: new tasks draw ranks below
+/// this, and a handler has rank 0.
 const FALLEN: u64 = 1 << 63;
 
 pub(crate) struct Priorities {
     patience: u64,
     chance: Rng,
-    /// Steps of change that are still to come, each with the rank that the running task gets then. The earliest is the
-    /// last of the list.
+    /// Steps at which the order is still to change, each with the rank that the running task gets at this step. The
+    /// earliest step is the last in the list.
     changes: Vec<(u64, u64)>,
     /// The rank given to the last task that fell to the lowest priority; the next such task gets a higher rank.
     lowest: u64,
@@ -53,8 +54,8 @@ impl Priorities {
     pub(crate) fn new(pct: Pct, mut chance: Rng) -> Self {
         assert!(pct.depth > 0, "a bug needs an ordering of steps, or it is not one of the schedule");
         let depth = u64::from(pct.depth);
-        // Change number `i` gives priority `i`, so the change with number 1 gives the lowest priority, at whichever
-        // step it comes.
+        // Change number `i` gives priority `i`. So change number 1 gives the lowest priority, whether it comes early or
+        // late.
         let mut changes: Vec<_> =
             (1..depth).map(|number| (1 + chance.below(pct.steps), FALLEN + depth - number)).collect();
         changes.sort_unstable_by(|a, b| b.cmp(a));
@@ -126,7 +127,8 @@ mod tests {
         Priorities::new(Pct { depth, steps, patience }, Rng::new(1, 0))
     }
 
-    /// Returns those of the first `steps` steps at which the running task loses its priority, with its ranks then.
+    /// Takes `steps` steps. Returns the steps at which the running task gets a new rank, each with this rank minus
+    /// [`FALLEN`].
     fn falls(of: &mut Priorities, steps: u64, at: Point) -> Vec<(u64, u64)> {
         (1..=steps).filter_map(|step| of.turn(RUNS, at).rank.map(|rank| (step, rank - FALLEN))).collect()
     }

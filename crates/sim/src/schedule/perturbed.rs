@@ -5,7 +5,7 @@ use crate::clock::picos;
 use crate::rng::Rng;
 use machine::Nanos;
 
-/// The strength with which steps and locks are disturbed in a swarm.
+/// The probabilities with which steps take longer and tasks give up their CPUs, and the longest delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Perturb {
     /// Probability, in units of 1/65536, that a step takes longer.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Decisions {
     is_by_rank: bool,
     sees_steps: bool,
-    /// The answers, each with the number of the question that it answers.
+    /// The decisions, each with its number: how often the run had asked the schedule before.
     answers: Vec<(u64, Answer)>,
 }
 
@@ -35,7 +35,7 @@ enum Answer {
     Winner(u64),
 }
 
-/// A schedule that passes questions on to another and keeps the decisions.
+/// A schedule that lets another schedule decide, and records the decisions.
 pub(crate) struct Keeper {
     schedule: Box<dyn Schedule>,
     questions: u64,
@@ -85,7 +85,7 @@ impl Schedule for Keeper {
     }
 }
 
-/// A schedule that repeats the decisions of another.
+/// A schedule that repeats recorded decisions.
 pub(crate) struct Replay {
     decisions: Arc<Decisions>,
     questions: u64,

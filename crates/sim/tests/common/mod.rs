@@ -35,7 +35,8 @@ pub fn run_tasks(sim: &Sim, tasks: &[TaskId]) -> Result<(), Failure> {
     })
 }
 
-/// Returns a machine on which only `spend`s and computing take time.
+/// Returns a machine on which kernel work is free, except that [`machine::Step::ScanPage`] takes 1 us. Computing takes
+/// its time.
 pub fn free_kernel(cpus: usize) -> Config {
     Config { cost: sim::CostModel::uniform(0).with(machine::Step::ScanPage, 1000), ..Config::uniform(cpus, 0) }
 }

@@ -1,4 +1,4 @@
-//! Parts of a machine file that a guest cannot have.
+//! Reports the parts of a machine file that a guest does not have.
 
 use crate::job::Job;
 use engine::memory::ZoneLayout;
@@ -7,8 +7,8 @@ use guest::zoneinfo::Zone;
 /// A difference between a guest's zone and the machine file's is not reported if it is less than 1/`PART` of all pages.
 const PART: u64 = 100;
 
-/// Returns a line about the parts of a job's machine file that a guest with these zones does not have; `None` if it has
-/// all. Costs and the speed of disks are not reported, because only a simulated machine takes them from the file.
+/// Returns a line that lists the parts of a job's machine file that a guest with these zones lacks; `None` if it lacks
+/// none. Costs and the speed of disks are not reported, because only a simulated machine takes them from the file.
 pub(super) fn line(job: &Job, zones: &[Zone]) -> Option<String> {
     let machine = &job.machine;
     let before = &machine.before;

@@ -1,5 +1,5 @@
-//! Counters of a guest's kernel in addition to those of `/proc/vmstat`, under the names that they have in series of the
-//! simulator.
+//! Reads counters of a guest's kernel that are not in `/proc/vmstat`. They get the names that they have in records of
+//! the simulator.
 
 use computer::counters;
 use engine::stat::Vmstat;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// The disk with the workload's files.
 const DISK: &str = "vda";
 
-/// Fields of a line of `/proc/diskstats`: the place after the disk's name, and the name of the field in series.
+/// Fields of a line of `/proc/diskstats`: the place after the disk's name, and the name of the field in our records.
 const DISK_FIELDS: [(usize, &str); 9] = [
     (0, "reads"),
     (2, "read_sectors"),
@@ -79,8 +79,8 @@ fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// Returns the counters of the disk in `/proc/diskstats`. Their names contain `sda`, as the disk is called in series on
-/// every ground.
+/// Returns the counters of the disk in `/proc/diskstats`. Their names begin with `sda_`, whatever the disk is called,
+/// so that records of guest and simulator can be compared.
 fn disk(text: &str) -> Vec<(String, u64)> {
     let fields = |line: &str| {
         let mut words = line.split_whitespace().skip(2);

@@ -30,7 +30,7 @@ mod flag {
     pub const RESERVED: u64 = 1 << 32;
 }
 
-/// Returns the present state of memory of the kernel that runs this process.
+/// Returns the present state of memory, as the kernel that runs this process reports it.
 pub(super) fn now(now_ns: u64) -> Moment {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let types = read("/proc/pagetypeinfo");
@@ -44,7 +44,8 @@ pub(super) fn now(now_ns: u64) -> Moment {
     Moment { now_ns, mark: None, zones: zoneinfo::read(&read("/proc/zoneinfo")).into_iter().map(zone).collect() }
 }
 
-/// Returns the migrate types of a zone with their free blocks and pageblocks, in the order of `/proc/pagetypeinfo`.
+/// Returns the migrate types of a zone, each with its numbers of free blocks and of pageblocks, in the order of
+/// `/proc/pagetypeinfo`.
 fn kinds(text: &str, zone: &zoneinfo::Zone) -> Vec<Kind> {
     let of_zone = |line: &str| {
         let (node, rest) = line.strip_prefix("Node")?.split_once(", zone")?;
@@ -92,18 +93,19 @@ fn most(flags: &File, zone: &zoneinfo::Zone) -> Vec<Most> {
     found
 }
 
-/// The state that is carried from one pageblock to the next.
+/// Counts the pages of each use, one pageblock after the other. Remembers free blocks and compound pages that reach
+/// into the next pageblock.
 #[derive(Default)]
 struct Uses {
-    /// End of a free block that has begun in an earlier pageblock.
+    /// Frame after a free block that may reach into the next pageblock.
     free_until: u64,
-    /// The use of a compound page that has begun in an earlier pageblock.
+    /// The use of the last compound page, which may reach into the next pageblock.
     compound: Option<Use>,
 }
 
 impl Uses {
-    /// Returns the numbers of pages of a pageblock by use, given the flags of the block's frames from frame `start` on.
-    /// Absent frames are not counted.
+    /// Returns how many pages of a pageblock have each use. `flags` are the flags of the frames from `start` on. Absent
+    /// frames are not counted.
     fn of_block(&mut self, start: u64, flags: &[u64]) -> [u16; Use::ALL.len()] {
         let mut pages = [0; Use::ALL.len()];
         let mut at = 0;
@@ -118,8 +120,8 @@ impl Uses {
         pages
     }
 
-    /// Returns the length of the run of pages with one use that begins at `frame`, and this use. The use of an absent
-    /// frame is `None`.
+    /// Returns the number of pages from `frame` on that belong together, and their use. The use of an absent frame is
+    /// `None`.
     fn at(&mut self, frame: u64, flags: &[u64]) -> (usize, Option<Use>) {
         let first = flags[0];
         if first & flag::NOPAGE != 0 {
@@ -170,7 +172,7 @@ fn of_page(flags: u64) -> Use {
         () if has(flag::LRU) && has(flag::ANON | flag::SWAPBACKED) => Use::Anonymous,
         () if has(flag::LRU) => Use::File,
         () if flags == 0 || has(flag::SLAB | flag::PGTABLE | flag::RESERVED) => Use::Kernel,
-        // The page is isolated, or in the per-CPU batch of a CPU.
+        // The page is isolated, or in a CPU's batch of pages that are not on an LRU list yet.
         () => Use::Other,
     }
 }

@@ -1,9 +1,9 @@
 //! The ground `guest`: a kernel image in a virtual machine (crate `guest`), which has the memory, CPUs, disks and swap
 //! of the machine file, and the settings of the kernel file.
 //!
-//! In the guest, this program runs as the first process and, a second time, as the worker. The worker reads a
-//! [`Described`] job from the port, and answers in the form that a working process on the ground `linux` uses
-//! ([`super::apart`]).
+//! In the guest, this program runs as the first process, and a second time as the worker, which runs the workload. The
+//! worker reads a [`Described`] job from the serial port. It answers with the same lines as the process of a job on
+//! `linux` ([`super::apart`]).
 
 mod beyond;
 mod known;
@@ -41,7 +41,7 @@ const VERB: &str = "in-guest-work";
 /// The first release that has the multi-generational LRU.
 const FIRST_WITH_GENERATIONS: versions::Version = (6, 1);
 
-/// The ground `guest`.
+/// The ground `guest`: workloads on a kernel in a virtual machine.
 #[derive(Debug)]
 pub struct Guest;
 
@@ -102,8 +102,8 @@ impl Backend for Guest {
     }
 }
 
-/// Returns the names of the kernel files nearest to a version: one without generations and, if the version has
-/// generations, one with them.
+/// Returns the names of the kernel files nearest to a version of Linux: one without the multi-generational LRU and, if
+/// the version has it, one with it.
 fn fitting(version: versions::Version) -> Vec<&'static str> {
     let mut kernels = vec![versions::nearest(version, false)];
     kernels.extend((version >= FIRST_WITH_GENERATIONS).then(|| versions::nearest(version, true)));
@@ -136,8 +136,7 @@ pub fn check(place: &GroundOptions) -> Vec<Result<String, String>> {
     parts
 }
 
-/// Returns lines about an image: one with its release, and one for each needed driver, which is an error if the driver
-/// is missing.
+/// Returns lines about an image: its release, its drivers (an error if one is missing), and whether KVM boots it.
 fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, String>> {
     let (path, release) = (image.path.display(), &image.release);
     let mut parts =
@@ -176,7 +175,7 @@ fn found(path: &Path, place: &GroundOptions) -> Result<(Image, Option<Modules>),
     }
 }
 
-/// Runs a described job on the kernel that runs this process, and returns the outcome.
+/// Runs a job that was sent into a guest, on the kernel that runs this process. Returns the outcome.
 ///
 /// # Errors
 /// When the job's parameters cannot be read, or the workload fails.
@@ -203,8 +202,8 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     Ok(Outcome { rows, ..outcome })
 }
 
-/// If this process was started as the worker of a guest, runs the job that comes through the port. Returns `None` in
-/// any other process.
+/// If this process was started as the worker of a guest, runs the job that comes through the serial port. Returns
+/// `None` in any other process.
 ///
 /// # Errors
 /// When the job cannot be read, or the answer cannot be written.

@@ -1,4 +1,5 @@
-//! One run in a guest, seen from outside: from the start of the guest to the answer of its worker.
+//! Runs a job in a guest: starts the guest, waits for the worker that runs the workload in it, and returns the worker's
+//! answer.
 
 use super::{VERB, beyond, found, room, settings::settings};
 use crate::job::{Described, Failure, Job, Outcome, Runnable};
@@ -34,19 +35,20 @@ const FIRST_LINE_LIMIT: Duration = Duration::from_secs(60);
 /// Interval at which the console of a silent guest is checked.
 const CONSOLE_EVERY: Duration = Duration::from_secs(1);
 
-/// A device with room for fewer pages than this counts as full, because ext4 takes more pages at a time.
+/// If a device has room for fewer pages than this, it counts as full, because ext4 takes more pages at a time.
 const FULL_PAGES: u64 = 256;
 
-/// The longest time for which a worker may be silent. It reports progress five times a second if it gets memory and a
-/// CPU.
+/// The longest time for which the worker in a guest may be silent. It reports progress five times a second if it gets
+/// memory and a CPU.
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
 
-/// Shares of a CPU that a guest uses, percent. A guest between `IDLE_PERCENT` and `STARVED_PERCENT` works but gets too
-/// little CPU time, because other processes use the computer. A guest below `IDLE_PERCENT` does nothing.
+/// Limits of the share of a CPU that a guest uses, percent. A guest that uses less than `IDLE_PERCENT` does nothing. A
+/// guest that uses more, but less than `STARVED_PERCENT`, works but gets too little CPU time, because other processes
+/// use the computer.
 const STARVED_PERCENT: u128 = 25;
 const IDLE_PERCENT: u128 = 2;
 
-/// The factor by which a guest that gets little CPU time may take longer.
+/// The factor by which a guest may take longer if it gets little CPU time.
 const PATIENCE: u32 = 5;
 
 /// Largest number of starts of a guest for one run. After each start but the last, the guest's memory is corrected if
@@ -56,10 +58,10 @@ const STARTS: usize = 3;
 /// Bytes that the file system's journal and tables take in addition to the room for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 
-/// The memory of guests whose kernel managed the right number of pages, by image and wanted pages.
+/// Sizes of guest memory with which the kernel managed the right number of pages, by kernel image and wanted pages.
 static FITTED: Mutex<BTreeMap<(PathBuf, Aim), Memory>> = Mutex::new(BTreeMap::new());
 
-/// The meaning of a line that came through the port.
+/// A line that came from the guest through the serial port.
 enum Heard {
     Up(State),
     Told,
@@ -145,8 +147,8 @@ pub(super) fn run(
     unreachable!("the last start is taken as it is")
 }
 
-/// Returns a guest's failure, with a note in front if the device that holds the guest's files is full. The caller must
-/// not have removed these files yet.
+/// Returns a guest's failure. If the device that holds the guest's disks is full, says so in front. To be called before
+/// these disks are removed.
 fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),
@@ -154,7 +156,7 @@ fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     }
 }
 
-/// Returns the line about a guest for readers of the report.
+/// Returns a line for readers of the report: the guest's kernel, how it was run, and its memory.
 fn told_of(image: &Image, state: &State, accelerator: Accelerator) -> String {
     let zones: Vec<String> = state.zones.iter().map(|zone| format!("{} {}", zone.called(), zone.managed)).collect();
     let times = match accelerator {
@@ -163,7 +165,7 @@ fn told_of(image: &Image, state: &State, accelerator: Accelerator) -> String {
         Accelerator::Counted => "emulated (TCG), an instruction a nanosecond: times and rates are left out",
     };
     let built_as = if image.built_as == image.release { String::new() } else { format!(" ({})", image.built_as) };
-    // Rounded to MiB, the number is the same at each start.
+    // The number of pages differs a little between starts. Rounded to MiB, it does not.
     let (release, zones, kernel) = (&state.release, zones.join(", "), state.kernel_pages / 256);
     format!(
         "kernel {release}{built_as}, {times}; pages managed: {zones}; {kernel} MiB of them the kernel's own and this program's"
@@ -179,8 +181,8 @@ fn aim(job: &Job) -> Aim {
     Aim::new(nodes, sum(&mut layout.nodes.iter().flat_map(|node| &node.zones).filter(is_low)))
 }
 
-/// Returns the place of a guest's swap: compressed memory if the machine file's disk for swap stands for compressed
-/// memory.
+/// Returns the kind of swap that a guest gets: compressed memory if the disk for swap has `memory_percent`, or
+/// `synchronous` is true for it, in the machine file.
 fn swap(job: &Job) -> Swap {
     let pages = job.swap_pages();
     let is_compressed = |disk: &Disk| {
@@ -193,7 +195,8 @@ fn swap(job: &Job) -> Swap {
     }
 }
 
-/// A running guest and its port. The fields are dropped in order, so the machine ends before its files are removed.
+/// A running guest, and the lines from its serial port. The fields are dropped in order, so the machine ends before its
+/// files are removed.
 struct Guest {
     vm: Vm,
     stdin: Option<std::process::ChildStdin>,
@@ -241,7 +244,8 @@ impl Guest {
         let is_late =
             |vm: &Vm| wait.exceeds(BOOT_LIMIT, vm) || (!vm.has_spoken() && wait.exceeds(FIRST_LINE_LIMIT, vm));
         loop {
-            // No time of grace: a guest that is still starting has no work to end in order.
+            // After an interrupt the guest gets no time to end, because a guest that is still starting has no work to
+            // end in order.
             match self.next(is_late, Duration::ZERO)? {
                 Heard::Up(state) => return Ok(state),
                 Heard::Told => {}
@@ -267,7 +271,8 @@ impl Guest {
         }
     }
 
-    /// Waits for the next line from the port. After an interrupt, the guest still has the time `grace` to answer.
+    /// Waits for the next line from the guest. After an interrupt of the user, the guest still has the time `grace` to
+    /// answer.
     fn next(&mut self, is_late: impl Fn(&Vm) -> bool, grace: Duration) -> Result<Heard, Failure> {
         let (mut told_at, mut looked_at) = (None, Instant::now());
         loop {
@@ -329,7 +334,8 @@ fn is_too_long(waited: Duration, used: Duration, limit: Duration) -> bool {
     waited > if is_starved { limit * PATIENCE } else { limit }
 }
 
-/// Reads lines from the port and passes their meaning to `tell`, until the port ends or `tell` returns `false`.
+/// Reads lines from a guest's serial port, and passes each with its meaning to `tell`. Ends when the port ends or
+/// `tell` returns `false`.
 fn listen(stdout: impl Read, mut tell: impl FnMut(Heard) -> bool) {
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         let heard = match (serde_json::from_str(&line), serde_json::from_str(&line)) {

@@ -1,10 +1,10 @@
-//! The settings of a running kernel that correspond to values of a kernel file.
+//! The settings in `/proc/sys` and `/sys` of a guest's kernel that correspond to values of our kernel file.
 
 use catalogue::difference;
 use engine::kernel::Kernel;
 use guest::inside;
 
-/// The way in which a value of a kernel file is converted for the kernel.
+/// The way in which a value of a kernel file is written for the running kernel.
 #[derive(Clone, Copy)]
 enum Form {
     /// The value is written unchanged.
@@ -16,12 +16,12 @@ enum Form {
     Centiseconds,
     /// The list is written without brackets and commas.
     List,
-    /// Each listed word is replaced by another.
+    /// The word is replaced by another. Words that are not listed are not written.
     Words(&'static [(&'static str, &'static str)]),
 }
 
 const GENERATIONS: Form = Form::Words(&[("classic", "n"), ("multigen", "y")]);
-/// The value without bit 1: page tables are then not walked before a generation begins
+/// In the value 5, bit 1 is off: page tables are not walked before a generation begins
 /// (Documentation/admin-guide/mm/multigen_lru.rst).
 const WALKS: Form = Form::Words(&[("never", "5")]);
 const KHUGEPAGED: Form = Form::Words(&[("yes", "1"), ("no", "0")]);
@@ -65,8 +65,8 @@ const SETTINGS: [(&str, &str, Form); 25] = [
     ("access.khugepaged_max_ptes_none", "/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none", Form::Same),
 ];
 
-/// Returns the settings of a guest for a kernel file, in the order in which they are made. If the kernel file has no
-/// generations, the settings of generations are left out.
+/// Returns the settings of a guest for a kernel file, in the order in which they are made. The settings `multigen.…`
+/// are left out if the kernel file does not use the multi-generational LRU.
 pub(super) fn settings(kernel: &Kernel) -> Vec<inside::Setting> {
     let has_generations = kernel
         .settings

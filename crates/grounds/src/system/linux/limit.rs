@@ -1,7 +1,7 @@
 //! Limits the memory of a process by a cgroup of its own, version 2 or 1.
 //!
-//! The process that makes the cgroup stays outside, and puts the limited process in. When the limited process ends, the
-//! cgroup is empty and can be removed.
+//! The process that makes the cgroup stays outside of it, and puts the limited process into it. When the limited
+//! process ends, the cgroup is empty and can be removed.
 
 use figures::cgroup::{Cgroup, Version};
 use std::path::{Path, PathBuf};
@@ -55,13 +55,13 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Makes tasks that find memory exhausted wait until some is freed, if the kernel can do that, as in version 1. In
-    /// version 2 the kernel kills the limited process instead, and the waiting process finds this out. The caller must
-    /// free some memory when all tasks wait ([`Cgroup::help`]).
+    /// Makes tasks that find memory exhausted wait, instead of being killed. Only cgroups of version 1 can do that. In
+    /// version 2 the kernel kills the limited process. While tasks wait, the caller must free memory in the cgroup
+    /// ([`Cgroup::help`]).
     ///
-    /// The kernel takes memory to be exhausted after sixteen tries in a row that freed nothing. This can happen even
-    /// with most of swap free: while pages wait to be written to swap, or while they are used faster than reclaim scans
-    /// them.
+    /// A kernel considers memory exhausted when sixteen tries of reclaim in a row have freed nothing. This can happen
+    /// even with most of swap free: while pages wait to be written to swap, or while they are used faster than reclaim
+    /// scans them.
     #[must_use]
     pub fn waiting(self) -> Self {
         if self.cgroup.version == Version::V1 {

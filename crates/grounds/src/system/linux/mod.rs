@@ -26,18 +26,19 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use workloads::system::contents::Kept;
 use workloads::system::{Given, MapMode, System, SystemError, page_bytes};
 
-/// The state that all tasks share.
+/// The state that all tasks of a workload share.
 #[derive(Debug)]
 struct Shared {
     common: Common,
     counters: Counters,
     /// The mapping of each file, which all tasks share. A mapping exists as long as a handle uses it.
     mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
-    /// For each file name, a token that lives as long as any region of the file.
+    /// A token for each file name. While a region of the file exists, the token does, too, and the file cannot be
+    /// removed.
     regions: Mutex<BTreeMap<String, Weak<()>>>,
 }
 
-/// The running kernel as seen by one task.
+/// This computer's kernel as one task of a workload sees it.
 #[derive(Debug)]
 pub struct LinuxSystem {
     shared: Arc<Shared>,
@@ -86,8 +87,8 @@ impl LinuxSystem {
         Ok(OpenFile { name: name.to_owned(), file, is_random: false, mapping: None })
     }
 
-    /// Returns a mapping of a file that contains `page`: the mapping that other handles use, or a new one if there is
-    /// none or the file has grown. No file of this system becomes shorter.
+    /// Returns a shared mapping of a file that contains `page`. This is the mapping that other handles use. If there is
+    /// none, or the file has grown, makes a new one. No file of this system becomes shorter.
     fn mapping(&self, file: &OpenFile, page: u64) -> Result<Arc<sys::FileMapping>, SystemError> {
         let mut mapped = self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = mapped.get(&file.name).and_then(Weak::upgrade).filter(|mapping| page < mapping.pages()) {

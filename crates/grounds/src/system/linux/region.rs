@@ -1,8 +1,8 @@
-//! Regions: anonymous memory, and pages of mapped files.
+//! Regions of mapped memory: anonymous memory, and pages of mapped files.
 //!
 //! If a process touches a mapped page after the end of the file, the kernel ends the process, but the simulator returns
-//! an error. Therefore a region of a file remembers the file's length and checks each access. It asks for the length
-//! again only for an access beyond the remembered length, because files of a run never become shorter.
+//! an error. Therefore a region of a file remembers the file's length and checks each access. Files of a run never
+//! become shorter. So the region asks the system for the length only if an access goes beyond the remembered length.
 
 use computer::sys;
 use engine::ReadPattern;
@@ -27,9 +27,9 @@ struct Mapped {
     file: File,
     /// The page of the file at which the region begins.
     first: u32,
-    /// Number of pages from `first` to the end of the file, when the length was last asked for.
+    /// Number of pages from `first` to the end of the file, as last asked from the system.
     known_pages: Cell<u64>,
-    /// Shows, as long as it lives, that the file is mapped.
+    /// A token of the file. While any region has it, the file is mapped, and cannot be removed.
     _token: Arc<()>,
 }
 
@@ -50,8 +50,8 @@ impl Region {
         Ok(Self { memory: sys::Mapping::huge(pages)?, file: None })
     }
 
-    /// Maps `pages` of a file. The file comes with its name and with a token that, as long as it lives, shows that the
-    /// file is mapped.
+    /// Maps `pages` of a file. The file comes with its name and a token, which the region keeps: while a token of a
+    /// file exists, the file is mapped.
     ///
     /// # Errors
     /// When the system refuses.
@@ -117,7 +117,7 @@ mod tests {
         for pages in [1, 511, 1025] {
             let region = Region::huge(pages).unwrap();
             let last = page_bytes(u64::from(pages) - 1);
-            // A set, because for one page both offsets are the same.
+            // This is a set, because a region of one page has the same first and last offset.
             for offset in std::collections::BTreeSet::from([0, last]) {
                 let (memory, mut found) = (region.bytes(offset, 4).unwrap(), [1; 4]);
                 memory.load(offset as usize, &mut found);

@@ -1,4 +1,4 @@
-//! A swap file for the time of a run.
+//! Makes a swap file for the time of a run, and removes it afterwards.
 
 use computer::sys;
 use guest::disk::write_swap_header;
