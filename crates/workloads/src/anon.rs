@@ -99,7 +99,7 @@ impl Workload for Anon {
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
         check_theta(params.distribution, params.theta)?;
         let pages = params.size().pages(memory_pages, Scale::FULL);
-        // A tenth of memory is left for what is not in regions.
+        // A tenth of memory is left for pages outside the regions.
         if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages of regions do not fit {memory_pages} pages of memory and {swap_pages} of swap"
@@ -141,12 +141,12 @@ fn rows(course: &Course) -> Vec<Row> {
     [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
 }
 
-/// Returns the name of a task's region. The pattern of its contents and its file, if it has one, use the same name.
+/// Returns the name of a task's region. The region's file, if it has one, and its test pattern have this name, too.
 fn name_of(task: u64) -> String {
     format!("anon {task}")
 }
 
-/// Maps a task's region, and stores the first version of each page unless a file holds it. Returns the region.
+/// Maps a task's region and returns it. In an anonymous region, stores the first version of each page.
 fn region_of<S: System>(
     system: &S,
     name: &str,

@@ -98,7 +98,7 @@ impl Params {
     }
 }
 
-/// A build at the scale of a run; sizes in pages.
+/// The parameters of a kernel build at the scale of a run, with sizes in pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
     tree_files: u64,
@@ -118,7 +118,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Makes the build that `params` describe, at a scale.
+    /// Converts `params` to the scale of a run.
     #[must_use]
     pub fn of(params: &Params, scale: Scale) -> Self {
         let mib = |mib: u64| scale.of(mib * 256).max(1);
@@ -173,7 +173,7 @@ impl Build {
     /// Writes the compiler's text and a tree to the device, and drops them from memory.
     ///
     /// # Errors
-    /// As for [`Build::install`], and when the ground does not drop caches.
+    /// As for [`Build::install`], and when the system does not drop caches.
     pub fn unpack_cold<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         self.install(system)?;
         self.unpack(system, tree)?;
@@ -202,7 +202,7 @@ impl Build {
         (0..self.files()).try_for_each(|n| system.remove(&tree_file(tree, n)))
     }
 
-    /// Removes a completely built tree.
+    /// Removes the sources, the objects and the image of a completely built tree.
     ///
     /// # Errors
     /// When a file is missing.
@@ -307,7 +307,7 @@ impl Build {
         result?;
         let name = object(tree, unit);
         write_file(system, &name, self.object_pages).inspect_err(|_| {
-            // The next attempt creates the file again; after this failure the file may not exist.
+            // The next attempt creates the object again. It may not exist now, so an error of its removal is ignored.
             let _ = system.remove(&name);
         })
     }

@@ -1,4 +1,4 @@
-//! The compilers of one kernel build in little memory, counted by operations.
+//! The compilers of one kernel build in little memory. The measure is operations per second.
 //!
 //! Each compiler is a program of [`super::build`]: it maps the text that all compilers share, reads a source and the
 //! shared headers, touches memory of its own while it computes, frees that memory, and writes an object. Each task runs

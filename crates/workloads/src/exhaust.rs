@@ -91,7 +91,8 @@ impl Workload for Exhaust {
             operations: pages.saturating_mul(params.programs),
             file_pages: if params.of == Of::Memory { 0 } else { room },
             wait_s: params.pause_ms / 1000,
-            // The programs themselves take unknown time, some seconds: if all pauses are short, no time is predicted.
+            // Only the pauses are known in advance; the programs themselves take some seconds. If the pauses sum to
+            // less than a second, no time is predicted.
             time_s: Some(params.pause_ms.saturating_mul(params.programs) / 1000).filter(|time_s| *time_s > 0),
         }
     }

@@ -109,7 +109,7 @@ impl Workload for Exits {
             return Err("programs is 0: at least one must end".into());
         }
         let pages = stays.saturating_add(program);
-        // A tenth of memory is left for what does not belong to the programs.
+        // A tenth of memory is left for pages outside the programs.
         if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages of two programs do not fit {memory_pages} pages of memory and {swap_pages} of swap"

@@ -26,8 +26,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Refuses a run that would not end, and a run whose files do not fit on a device with `device_pages` for files, if
-    /// this size is known.
+    /// Refuses a run that exceeds the limits of time or operations. Also refuses a run whose files exceed
+    /// `device_pages`, the device's room for files, if this is known.
     ///
     /// # Errors
     /// The quantity that is too large.
@@ -49,7 +49,7 @@ impl Extent {
     }
 }
 
-/// Returns how often a step of `step_ns` fits into `time_s`.
+/// Returns how many steps of `step_ns` nanoseconds fit into `time_s` seconds.
 #[must_use]
 pub fn times(time_s: u64, step_ns: u64) -> u64 {
     time_s.saturating_mul(1_000_000_000) / step_ns.max(1)

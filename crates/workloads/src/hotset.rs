@@ -191,7 +191,7 @@ fn pass_beside<S: System>(system: &S, set: &mut HotSet<S>, reads: u64, tally: &m
 }
 
 /// Returns how many pages of the hot set are still in memory: touches each page, and counts those that do not wait for
-/// the disk. Returns none if the ground does not count faults.
+/// the disk. Returns none if the hot set is not mapped, or if the system does not count faults.
 fn pages_left<S: System>(system: &S, pages: u64, access: Access) -> Result<Option<u64>, SystemError> {
     let mut set = HotSet::open(system, pages, access)?;
     if set.region.is_none() {

@@ -77,7 +77,7 @@ fn jobs() -> u64 {
 }
 
 impl Params {
-    /// Returns these parameters as those of a build.
+    /// Returns the parameters of one build.
     fn build(&self) -> build::Params {
         build::Params {
             tree_files: self.tree_files.clone(),

@@ -45,7 +45,7 @@ const SLAB_CHUNKS: u64 = SLAB_BYTES / CHUNK_BYTES;
 /// Size of each write by `dd`, bytes.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Largest number of increments: each increment is a round.
+/// Largest value of [`Params::steps`]: each background write is a round of its own.
 const STEPS_MAX: u64 = 1000;
 
 /// Time in which `dd` reads a block of zeroes: 1 MiB at 16 GB/s.
@@ -134,8 +134,8 @@ struct Round {
     write_started: Nanos,
     write_time: Nanos,
     counters: Vmstat,
-    /// The first scan by reclaim at priority 0; the inner option is none if there was no such scan, the outer one if
-    /// the ground does not show its engine.
+    /// The first scan by reclaim at priority 0. `None`: the system does not show its engine. `Some(None)`: the round
+    /// had no such scan.
     priority_zero: Option<Option<PriorityZero>>,
 }
 
@@ -294,8 +294,8 @@ fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
         }),
         ("Ops", "majorfaults", "faults", Better::Lower, |round, _| Some(round.counter("pgmajfault") as f64)),
         // The time from the start of the write to the first scan by reclaim at priority 0, and the number of inactive
-        // anonymous pages at that scan. Both are 0 if there was no such scan; there are no rows if the ground cannot
-        // tell.
+        // anonymous pages at that scan. Both are 0 if there was no such scan. There are no rows if the system does not
+        // show its engine.
         ("diagnosis", "priority0", "s", Better::Neutral, |round, _| {
             let time = |zero: PriorityZero| zero.at.since(round.write_started).as_secs_f64();
             Some(round.priority_zero?.map_or(0.0, time))

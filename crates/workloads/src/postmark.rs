@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Number of bytes that the C library reads or writes at once for a program that asks for 512.
 const BUFFER_BYTES: u64 = 4096;
 
-/// Number of the program's 512-byte blocks in such a buffer.
+/// Number of the program's 512-byte blocks in a buffer of the C library.
 const BUFFER_BLOCKS: u64 = BUFFER_BYTES / 512;
 
 /// Number of blocks into which the background program divides its memory.

@@ -139,8 +139,8 @@ fn stream<S: System>(system: &S, n: u64, pages: u32, access: Access, time: Nanos
         Access::Read => ReadPattern::Random,
     };
     let region = system.map_file(&file, 0..pages, MapMode { pattern, ..MapMode::default() })?;
-    // Programs do not start at the same time, and the time for a page varies: programs in step would all meet reclaim
-    // at once.
+    // Tasks start at random times and compute for random times. Otherwise they would be in step, and all would enter
+    // reclaim at once.
     let mut rng = system.rng(n);
     system.sleep(Nanos(rng.below(START_WITHIN.0)));
     let mut touched = Ok(());

@@ -385,7 +385,7 @@ fn time_of(lines: &[String], func: Func) -> Nanos {
     Nanos(lines.iter().filter_map(of_line).sum())
 }
 
-/// The record of a run.
+/// The record of a run: the tasks' results, coverage with huge pages, counters and CPU time.
 #[derive(Debug, Default)]
 struct Seen {
     tasks: Vec<OfTask>,
