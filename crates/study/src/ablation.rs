@@ -189,7 +189,7 @@ impl RowAblation {
 }
 
 impl Ablation {
-    /// Finds the differences between two kernels. Returns an ablation of them.
+    /// Finds the differences between two kernels. Returns the ablation, which lists the kernels to run.
     ///
     /// # Errors
     /// When a kernel is unknown or wrong, or when the kernels do not differ.

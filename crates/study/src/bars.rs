@@ -101,7 +101,7 @@ impl Drop for Bars {
         match self.redraw.take() {
             Some(redraw) => {
                 redraw.thread().unpark();
-                // A panic in that thread costs lines on a terminal, not the results.
+                // A panic in the redrawing thread costs lines on a terminal, not the results.
                 let _ = redraw.join();
                 if found > 0 {
                     told(&format!("{}: {found} of {} found in the store", self.name, runs(self.count)));
@@ -176,7 +176,7 @@ fn runs(count: usize) -> String {
     counted(count, "run")
 }
 
-/// Returns a name from a file on one line, as a part of a progress line.
+/// Returns `name`, which may come from a file, as harmless text on one line.
 fn one_line(name: &str) -> String {
     shown::harmless(name).replace('\n', " ")
 }

@@ -178,7 +178,7 @@ fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     (!parts.is_empty()).then(|| Section::new("Kernels", parts))
 }
 
-/// Returns a grid with a line for each difference: its place and comment.
+/// Returns a grid with a line for each difference: the key, both values, the source and the place.
 #[must_use]
 pub fn difference_grid(found: &[Difference]) -> Grid {
     let line = |it: &Difference| -> Vec<Cell> {

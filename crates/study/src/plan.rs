@@ -1,4 +1,4 @@
-//! The plan of a comparison, which is checked before it runs, and its table of results.
+//! The plan of a comparison: it is checked before any run begins, and its runs fill a table.
 
 mod column;
 pub mod cost;
@@ -73,9 +73,9 @@ pub struct Request {
     pub trace: Option<Window>,
     /// Whether to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
-    /// The grounds to run on; a simulated machine by default.
+    /// The grounds (systems) to run on; a simulated machine by default.
     pub grounds: Vec<Ground>,
-    /// Files and limits of grounds of real time.
+    /// Files and limits of the grounds that run in real time.
     pub place: GroundOptions,
     /// The folder for results of simulated runs, if they are to be kept.
     pub store: Option<PathBuf>,
@@ -116,7 +116,7 @@ struct Run {
     /// The run's job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
     seed: u64,
-    /// The description of the job for the process that runs it on a ground of real time.
+    /// The description of the job for the process that runs it in real time.
     order: NamedJob,
     /// The command that repeats the run.
     replay: String,
@@ -128,20 +128,21 @@ impl Run {
     }
 }
 
-/// A kernel, with its name or file and its changes.
+/// A kernel, with the word that names it: its name or file, and its changes.
 #[derive(Clone, Debug)]
 struct NamedKernel {
     word: String,
     kernel: Kernel,
 }
 
-/// The subject of a column: a kernel with a setup on a ground.
+/// The subject of a column: a kernel, a machine with parameters, and the ground (system) to run on.
 #[derive(Clone, Copy)]
 struct Subject<'r> {
     named: &'r NamedKernel,
     setup: &'r Setup,
     ground: Ground,
-    /// Number of pages that fit on the device that holds the ground's files, unless the machine file states it.
+    /// Number of pages that fit on the device with the ground's files; none if it is unknown or the machine file states
+    /// it.
     device_pages: Option<u64>,
     /// The kernel image that a guest boots.
     image: Option<&'r Path>,
@@ -200,8 +201,7 @@ pub struct JobFailure {
 }
 
 impl Plan {
-    /// Makes a plan: finds everything that `request` names, with `find` for workloads, and lets each job's workload
-    /// check the job.
+    /// Makes a plan: finds everything that `request` names (workloads by `find`), and has each workload check its jobs.
     ///
     /// # Errors
     /// The first unknown or wrong item: bad input.
@@ -241,7 +241,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Checks that runs with the file's own parameters can report the experiment's main row and main rows. Names of
+    /// Checks that runs with the parameters of the experiment's file can report its main row and main rows. Names of
     /// rows may contain sizes: names at full size and names at this scale are accepted.
     fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
         let Experiment { main_row, main_row_place, main_rows, main_rows_place, .. } = &self.experiment;
@@ -456,7 +456,7 @@ fn check_all(
     Err(Failure(if wrong.len() == subjects.len() { why } else { format!("{}: {why}", column(subject, grounds).id) }))
 }
 
-/// Returns the subjects of the columns on a ground.
+/// Returns the subjects of the columns of `ground`: each kernel with each setup and each kernel image.
 fn subjects_of<'r>(
     ground: Ground,
     place: &'r GroundOptions,
@@ -480,7 +480,7 @@ fn subjects_of<'r>(
 }
 
 impl Subject<'_> {
-    /// Returns the job with a seed. Values common to all subjects come from `plain`.
+    /// Returns this subject's job with the seed `seed`. Values common to all subjects come from `plain`.
     fn job(&self, plain: &Job, seed: u64) -> Job {
         Job {
             kernel: self.named.kernel.clone(),

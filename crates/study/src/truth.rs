@@ -1,7 +1,8 @@
-//! A kernel file compared with a kernel image: equal loads on the grounds `sim` and `guest`, counter by counter.
+//! Compares a kernel file with a kernel image: equal loads run on the simulator and in a virtual machine (a guest), and
+//! their counters are compared.
 //!
-//! `truth.toml` has the loads and the rule for each counter. The counters say how often something happened, which an
-//! emulated machine counts as a real machine does.
+//! `truth.toml` has the loads and the rule for each counter. Counters say how often an event happened. An emulated
+//! machine counts events as a real machine does.
 
 use catalogue::ground::{Ground, GroundOptions};
 use placed::{Error, Node};
@@ -59,7 +60,7 @@ pub struct Load {
 /// A counter over several runs: its median, lowest and highest value.
 pub type Spread = [f64; 3];
 
-/// The counters of a load with one kernel, on both grounds.
+/// The counters of a load with one kernel: counted by the guest, and simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
     /// Name of the load.
@@ -81,7 +82,7 @@ pub struct Held {
     pub counters: Vec<Compared>,
 }
 
-/// The comparison of one counter on both grounds.
+/// The comparison of one counter: the guest's values with the simulated values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// Name of the counter.
@@ -136,7 +137,7 @@ impl Record {
     /// Returns a record from the text of the file called `file`.
     ///
     /// # Errors
-    /// When the text is no record, names a load that does not exist, or was made of a load whose values have changed
+    /// When the text is no record, names a load that does not exist, or was made with a load whose values have changed
     /// since.
     pub fn parse(file: &str, text: &str) -> Result<Self, String> {
         let mut record: Self =
@@ -443,9 +444,9 @@ impl std::iter::Sum for Agreement {
     }
 }
 
-/// Returns the result as text. First it says how many counters agree, and how many differences between kernels have the
-/// right sign. Then, for each load, it names the first counter that does not agree, and lists the counters: all if
-/// `shows_all` is set, otherwise only those that do not agree.
+/// Returns the result as text. First the text says how many counters agree, and how many differences between kernels
+/// have the right sign. Then, for each load, it names the first counter that does not agree, and lists the counters:
+/// all if `shows_all` is set, otherwise only those that do not agree.
 #[must_use]
 pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String {
     let Agreement { agree, by_medians, of } = all.iter().map(Held::agree).sum();

@@ -51,8 +51,8 @@ impl Turn<'_> {
         watch.ended(self.number);
         if let (Some((store, key)), Ok(outcome)) = (&kept, &mut outcome) {
             store.keep(key, outcome)?;
-            // A store keeps no times. They are dropped here, too, so that the report does not depend on which runs were
-            // stored.
+            // A store keeps no durations of operations. They are dropped here, too, so that the report does not depend
+            // on which runs were stored.
             outcome.times.clear();
         }
         outcome
@@ -167,7 +167,7 @@ impl Plan {
         main.into_iter().flat_map(|main| std::iter::once(main).chain(others.clone())).map(str::to_owned).collect()
     }
 
-    /// Returns the notes beside the figures: skipped grounds, and facts about each ground of real time.
+    /// Returns the notes beside the figures: skipped grounds, and facts about each ground that runs in real time.
     fn notes(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut notes = Vec::new();
         for Ended { run, outcome } in ended {

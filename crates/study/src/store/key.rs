@@ -98,7 +98,7 @@ impl SeedKeys {
         Self::of_lines(identity, lines)
     }
 
-    /// Makes the keys from an identity and the lines without that of the seed, in any order.
+    /// Makes the keys from an identity and the lines of the key's text, in any order and without the seed's line.
     fn of_lines(identity: Identity, mut lines: Vec<String>) -> Self {
         let Identity { experiment, machine, scale, kernel, set, .. } = &identity;
         for (name, value) in [("experiment", experiment), ("machine", machine), ("scale", scale), ("kernel", kernel)] {
@@ -115,14 +115,14 @@ impl SeedKeys {
         Self { before, behind: ended(behind), hasher, identity }
     }
 
-    /// Returns the hash and the name of the run with a seed.
+    /// Returns the hash and the name of this column's run with a seed.
     #[must_use]
     pub fn name(&self, seed: u64) -> (String, Identity) {
         let hasher = self.hasher.clone().chain_update(self.after(seed));
         (digits(&hasher.finalize()), Identity { seed, ..self.identity.clone() })
     }
 
-    /// Returns the key of the run with a seed.
+    /// Returns the key of this column's run with a seed.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Key {
         let (hash, identity) = self.name(seed);
