@@ -98,7 +98,7 @@ fn page() -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the text for a row's last column: the files that have the rule, and those that leave it out.
+/// Returns the text for a row's last column: the files that have the rule, and the files that leave it out.
 fn in_files(rule: &Rule, files: &[File]) -> String {
     let release = |file: &File| format!("{}.{}", file.version.0, file.version.1);
     let inside: Vec<&File> = files.iter().filter(|file| rule.holds_in(file)).collect();

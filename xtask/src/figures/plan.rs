@@ -177,8 +177,9 @@ impl Plan {
     }
 }
 
-/// Replaces `value` by `by`. In a table only the keys in `by` change, in a list only the items that `by` numbers. A
-/// plain value in `by` replaces the value of a constant with an origin.
+/// Replaces `value` by `by`. In a table only the keys in `by` change, in a list only the items that `by` numbers. If
+/// `value` is a constant with an origin (a table with the key `value` or `ns`), a plain value in `by` replaces only the
+/// value of this key.
 fn change(value: &mut Value, by: &Value) -> Result<(), String> {
     match (&mut *value, by) {
         (Value::Table(keys), Value::Table(changes)) => {

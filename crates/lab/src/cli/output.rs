@@ -130,7 +130,7 @@ fn fill(file: &File, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io:
     text(&mut out).and_then(|()| out.flush())
 }
 
-/// Most links that are followed to a missing file, as many as Linux follows; links may form a circle.
+/// Largest number of symbolic links that are followed to a missing file, as in Linux. Links may form a circle.
 const LINKS_MAX: usize = 40;
 
 /// Creates a file. If the path is a dangling link, creates the link's target.
@@ -214,7 +214,7 @@ fn has_one_name(about: &fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::nlink(about) == 1
 }
 
-/// Returns `true`: names of a file are not counted here.
+/// Returns `true`: a file's names are counted only on Unix.
 #[cfg(not(unix))]
 fn has_one_name(_: &fs::Metadata) -> bool {
     true
@@ -231,7 +231,7 @@ fn keep_owner(about: &fs::Metadata, file: &File) -> io::Result<()> {
     fchown(file, Some(about.uid()), Some(about.gid()))
 }
 
-/// Leaves the file as it is: this system has no owners of this kind.
+/// Leaves the file unchanged: only Unix has owners and groups of this kind.
 #[cfg(not(unix))]
 fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
     Ok(())
@@ -267,10 +267,11 @@ pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::R
 }
 
 /// Whether the process had no standard output at its start. On Unix, Rust's runtime opens `/dev/null` in its place, so
-/// this must be found out before.
+/// this is found out before the runtime starts.
 static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: the function asks the system about a number and stores a flag; neither needs Rust's runtime to have started.
+// SAFETY: the function asks the system about a file descriptor and stores a flag; neither needs Rust's runtime to have
+// started.
 #[cfg(unix)]
 #[ctor::ctor(unsafe)]
 fn look_for_output() {
@@ -288,7 +289,7 @@ pub fn check_standard_output() -> Result<(), End> {
     }
 }
 
-/// Writes a picture, if there is one. Writes the report in any case.
+/// Writes a picture, if there is one, and then the report, even if the picture could not be written.
 ///
 /// # Errors
 /// When the picture or the report cannot be written.
@@ -309,7 +310,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Records a failure if `result` is one. Returns whether it is.
+    /// Records a failure if `result` is one. Returns whether `result` is a failure.
     pub fn note(&mut self, result: Result<(), End>) -> bool {
         match result {
             Ok(()) => return false,

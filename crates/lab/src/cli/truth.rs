@@ -69,7 +69,8 @@ struct Report<'a> {
     differences: &'a [Difference],
 }
 
-/// Runs the loads on `sim` and `guest`, or on `sim` beside recorded counts of guests. Reports which counters agree.
+/// Runs the loads on the simulator, and in virtual machines (guests) unless their counts were recorded before. Reports
+/// which simulated counters agree with those of the guests.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let suite = truth::suite();
     let loads = named(&arguments.loads)?;
@@ -149,7 +150,7 @@ impl<'a> Keeper<'a> {
 /// The option that names the file of a [`Keeper`].
 const OPTION: &str = "--record";
 
-/// Returns the plans for the loads on both grounds.
+/// Returns the plans that run the loads on the simulator and in guests.
 fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
     let place = GroundOptions {
         folder: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
