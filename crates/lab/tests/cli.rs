@@ -578,7 +578,8 @@ fn report_and_profile_do_not_overwrite_each_other() {
     assert!(!std::path::Path::new(&path).exists(), "a report that never came leaves no file");
 }
 
-/// The output is given under the input's own name, another spelling of it, a link to it, and another name of its file.
+/// The output is given by the input's own name, by another spelling of this name, by a link to the input, and by
+/// another name of the same file.
 #[cfg(unix)]
 #[test]
 fn what_is_read_is_not_overwritten() {

@@ -1,5 +1,4 @@
-//! Tests of the workloads for all grounds, on a small simulated machine: they run, verify their data, and give the
-//! expected results.
+//! Tests of workloads on a small simulated machine: they run, verify their data, and give the expected results.
 
 use engine::access::choices::{HugeDefrag, HugePages, Khugepaged};
 use lab::figure::{Row, names};

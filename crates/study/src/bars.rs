@@ -204,7 +204,7 @@ fn message_of_operations(done: u64, of: u64, now_ns: u64, wall: Duration) -> Str
 fn message(now_ns: u64, total_ns: u64, wall: Duration) -> String {
     let (now_s, total_s) = (now_ns as f64 / 1e9, total_ns as f64 / 1e9);
     let rate = now_s / wall.as_secs_f64().max(1e-3);
-    // The end is an estimate: a run that has passed it shows no remaining time.
+    // The end is an estimate. A run that has passed the estimate shows no remaining time.
     match (total_ns, rate > 0.0) {
         (total_ns, _) if now_ns >= total_ns => format!("{now_s:.0} s, {rate:.1} s/s"),
         (_, false) => format!("{now_s:.0} of {total_s:.0} s"),

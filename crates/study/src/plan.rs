@@ -146,7 +146,7 @@ struct Subject<'r> {
     device_pages: Option<u64>,
     /// The kernel image that a guest boots.
     image: Option<&'r Path>,
-    /// Whether other columns have other kernel images.
+    /// Whether the comparison has several kernel images, so that the column's name must tell them apart.
     is_one_of_images: bool,
 }
 

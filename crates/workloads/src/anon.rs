@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 /// Number of the first task's random stream.
 const STREAM: u64 = 5000;
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `anon`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -78,7 +78,7 @@ impl Params {
     }
 }
 
-/// The workload `anon`; this module's head describes it.
+/// The workload `anon`: random touches of anonymous memory larger than memory.
 #[derive(Debug)]
 pub struct Anon;
 

@@ -34,7 +34,7 @@ pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemE
 /// system can do this; otherwise [`make`] writes it.
 ///
 /// # Errors
-/// As for [`make`], and when the device is full.
+/// When the file cannot be written, when the device is full, or when the system does not drop caches.
 pub fn provide<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {
     if system.import(name, pages)? { Ok(()) } else { make(system, name, pages) }
 }

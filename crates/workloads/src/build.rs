@@ -165,7 +165,7 @@ impl Build {
     /// Writes tree number `tree`.
     ///
     /// # Errors
-    /// As for [`Build::install`].
+    /// When the device is full or memory is exhausted.
     pub fn unpack<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         (0..self.files()).try_for_each(|n| write_file(system, &tree_file(tree, n), self.file_pages(n)))
     }
@@ -173,7 +173,7 @@ impl Build {
     /// Writes the compiler's text and a tree to the device, and drops them from memory.
     ///
     /// # Errors
-    /// As for [`Build::install`], and when the system does not drop caches.
+    /// When the device is full, memory is exhausted, or the system does not drop caches.
     pub fn unpack_cold<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         self.install(system)?;
         self.unpack(system, tree)?;
@@ -185,7 +185,7 @@ impl Build {
     /// Reads tree number `from` and writes its copy as tree number `tree`.
     ///
     /// # Errors
-    /// As for [`Build::install`], and when the device fails.
+    /// When the device is full or fails, or memory is exhausted.
     pub fn copy<S: System>(&self, system: &S, from: u64, tree: u64) -> Result<(), SystemError> {
         let mut buffer = vec![0; 32 * PAGE_BYTES];
         (0..self.files()).take_while(|_| !system.is_killed()).try_for_each(|n| {
@@ -246,7 +246,7 @@ impl Build {
     /// failure, `next` holds the first unit that is not compiled.
     ///
     /// # Errors
-    /// As for [`Build::make`].
+    /// When memory is exhausted or the device fails.
     pub fn compile_all<S: System>(&self, system: &S, tree: u64, next: &AtomicU64) -> Result<(), SystemError> {
         loop {
             let unit = next.fetch_add(1, Relaxed);
@@ -264,7 +264,7 @@ impl Build {
     /// frees its memory at its end.
     ///
     /// # Errors
-    /// As for [`Build::make`].
+    /// When memory is exhausted or the device fails.
     pub fn compile<S: System>(&self, system: &S, tree: u64, unit: u64) -> Result<(), SystemError> {
         // All builds compile the same tree: a unit costs the same in each build.
         let mut rng = system.rng(unit);
@@ -320,7 +320,7 @@ impl Build {
     /// Links the compiled objects.
     ///
     /// # Errors
-    /// As for [`Build::make`].
+    /// When memory is exhausted or the device fails.
     pub fn link<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         let mut buffer = vec![0; 32 * PAGE_BYTES];
         let pages = self.link_pages as u32;

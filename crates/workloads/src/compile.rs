@@ -21,7 +21,7 @@ const TREE: u64 = 0;
 /// Largest number of compilers at a time.
 const JOBS_MAX: u64 = 1024;
 
-/// The `[params]` of an experiment. Sizes follow its scale.
+/// Parameters of the workload `compile`, from `[params]` in an experiment's file. Sizes follow the scale of a run.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -36,7 +36,7 @@ const fn jobs() -> u64 {
     4
 }
 
-/// The workload `compile`; this module's head describes it.
+/// The workload `compile`: the compilers of one kernel build, measured by operations.
 #[derive(Debug)]
 pub struct Compile;
 

@@ -1,7 +1,7 @@
 //! Programs that want more than exists: memory until a request fails, or disk space until a write fails.
 //!
-//! A program stores page after page, or appends to a file, until it is refused. Then its pages are freed, as when its
-//! process ends. The next program begins after a pause.
+//! A program stores page after page, or appends to a file, until memory or disk space is refused. Then its pages are
+//! freed, as at a process exit. The next program begins after a pause.
 
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
@@ -36,7 +36,7 @@ pub enum Of {
     Disk,
 }
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `exhaust`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -56,7 +56,7 @@ impl Default for Params {
     }
 }
 
-/// The workload `exhaust`; this module's head describes it.
+/// The workload `exhaust`: programs that want more memory, or more of the disk, than there is.
 #[derive(Debug)]
 pub struct Exhaust;
 

@@ -1,10 +1,9 @@
 //! Programs that fill memory and end, one after another, beside one program that stays.
 //!
 //! The program that stays stores its memory once. Each other program then stores memory of its own, page by page, and
-//! after every few of these pages the staying program touches a random page of its memory. When a program ends, its
-//! pages and its swap slots are free at once. Then the staying program alone does some touches, which bring pages back
-//! from swap. One task does all of this in a fixed order. A program's end is an unmapping of all its memory, as at a
-//! process exit.
+//! after every few pages the staying program touches a random page of its memory. When a program ends, its pages and
+//! its swap slots are free at once. Then the staying program alone does some touches, which bring pages back from swap.
+//! One task does all of this in a fixed order. A program's end is an unmapping of all its memory, as at a process exit.
 
 use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
 use super::random::{Size, check_sizes};
@@ -25,7 +24,7 @@ const STREAM: u64 = 7500;
 /// Name of the staying program's memory.
 const STAYS: &str = "stays";
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `exits`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -76,7 +75,7 @@ impl Params {
     }
 }
 
-/// The workload `exits`; this module's head describes it.
+/// The workload `exits`: programs that fill memory and end, beside one that stays.
 #[derive(Debug)]
 pub struct Exits;
 

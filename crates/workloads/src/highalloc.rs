@@ -44,8 +44,8 @@ const INODE_TABLES: &str = "inode tables";
 /// Name of the file as large as memory.
 const LARGE_FILE: &str = "testfile";
 
-/// The `[params]` of an experiment, at full scale. Sizes and the number of inodes follow the scale. Values of the
-/// MMTests script have defaults; assumed values have none.
+/// Parameters of the workload `highalloc` at full scale, from `[params]` in an experiment's file. Sizes and the number
+/// of inodes follow the scale. Values of the MMTests script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -146,7 +146,7 @@ impl Params {
     }
 }
 
-/// The workload `highalloc`; this module's head describes it.
+/// The workload `highalloc`: allocation of huge pages while kernels are built, and on an idle machine.
 #[derive(Debug)]
 pub struct Highalloc;
 
@@ -781,7 +781,8 @@ fn of_2012(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// Returns the name that MMTests gave a row in 2012. It then wrote "Page" for "Sector"; the unit is KiB in both cases.
+/// Returns the name that MMTests gave a row in 2012. MMTests then wrote "Page" for "Sector"; the unit is KiB in both
+/// cases.
 fn name_of_2012(name: String) -> String {
     match name.as_str() {
         "Sector Reads" => "Page Ins".to_owned(),

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Number of the random stream for the hot touches.
 const STREAM: u64 = 7000;
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `hotset`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -62,7 +62,7 @@ impl Params {
     }
 }
 
-/// The workload `hotset`; this module's head describes it.
+/// The workload `hotset`: a hot set, touched at a fixed rate beside one pass over a file larger than memory.
 #[derive(Debug)]
 pub struct Hotset;
 

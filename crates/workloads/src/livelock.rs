@@ -60,8 +60,8 @@ const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 /// Largest number of processes of a kind: each process has a stack of its own.
 const PROCESSES_MAX: u64 = 256;
 
-/// The `[params]` of an experiment. Counts "at full scale" shrink with memory. So the time in which all code is used
-/// once is equal at every scale.
+/// Parameters of the workload `livelock`, from `[params]` in an experiment's file. Counts "at full scale" shrink with
+/// memory. So the time in which all code is used once is equal at every scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -186,7 +186,7 @@ struct Shape {
     heap_stores: u64,
 }
 
-/// The workload `livelock`; this module's head describes it.
+/// The workload `livelock`: programs whose code an anonymous hog takes from them, page by page.
 #[derive(Debug)]
 pub struct Livelock;
 
@@ -697,7 +697,7 @@ fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Cours
     Ok(Course { started, hog, full, trouble_ended, ended, refused_at, hog_pages, memory_pages, requests, latencies })
 }
 
-/// Returns the outcome of a process unchanged. If the process failed, tells the others to end.
+/// Returns the outcome of a process unchanged. If the process failed, tells the other processes to end.
 fn ending<T>(shared: &Shared, outcome: Result<T, SystemError>) -> Result<T, SystemError> {
     if outcome.is_err() {
         shared.is_over.store(true, Relaxed);

@@ -191,7 +191,7 @@ impl Tally {
     }
 }
 
-/// Reports the end of a task when dropped. If the task panicked, tells the others to end.
+/// Reports the end of a task when dropped. If the task panicked, tells the other tasks to end.
 struct Ending(Arc<Shared>);
 
 impl Drop for Ending {

@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Interval at which the driver looks for finished builds.
 const REAP_EVERY: Nanos = Nanos::from_secs(5);
 
-/// The `[params]` of an experiment, at full scale. Sizes of memory and of the tree follow the scale. Values of the
-/// MMTests script have defaults; assumed values have none.
+/// Parameters of the workload `multibuild` at full scale, from `[params]` in an experiment's file. Sizes of memory and
+/// of the tree follow the scale. Values of the MMTests script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -97,7 +97,7 @@ impl Params {
     }
 }
 
-/// The workload `multibuild`; this module's head describes it.
+/// The workload `multibuild`: kernel builds, two at a time.
 #[derive(Debug)]
 pub struct Multibuild;
 

@@ -51,8 +51,8 @@ const STEPS_MAX: u64 = 1000;
 /// Time in which `dd` reads a block of zeroes: 1 MiB at 16 GB/s.
 const ZERO_BLOCK: Nanos = Nanos(64_000);
 
-/// The `[params]` of an experiment. Values of the benchmark's own script have defaults. Fitted and assumed values have
-/// none; the experiment's file states them with their origin.
+/// Parameters of the workload `parallelio`, from `[params]` in an experiment's file. Values of the benchmark's own
+/// script have defaults. Fitted and assumed values have no defaults; the experiment's file states their origin.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -145,7 +145,7 @@ impl Round {
     }
 }
 
-/// The workload `parallelio`; this module's head describes it.
+/// The workload `parallelio`: a memcached that fits in memory, beside background writes of growing size.
 #[derive(Debug)]
 pub struct Parallelio;
 

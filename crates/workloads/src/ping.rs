@@ -22,7 +22,8 @@ use sim::{CpuStatistics, MaskStatistics, OffWindow, RoundTrip, Sim, Sourced};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The `[params]` of an experiment. Values of the posting have defaults; assumed values have none.
+/// Parameters of the workload `ping`, from `[params]` in an experiment's file. Values of the posting (Hisashi Hifumi,
+/// 2007) have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -71,7 +72,7 @@ const PHASES: u64 = 20;
 /// Longest duration of any part of this workload.
 const LONGEST: Nanos = Nanos::from_secs(TIME_MAX_S);
 
-/// The workload `ping`; this module's head describes it.
+/// The workload `ping`: a flood ping from another computer, beside tasks that write more than memory.
 #[derive(Debug)]
 pub struct Ping;
 

@@ -28,8 +28,8 @@ const HOG_BLOCKS: u64 = 8;
 /// the block once.
 const HOG_ROUNDS: u64 = 64;
 
-/// The `[params]` of an experiment, at full scale. All but file sizes follow the scale. Values of the MMTests script
-/// have defaults; assumed values have none.
+/// Parameters of the workload `postmark` at full scale, from `[params]` in an experiment's file. All but file sizes
+/// follow the scale. Values of the MMTests script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -95,7 +95,7 @@ fn seed() -> u64 {
     42
 }
 
-/// The workload `postmark`; this module's head describes it.
+/// The workload `postmark`: small files that are made, read, extended and removed, beside an idle program.
 #[derive(Debug)]
 pub struct Postmark;
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Name of the file.
 const FILE: &str = "randread.dat";
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `randread`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -78,7 +78,7 @@ impl Params {
     }
 }
 
-/// The workload `randread`; this module's head describes it.
+/// The workload `randread`: random reads of 4 KiB of a file larger than memory.
 #[derive(Debug)]
 pub struct Randread;
 

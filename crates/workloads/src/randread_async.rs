@@ -26,7 +26,7 @@ const READERS: &str = "reader";
 /// Number of the first task's random stream.
 const STREAM: u64 = 5000;
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `randread-async`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -90,7 +90,7 @@ fn file_name(n: u64) -> String {
     format!("random-{n}.dat")
 }
 
-/// The workload `randread-async`; this module's head describes it.
+/// The workload `randread-async`: random reads of 4 KiB, many of them under way at a time, of files larger than memory.
 #[derive(Debug)]
 pub struct RandreadAsync;
 

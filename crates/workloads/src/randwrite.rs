@@ -25,7 +25,7 @@ const FILE: &str = "randwrite.dat";
 /// Number of the first task's random stream.
 const STREAM: u64 = 4000;
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `randwrite`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -74,7 +74,7 @@ struct Written {
     syncs: Histogram<u64>,
 }
 
-/// The workload `randwrite`; this module's head describes it.
+/// The workload `randwrite`: random writes of 4 KiB to a file larger than memory, with syncs.
 #[derive(Debug)]
 pub struct Randwrite;
 

@@ -55,7 +55,7 @@ const FILES_MAX: u64 = 1 << 20;
 /// CPU time that a reader spends on one file.
 const COMPUTE: Nanos = Nanos(200_000);
 
-/// The `[params]` of an experiment. Sizes are those at full scale.
+/// Parameters of the workload `simon`, from `[params]` in an experiment's file. Sizes are those at full scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -125,7 +125,7 @@ impl Params {
     }
 }
 
-/// The workload `simon`; this module's head describes it.
+/// The workload `simon`: a file server on which a large process ends.
 #[derive(Debug)]
 pub struct Simon;
 
@@ -318,7 +318,7 @@ struct Clients {
     waiting: Mutex<Waiting>,
 }
 
-/// The clients that wait for data, and the number of those that may still ask.
+/// The clients that wait for data, and the number of further clients that may ask.
 #[derive(Debug, Default)]
 struct Waiting {
     /// Number of further clients that may ask.

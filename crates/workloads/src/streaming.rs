@@ -30,7 +30,8 @@ pub enum Access {
     Read,
 }
 
-/// The `[params]` of an experiment. Values of the benchmark's own script have defaults; assumed values have none.
+/// Parameters of the workload `streaming`, from `[params]` in an experiment's file. Values of the benchmark's own
+/// script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -56,7 +57,7 @@ const PIECE: u32 = 1024;
 /// Time within which the tasks start.
 const START_WITHIN: Nanos = Nanos::from_millis(10);
 
-/// The workload `streaming`; this module's head describes it.
+/// The workload `streaming`: tasks that touch each page of large mapped files once.
 #[derive(Debug)]
 pub struct Streaming;
 

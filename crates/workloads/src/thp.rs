@@ -44,7 +44,7 @@ const PROGRAM: &str = "program";
 const SOURCE: &str = "source";
 const TARGET: &str = "target";
 
-/// The `[params]` of an experiment. Sizes follow its scale.
+/// Parameters of the workload `thp`, from `[params]` in an experiment's file. Sizes follow the scale of a run.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -85,7 +85,7 @@ impl Params {
     }
 }
 
-/// The workload `thp`; this module's head describes it.
+/// The workload `thp`: a program with huge pages beside the copy of a file.
 #[derive(Debug)]
 pub struct Thp;
 

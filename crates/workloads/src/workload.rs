@@ -43,7 +43,7 @@ pub struct Measurements {
 
 /// A workload, written against [`System`] alone.
 pub trait Workload: Sync + 'static {
-    /// The `[params]` of an experiment; unknown keys are refused.
+    /// The workload's parameters, read from `[params]` in an experiment's file; unknown keys are refused.
     type Params: DeserializeOwned + Serialize + 'static;
 
     /// Name of the workload in `experiment.toml`.

@@ -59,7 +59,7 @@ impl Output {
     /// such as a device, is written directly.
     ///
     /// # Errors
-    /// As [`Output::write`].
+    /// When writing fails. Also, for any file of the command, when one file was to be both read and written.
     pub fn prepare(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Prepared, End> {
         check_apart()?;
         let draft = self.draft();
@@ -191,7 +191,7 @@ fn open_to_write(path: &Path) -> io::Result<File> {
 /// Opens the file that an option names, if it is given.
 ///
 /// # Errors
-/// As [`Output::open`].
+/// Wrong usage, when the file cannot be written to or has another role in this command.
 pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     path.map(|path| Output::open(option, path)).transpose()
 }
@@ -199,7 +199,8 @@ pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
 /// Opens the file of a report, if given. A page of HTML goes to a file or a pipe, not to a terminal.
 ///
 /// # Errors
-/// As [`Output::open`]; also when a page would go to a terminal.
+/// Wrong usage, when the file cannot be written to or has another role in this command, or when a page would go to a
+/// terminal.
 pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>, End> {
     if is_page && path.is_none() && io::stdout().is_terminal() {
         let why = "a page of HTML is not for a terminal: name its file with -o FILE, or choose another --format";
@@ -237,8 +238,8 @@ fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that no file is both read and written. If an input cannot be read, a report may go on with a warning, but it
-/// must never overwrite the input.
+/// Checks that no file is both read and written. If an input cannot be read, a report may go on with a warning, but the
+/// report must never overwrite the input.
 ///
 /// # Errors
 /// Wrong usage, when a file is both read and written.

@@ -123,7 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
 /// The file of `--record`.
 struct Keeper<'a> {
     path: &'a Path,
-    /// The opened file until its first writing. It is opened before the work begins.
+    /// The file, opened before the work begins; none once it was written for the first time.
     opened: Option<output::Output>,
 }
 
@@ -163,8 +163,8 @@ fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Ve
     loads.iter().map(plan).collect()
 }
 
-/// Returns the plans that simulate the recorded loads, with the recorded kernel files. If `--kernels` names some, only
-/// those are used.
+/// Returns the plans that simulate the recorded loads, with the recorded kernel files. If `--kernels` names kernel
+/// files, only these are used.
 fn plans_beside<'a>(arguments: &Arguments, record: &Record, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
     let mut plans = Vec::new();
     for load in loads {

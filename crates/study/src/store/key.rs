@@ -137,7 +137,7 @@ impl SeedKeys {
 /// Prefix of the line that holds the seed.
 const SEED: &str = "run.seed = ";
 
-/// Returns the hash of a text, as it names a run's file.
+/// Returns the hash of a key's text. The hash names the run's file.
 #[must_use]
 pub fn hash_of(text: &str) -> String {
     digits(&Sha256::digest(text.as_bytes()))

@@ -59,7 +59,7 @@ impl<S: System> Code<S> {
     /// Touches all code once, like the start of a program.
     ///
     /// # Errors
-    /// As for [`Code::call`].
+    /// When memory is exhausted, or the code cannot be read.
     pub fn start(&self, system: &S) -> Result<(), SystemError> {
         let all = 0..self.functions_per_file as u32 * self.how.function_pages;
         self.regions.iter().try_for_each(|region| system.touch(region, all.clone(), false))
@@ -74,7 +74,7 @@ impl<S: System> Code<S> {
 /// Puts `files` files of code of `pages` pages each on the device, with none in memory.
 ///
 /// # Errors
-/// When such files exist, or the device is full.
+/// When a file with one of the names exists, or the device is full.
 pub fn install<S: System>(system: &S, name: &str, files: u64, pages: u32) -> Result<(), SystemError> {
     (0..files).try_for_each(|n| crate::big_file::provide(system, &file_name(name, n), pages.into()))
 }

@@ -180,14 +180,14 @@ pub trait System: Sized + 'static {
     /// memory or in flight.
     ///
     /// # Errors
-    /// When the system has no such reads.
+    /// When the system cannot start a read without waiting for it.
     fn start_read(&self, file: &mut Self::File, page: u64) -> Result<(), SystemError>;
     /// Calls `read` with one page of a file in place, without a copy, and returns its result. Bytes after the end of
     /// the file are zeroes. The caller makes sure that no task writes the page until `read` returns, since not every
     /// ground blocks writers.
     ///
     /// # Errors
-    /// As for [`System::read`], and when the page lies after the end of the file.
+    /// When memory is exhausted, the device fails, or the page lies after the end of the file.
     fn read_in_place<R>(
         &self,
         file: &mut Self::File,
@@ -236,7 +236,7 @@ pub trait System: Sized + 'static {
     /// Maps anonymous memory of zeroes, aligned so that it may have huge pages, as an allocator of large arrays does.
     ///
     /// # Errors
-    /// When the address space has no room, or the system has no such memory.
+    /// When the address space has no room, or the system has no memory with huge pages.
     fn map_huge(&self, pages: u32) -> Result<Self::Region, SystemError> {
         let _ = pages;
         Err(SystemError("memory with huge pages cannot be mapped on this ground".into()))
@@ -245,7 +245,7 @@ pub trait System: Sized + 'static {
     /// `times` times, all other costs once.
     ///
     /// # Errors
-    /// As for [`System::touch`].
+    /// When memory is exhausted, swap fails, or the task was killed.
     fn touch_sample(&self, region: &Self::Region, page: u32, write: bool, times: u32) -> Result<(), SystemError> {
         let _ = times;
         self.touch(region, page..page + 1, write)
@@ -258,12 +258,12 @@ pub trait System: Sized + 'static {
     /// Stores bytes into a region.
     ///
     /// # Errors
-    /// As for [`System::touch`].
+    /// When memory is exhausted, swap fails, or the task was killed.
     fn store(&self, region: &Self::Region, offset: u64, bytes: &[u8]) -> Result<(), SystemError>;
     /// Loads bytes from a region.
     ///
     /// # Errors
-    /// As for [`System::touch`].
+    /// When memory is exhausted, swap fails, or the task was killed.
     fn load(&self, region: &Self::Region, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError>;
     /// Unmaps a region.
     fn unmap(&self, region: Self::Region);
@@ -313,7 +313,7 @@ pub trait System: Sized + 'static {
     /// inode was not in memory.
     ///
     /// # Errors
-    /// When memory is exhausted, or the system has no such files.
+    /// When memory is exhausted, or the system has no files without contents.
     fn look_up(&self, number: u32) -> Result<bool, SystemError> {
         let _ = number;
         Err(SystemError("there are no files but those that were made on this ground".into()))
@@ -327,7 +327,7 @@ pub trait System: Sized + 'static {
         Err(SystemError("inodes cannot be dropped on this ground".into()))
     }
 
-    /// Sets the sysctl `min_free_kbytes`. Returns the former value.
+    /// Sets the sysctl `min_free_kbytes`. Returns its previous value.
     ///
     /// # Errors
     /// When the system does not permit it.
@@ -340,7 +340,8 @@ pub trait System: Sized + 'static {
     /// meanwhile.
     ///
     /// # Errors
-    /// As for [`System::read_in_place`], and when the system cannot hold pages.
+    /// When memory is exhausted, the device fails, the page lies after the end of the file, or the system cannot hold
+    /// pages.
     fn hold_page(&self, file: &mut Self::File, page: u64) -> Result<HeldPage, SystemError> {
         let _ = (file, page);
         Err(SystemError("pages cannot be held on this ground".into()))
