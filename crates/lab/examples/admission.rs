@@ -19,7 +19,7 @@ use std::{cell::RefCell, error::Error, rc::Rc};
 /// Size of memory, pages.
 const MEMORY: u64 = 8192;
 
-/// The numbers of pages, in the order of reads.
+/// The numbers of the pages that are read, in the order of the reads.
 type Reads = Box<dyn Iterator<Item = u64>>;
 
 /// An access pattern: its name, and its reads for a seed.

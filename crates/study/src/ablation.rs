@@ -40,7 +40,7 @@ const TO: usize = 1;
 /// state this number in words.
 const GAP_MIN: f64 = 0.01;
 
-/// The results of an ablation for one row.
+/// The effect of each difference between two kernels on one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowAblation {
     /// Name of the row.
@@ -70,7 +70,7 @@ pub struct RowAblation {
 /// The effect of one difference on a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The difference.
+    /// The difference between the two kernels.
     #[serde(flatten)]
     pub difference: Difference,
     /// The row's value with the first kernel and only this difference applied.

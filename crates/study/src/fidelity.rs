@@ -65,7 +65,7 @@ pub struct Fidelity {
     pub rows: Vec<Row>,
 }
 
-/// One published row.
+/// One published row, with a cell for each kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Name of the block of rows that contains this row.
@@ -141,7 +141,7 @@ pub struct Tally {
     pub levels: Share,
 }
 
-/// The summary of an experiment's rows.
+/// The summary of an experiment's rows: how many figures are met, and the level that is farthest off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Counts for rows that are neither context nor follow from other rows.

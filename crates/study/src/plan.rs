@@ -57,7 +57,7 @@ pub struct Request {
     pub seed: u64,
     /// Number of seeds, at least 1.
     pub runs: u64,
-    /// The scale; full size by default.
+    /// Factor by which memory, swap, files and disk bandwidth are multiplied; full size by default.
     pub scale: Option<Scale>,
     /// Whether to record CPU time by call path.
     pub profile: bool,
@@ -83,11 +83,11 @@ pub struct Request {
     pub notes: Vec<String>,
 }
 
-/// A comparison, ready to run.
+/// A checked comparison, ready to run: its columns, seeds and runs.
 pub struct Plan {
     /// The experiment.
     pub experiment: Experiment,
-    /// The columns.
+    /// The columns of the table: one for each kernel, machine with parameters, and ground.
     pub columns: Vec<Column>,
     /// The seeds.
     pub seeds: Vec<u64>,
@@ -150,10 +150,10 @@ struct Subject<'r> {
     is_one_of_images: bool,
 }
 
-/// The results of a comparison.
+/// The results of a comparison: the table of figures, and the recorded data of every run.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// The table.
+    /// The table of figures.
     pub table: Table,
     /// CPU time of every job by call path; empty if not requested.
     pub profile: Vec<RunProfile>,
@@ -187,7 +187,7 @@ impl Results {
     }
 }
 
-/// A failed job.
+/// A failed job, with the reason and the command that repeats the job.
 #[derive(Clone, Debug)]
 pub struct JobFailure {
     /// Name of the column.

@@ -21,12 +21,12 @@ pub struct Suite {
     /// The rules for counters. Counters that are causes come before those that are their effects.
     #[serde(rename = "counter")]
     pub counters: Vec<Rule>,
-    /// The loads.
+    /// The loads that run on the simulator and in guests.
     #[serde(rename = "load")]
     pub loads: Vec<Load>,
 }
 
-/// The rule for some counters.
+/// The rule by which some counters are compared.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -43,7 +43,7 @@ pub struct Rule {
     pub least: f64,
 }
 
-/// One load.
+/// A load: the workload of an experiment, with fixed values.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {

@@ -154,7 +154,7 @@ impl Workload for Exits {
     }
 }
 
-/// The program that stays.
+/// The program that stays: its memory, and the random generator for its touches.
 struct Staying<S: System> {
     region: S::Region,
     pages: u64,

@@ -30,7 +30,7 @@ impl Extent {
     /// `device_pages`, the device's room for files, if this is known.
     ///
     /// # Errors
-    /// The quantity that is too large.
+    /// When a quantity is too large. The message names the quantity and its limit.
     pub fn check(&self, device_pages: Option<u64>) -> Result<(), String> {
         let Self { time_s, wait_s, operations, file_pages } = *self;
         if let Some(time_s) = time_s.filter(|time_s| *time_s > TIME_MAX_S) {

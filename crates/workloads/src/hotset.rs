@@ -124,7 +124,7 @@ impl Workload for Hotset {
     }
 }
 
-/// The hot set, open for touches.
+/// The open file of the hot set, with its mapping if the touches go through a mapping.
 struct HotSet<S: System> {
     file: S::File,
     region: Option<S::Region>,

@@ -423,7 +423,7 @@ impl<S: System> Process<S> {
     }
 }
 
-/// A completed request.
+/// A completed request to the server: the time of its end, and its duration.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     end: Nanos,

@@ -133,7 +133,7 @@ struct Shared {
 #[repr(align(128))]
 struct Alone(AtomicU64);
 
-/// The record of one task.
+/// The number and the durations of the operations that one task has done.
 #[derive(Debug)]
 pub struct Tally {
     shared: Arc<Shared>,

@@ -126,7 +126,7 @@ fn chunk_pages(chunk: u64) -> Range<u32> {
     (start / page) as u32..((start + ITEM_BYTES - 1) / page + 1) as u32
 }
 
-/// The results of one round.
+/// The results of one round: operations, faults, the background write and counters.
 #[derive(Clone, Debug, Default)]
 struct Round {
     operations: u64,

@@ -188,7 +188,7 @@ fn touch_idle<S: System>(system: &S, params: &Params) -> Result<Option<S::Region
     Ok(Some(region))
 }
 
-/// A read in flight.
+/// A read in flight: its file, its page and the time of its start.
 struct Started {
     file: usize,
     page: u64,

@@ -310,7 +310,7 @@ impl Course {
     }
 }
 
-/// The clients that ask for files.
+/// The clients that request files from the server.
 #[derive(Debug)]
 struct Clients {
     /// Mean time until a client has received its file; 0: nothing is sent.

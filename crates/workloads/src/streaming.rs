@@ -19,7 +19,7 @@ use sim::Sourced;
 /// Largest number of tasks.
 const TASKS_MAX: u64 = 1024;
 
-/// The access to each page.
+/// The kind of access to each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -38,7 +38,7 @@ pub struct Params {
     /// Size of all files together, percent of memory. Default 1000.
     #[serde(default = "percent")]
     pub percent: u64,
-    /// The access to each page. Default `write`.
+    /// The kind of access to each page. Default `write`.
     #[serde(default)]
     pub access: Access,
     /// Number of tasks, each with a file of its own.

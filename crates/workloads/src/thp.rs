@@ -283,7 +283,7 @@ struct Program {
     left: AtomicU64,
 }
 
-/// The results of one task.
+/// The times and touches that one task of the program measured.
 #[derive(Clone, Debug, Default)]
 struct OfTask {
     /// Time that the task took to fill its region.

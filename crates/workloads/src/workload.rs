@@ -23,7 +23,7 @@ pub struct Resources {
     pub swap_pages: u64,
 }
 
-/// The results of a workload.
+/// The results of one run of a workload: rows, profile, report, curves, durations and steps.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
     /// The run's figures, in the order in which they are printed.
@@ -37,7 +37,7 @@ pub struct Measurements {
     pub curves: Vec<Curve>,
     /// Durations of the workload's operations, for histograms.
     pub times: Vec<Times>,
-    /// The run's steps, if it has any.
+    /// The named steps of the run, if the workload divides the run into steps.
     pub steps: Steps,
 }
 

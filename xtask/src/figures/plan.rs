@@ -12,7 +12,7 @@ use super::{
     targets,
 };
 
-/// The whole plan.
+/// The plan of all tables, with the changes to machines that their lines name.
 pub struct Plan {
     /// The tables by name.
     pub tables: BTreeMap<String, Table>,
@@ -90,7 +90,7 @@ pub struct RunsTable {
     rows_of: Option<String>,
 }
 
-/// A line of the table.
+/// A line of a [`RunsTable`]: its label, and the kernel, the machine and the seeds of its runs.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {

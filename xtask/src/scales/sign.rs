@@ -11,9 +11,9 @@ pub const EFFECT: f64 = 0.05;
 /// The verdict on a kernel's main row compared with the first kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// The kernel is better.
+    /// The kernel is better than the first kernel.
     Better,
-    /// The kernel is worse.
+    /// The kernel is worse than the first kernel.
     Worse,
     /// The two kernels are not told apart.
     None,

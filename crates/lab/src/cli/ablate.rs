@@ -49,7 +49,7 @@ enum AblationFormat {
     Html,
 }
 
-/// The report as JSON.
+/// The report of `highwater ablate` as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     experiment: &'a str,

@@ -51,7 +51,7 @@ pub struct Arguments {
     output: OutputOptions,
 }
 
-/// The report as JSON.
+/// The report of `highwater rank` as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,

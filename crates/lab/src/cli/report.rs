@@ -38,7 +38,7 @@ pub struct Arguments {
     percent: PercentRule,
 }
 
-/// The contents of a saved file.
+/// The contents of a saved file: a table, counters over time, or folded stacks.
 enum Saved {
     Table(Table),
     Series(Vec<RunSeries>),

@@ -60,7 +60,7 @@ enum Format {
     Json,
 }
 
-/// The report as JSON.
+/// The report of `highwater truth` as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
@@ -120,7 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// The file of `--record`.
+/// The file of `--record`, which receives the counts of guests.
 struct Keeper<'a> {
     path: &'a Path,
     /// The file, opened before the work begins; none once it was written for the first time.

@@ -6,7 +6,7 @@ use report::{grid, markdown};
 
 use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 
-/// The format of the tables.
+/// The format of the tables: for a terminal, or Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Columns separated by blanks.

@@ -11,7 +11,7 @@ use super::{
 use figures::figure::{Better, Format, Row};
 use grounds::job::Outcome;
 
-/// The head of a file: its run without the rows.
+/// The head of a run's file: everything about the run except its rows.
 #[derive(Deserialize, Serialize)]
 struct Head {
     identity: Identity,

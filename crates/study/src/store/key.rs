@@ -13,7 +13,7 @@ use report::Column;
 /// Version of the form of keys and files. A program with another version does not find these files.
 pub const FORMAT: u32 = 1;
 
-/// The name of a run in a store.
+/// The name of a run in a store: experiment, machine, scale, kernel, changes and seed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct Identity {
     /// Name of the experiment.

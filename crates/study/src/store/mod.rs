@@ -47,7 +47,7 @@ impl StoredRun {
     }
 }
 
-/// A folder of runs.
+/// A folder that holds a file for each stored run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
     folder: PathBuf,
