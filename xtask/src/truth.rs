@@ -44,7 +44,7 @@ fn read(root: &Path, name: &str) -> Result<String, String> {
     fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
-/// The first lines of the output for one record: numbers of what agrees, and of all that is compared.
+/// The first lines of the output for one record: how many counters and signs agree, and of how many.
 struct Shares<'a> {
     name: &'a str,
     counters: [usize; 2],

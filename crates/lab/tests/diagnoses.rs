@@ -314,7 +314,7 @@ fn a_group_that_thrashes_beside_a_copy_is_named_by_what_stat_saved() {
         ("counters", "pgsteal_anon", 0.0),
         ("counters", "pgsteal_file", 400_000.0),
     ];
-    // Older reports have only the command's faults. Newer ones have its cgroup's counters, too.
+    // Older reports have only the command's faults. Newer reports have the counters of the command's cgroup, too.
     let faults = [
         ("counters", "workingset_refault_file", 24_000.0),
         ("duration", "Major faults of the command", 30_000.0),

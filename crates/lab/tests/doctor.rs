@@ -547,7 +547,7 @@ fn what_is_pasted_is_read_however_it_is_given() {
     assert!(text.contains(", 60.0 s: ") && text.contains("scans 1500 pages"), "{text}");
 }
 
-/// Diagnoses each kind of text about a moment through the command.
+/// Runs `doctor` on each kind of text that describes one moment, such as /proc/meminfo.
 #[test]
 fn texts_of_a_moment_are_each_diagnosed() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -40,7 +40,8 @@ impl File {
 struct Rule {
     since: Version,
     until: Option<Version>,
-    /// `true` for kernels with generations only, `false` for kernels with lists only, none for both.
+    /// `true` if only kernels with generations (multi-gen LRU) have the rule, `false` if only kernels with active and
+    /// inactive lists have it, none if both do.
     has_generations: Option<bool>,
     path: String,
     value: String,

@@ -1,4 +1,4 @@
-//! Tests `highwater stat` on two snapshots. Its figures are compared with those computed by hand as MMTests does.
+//! Tests `highwater stat` on two snapshots: its figures must equal those that the test computes as MMTests does.
 #![cfg(all(feature = "linux", target_os = "linux"))]
 
 use lab::stat::snapshot::Source;

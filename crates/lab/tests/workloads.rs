@@ -198,6 +198,7 @@ fn compilers_read_what_they_share_once_where_memory_holds_it() {
     let rows = at("1/16");
     assert_eq!(value(&rows, "pswpout"), 0.0, "three compilers of 8 MiB fit into 32");
     // The compiler's code has 512 KiB. There are 20 headers of one or two pages, and twelve sources of three pages.
+    // Together they have less than 1 MiB.
     assert!(value(&rows, "pgpgin") < 1024.0, "{} KiB", value(&rows, "pgpgin"));
     assert!(refused("compile", &small_build("jobs = 13\n")).contains("jobs is 13"));
 }

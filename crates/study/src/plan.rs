@@ -65,7 +65,7 @@ pub struct Request {
     pub series_every: Option<Every>,
     /// Interval between records of memory; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between records of the generations of pages; `None` records nothing.
+    /// Interval between records of the generations of pages (multi-gen LRU); `None` records nothing.
     pub generations_every: Option<Nanos>,
     /// Whether to record the data for a picture of the runs.
     pub picture: bool,
@@ -204,7 +204,7 @@ impl Plan {
     /// Makes a plan: finds everything that `request` names (workloads by `find`), and has each workload check its jobs.
     ///
     /// # Errors
-    /// The first unknown or wrong item: bad input.
+    /// When something in the request is unknown or wrong. The message names the first such item.
     pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let experiment = library::experiment(&request.experiment)?;
         let fitting: Vec<String> = match request.kernels.is_empty() {

@@ -93,8 +93,8 @@ pub struct Compared {
     pub sim: Spread,
     /// The simulated median divided by the guest's; none if the guest's is 0.
     pub ratio: Option<f64>,
-    /// Whether the guest's range, widened by what the rule allows, meets the simulated range; none if the rule does not
-    /// judge.
+    /// Whether the guest's range, widened by what the rule allows, overlaps the simulated range; none if the rule does
+    /// not judge.
     pub agrees: Option<bool>,
     /// Whether the medians alone differ by no more than the rule allows; none if the rule does not judge.
     pub medians_agree: Option<bool>,
@@ -198,7 +198,7 @@ const LAST_FILE: &str = "crates/study/truth-last.toml";
 /// The machine on which all loads run.
 const MACHINE: &str = "guest-512m";
 
-/// Returns the suite.
+/// Returns the loads and rules of `truth.toml`.
 ///
 /// # Panics
 /// Never: a test reads the file.
@@ -328,7 +328,7 @@ impl Suite {
     }
 }
 
-/// Returns what the guests in a table of a load's runs counted, without guests that failed.
+/// Returns the counts of the guests in `table`, which holds the runs of `load`. Guests that failed are left out.
 #[must_use]
 pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     let spread =
@@ -426,7 +426,7 @@ impl Held {
 /// The number of counters that agree, by two criteria.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Number of counters whose guest range, widened by what the rule allows, meets the simulated range.
+    /// Number of counters whose guest range, widened by what the rule allows, overlaps the simulated range.
     pub agree: usize,
     /// Number of counters whose medians differ by no more than the rule allows.
     pub by_medians: usize,

@@ -47,7 +47,7 @@ pub struct Params {
     pub store_percent: u64,
     /// Number of tasks, each with a region of its own. Default 4.
     pub tasks: u64,
-    /// Measured operations of each task, if their number ends the run.
+    /// Number of measured operations of each task at which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,
     /// Operations of each task before the measurement begins. Default 0.
     pub warm_up_operations: u64,
@@ -146,7 +146,8 @@ fn name_of(task: u64) -> String {
     format!("anon {task}")
 }
 
-/// Maps a task's region and returns it. In an anonymous region, stores the first version of each page.
+/// Maps a task's region and returns it. In an anonymous region, stores each page once, with version 1 of the test
+/// pattern.
 fn region_of<S: System>(
     system: &S,
     name: &str,

@@ -45,8 +45,8 @@ pub struct Params {
     pub link_mib: Sourced<[u64; 2]>,
     /// Time that the linker computes, ms.
     pub link_ms: Sourced<u64>,
-    /// Share of the memory touched so far that a compiler touches again in each of its parts, percent: one contiguous
-    /// stretch at a random place. Default 0: each page is touched once, and never needed again.
+    /// Share of its touched memory that a compiler touches again in each part of its work, percent: one contiguous
+    /// stretch at a random place. Default 0: each page is touched only once.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Whether memory of compilers and linkers may have huge pages. Default: no, since these programs allocate memory
@@ -215,7 +215,7 @@ impl Build {
     /// Removes the objects and the image of a tree, as far as they exist: the build may have been killed.
     pub fn remove_objects<S: System>(&self, system: &S, tree: u64) {
         for name in (0..self.units).map(|unit| object(tree, unit)).chain([image(tree)]) {
-            // Most objects do not exist.
+            // An error is expected, since most objects do not exist.
             let _ = system.remove(&name);
         }
     }

@@ -179,7 +179,7 @@ fn unit(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns columns of equal probability for `weights`, whose sum is `sum`.
+/// Returns the columns of an alias table for `weights`, whose sum is `sum`. All columns have equal probability.
 fn columns(weights: &[f64], sum: f64) -> Vec<Column> {
     // Heights in units of a full column: a full column has the height 1.
     let mut heights: Vec<f64> = weights.iter().map(|weight| weight / sum * weights.len() as f64).collect();

@@ -1,5 +1,5 @@
-//! The extent of a run, predicted from its parameters. Runs that would not end are refused, and users see the remaining
-//! time.
+//! The extent of a run (duration, longest wait, operations, file pages), predicted from its parameters. Runs that would
+//! not end are refused, and users see the remaining time.
 
 use figures::scale::Scale;
 

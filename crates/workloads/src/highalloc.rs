@@ -633,7 +633,7 @@ fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, Sy
     Ok(Pass { name: PASSES[number], planned, attempts, before, counters })
 }
 
-/// Returns the latency at a percentile of `sorted`, given per mille, by the nearest rank.
+/// Returns the latency in `sorted` at the percentile `per_mille`, by the nearest rank.
 fn percentile(sorted: &[Nanos], per_mille: usize) -> Nanos {
     let rank = (sorted.len() * per_mille).div_ceil(1000).max(1);
     sorted[rank - 1]

@@ -98,8 +98,8 @@ pub struct Params {
     pub heap_permille: u64,
     /// Pages of the process's anonymous memory that a request stores to, at full scale. Default 32.
     pub heap_stores: u64,
-    /// Size at which the hog stops, percent of memory. If memory and swap hold less, the hog grows until it is refused.
-    /// Default 400.
+    /// Size at which the hog stops, percent of memory. If memory and swap hold less, the hog grows until memory is
+    /// refused. Default 400.
     pub hog_percent: u64,
     /// Growth of the hog while it does not wait, percent of memory a second. The hog grows every 10 ms and then runs
     /// code. Like the other programs, it has an executable of its own. Default 10.
@@ -559,7 +559,7 @@ struct Seen {
     at: Nanos,
     counters: Vmstat,
     cpu: CpuTimes,
-    /// CPU time of kswapd; 0 if the system cannot tell.
+    /// CPU time of kswapd; 0 if the system does not measure it.
     kswapd: Nanos,
     pressure: PressureStatistics,
 }

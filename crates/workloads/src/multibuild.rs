@@ -51,7 +51,7 @@ pub struct Params {
     pub text_mib: Sourced<u64>,
     /// Memory that a compiler uses, MiB: smallest and largest.
     pub memory_mib: Sourced<[u64; 2]>,
-    /// Share of the memory touched so far that a compiler touches again in each of its parts, percent. Default 0.
+    /// Share of its touched memory that a compiler touches again in each part of its work, percent. Default 0.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Mean time that a compiler computes, ms.

@@ -15,7 +15,7 @@ use sim::{Rng, Sourced};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Number of bytes that the C library reads or writes at once for a program that asks for 512.
+/// Number of bytes that the C library reads or writes at once for a program that requests 512 bytes.
 const BUFFER_BYTES: u64 = 4096;
 
 /// Number of the program's 512-byte blocks in a buffer of the C library.

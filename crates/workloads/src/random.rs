@@ -120,8 +120,8 @@ pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Le
     operations.map_or(time, Length::Operations)
 }
 
-/// Reads random pages of a file and verifies each page. The first reads warm up. Later reads go on until the tally is
-/// over, and the tally records their times.
+/// Reads random pages of a file and verifies each page. The first reads warm up. Later reads go on until the
+/// measurement is over, and `tally` records their times.
 pub(super) fn read_at_random<S: System>(
     system: &S,
     name: &str,

@@ -39,7 +39,7 @@ pub struct Params {
     pub random_advice: bool,
     /// Part of each page that is verified. Default: all.
     pub verify: Verify,
-    /// Measured operations of each task, if their number ends the run.
+    /// Number of measured operations of each task at which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,
     /// Operations of each task before the measurement begins. Default 0.
     pub warm_up_operations: u64,

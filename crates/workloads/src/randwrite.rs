@@ -37,7 +37,7 @@ pub struct Params {
     pub tasks: u64,
     /// Number of writes by a task between two of its syncs; 0 for no sync. Default 1000.
     pub sync_every: u64,
-    /// Measured operations of each task, if their number ends the run.
+    /// Number of measured operations of each task at which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,
     /// Measured time after memory is full, seconds, if no number of operations ends the run. Default 10.
     pub full_s: u64,

@@ -132,7 +132,7 @@ impl Workload for Thp {
                 params.program_percent, params.tasks.value
             ));
         }
-        // A tenth of memory is left for what belongs neither to the program nor to the file.
+        // A tenth of memory is left for pages outside the program and the file.
         if pages.saturating_mul(params.tasks.value).saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages for each of {} tasks do not fit {memory_pages} pages of memory and {swap_pages} of swap",

@@ -78,8 +78,8 @@ pub trait Workload: Sync + 'static {
     /// input, which ends the command with status 2.
     fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
 
-    /// Returns the extent of a run, as far as the parameters determine it. A run that cannot end is refused before
-    /// [`Workload::check`]. The default extent is empty: nothing is known.
+    /// Returns the extent of a run (duration, longest wait, operations, file pages), as far as the parameters determine
+    /// it. A run that cannot end is refused before [`Workload::check`]. The default extent is empty: nothing is known.
     #[must_use]
     fn extent(params: &Self::Params, resources: &Resources, scale: Scale) -> Extent {
         let _ = (params, resources, scale);

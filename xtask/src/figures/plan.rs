@@ -38,7 +38,7 @@ pub enum Table {
     Targets(Targets),
     /// A line for each figure and a column for each kernel, with median and range over seeds.
     Figures(FiguresTable),
-    /// A line for each simulation or set of seeds, and a column for each of a set of figures.
+    /// A line for each simulation or set of seeds, and a column for each figure of one set.
     Runs(RunsTable),
 }
 

@@ -9,7 +9,7 @@ use super::{
     run::Figures,
 };
 
-/// Sizes of the background write, without 0M.
+/// Sizes of the background write, without 0M (no write).
 pub const SIZES: [&str; 3] = ["715M", "2385M", "4055M"];
 
 /// Returns the operations during a write of this size, in percent of the operations in the same run's round without a

@@ -106,7 +106,7 @@ fn told(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> 
     }
 }
 
-/// Returns a figure with at least three digits as text.
+/// Returns a figure as text: a whole number from 100 up, otherwise two decimals.
 fn figure(value: f64) -> String {
     if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

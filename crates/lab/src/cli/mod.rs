@@ -224,7 +224,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Parses the process's arguments and runs their verb.
+/// Parses the process's arguments and runs the verb that they name.
 fn carry_out() -> Result<(), End> {
     let found = arguments(Look::of_stdout()).try_get_matches().and_then(|found| Arguments::from_arg_matches(&found));
     match found.map_err(End::Arguments)?.verb {
@@ -306,8 +306,8 @@ struct TextOptions {
 }
 
 impl TextOptions {
-    /// Writes the text or the page in the requested form. `text` receives the width of its destination. An HTML page
-    /// ends with the command that made it.
+    /// Writes the text or the page in the requested form. `text` receives the width of the output. An HTML page ends
+    /// with the command that made it.
     fn write(&self, text: impl Fn(Look) -> String, page: impl Fn() -> Page) -> Result<(), End> {
         let file = output::open_report(self.format == TextFormat::Html, self.output.as_deref())?;
         output::report(file, |out, look| {

@@ -39,9 +39,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 struct State {
     ran: u64,
     failures: Vec<String>,
-    /// Seeds whose worlds have begun and not ended.
+    /// Seeds whose worlds (random simulations) have begun and not ended.
     running: BTreeSet<u64>,
-    /// The first seed whose world has not begun; none before the first has begun.
+    /// The first seed whose world has not begun; none before the first world has begun.
     after: Option<u64>,
 }
 

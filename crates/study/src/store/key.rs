@@ -156,7 +156,7 @@ fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
     }
 }
 
-/// Keys whose values are explanations, which determine nothing.
+/// Keys whose values are explanations, which do not change the result of a run.
 const PROSE: [&str; 3] = ["about", "from", "source"];
 
 /// Adds a line for each value in a tree of tables and lists.

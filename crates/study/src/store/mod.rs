@@ -81,7 +81,7 @@ impl Store {
     /// read-only.
     ///
     /// # Errors
-    /// If the store has all of the runs, as for [`Store::existing`], otherwise as for [`Store::open`].
+    /// The errors of [`Store::existing`] if the store has all of the runs, otherwise those of [`Store::open`].
     pub fn open_for<'h>(folder: &Path, mut hashes: impl Iterator<Item = &'h str>) -> Result<Self, Failure> {
         let there = Self { folder: folder.to_owned() };
         if hashes.all(|hash| there.has(hash)) { Self::existing(folder) } else { Self::open(folder) }

@@ -368,7 +368,7 @@ pub trait System: Sized + 'static {
     fn machine_view(&self) -> Option<&::sim::Sim> {
         None
     }
-    /// Returns the engine on which this system runs; none if the system is a real kernel.
+    /// Returns the engine on which this system runs; none if the system does not show it. Only the simulator does.
     fn engine_view(&self) -> Option<&dyn EngineView> {
         None
     }

@@ -50,7 +50,7 @@ pub struct Known {
 struct Owned {
     value: String,
     owners: Vec<String>,
-    /// The source of the value in the first of these files.
+    /// The source of the value in the first file of `owners`.
     source: String,
 }
 
@@ -251,7 +251,7 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
             all.iter().map(|(kind, lines)| (*kind, lines.iter().filter(|line| is_meant(line)).cloned().collect()));
         kinds.filter(|(_, lines): &(_, Vec<_>)| !lines.is_empty()).collect::<Vec<_>>()
     };
-    // `oom` is meant in `oom_killer`, but is only by chance in `room_percent`.
+    // A match must begin a word: a search for `oom` means `oom_killer`, but not `room_percent`.
     let begins = |name: &str| {
         let name = name.to_lowercase();
         let at_begin = |at: usize| !name[..at].ends_with(char::is_alphanumeric);
