@@ -28,7 +28,7 @@ const DECIDING: [&str; 10] = [
     "../workloads/src",
 ];
 
-/// Parts of these folders that only measure or display.
+/// Parts of the folders in [`DECIDING`] that only measure or display.
 const NOT_DECIDING: [&str; 3] = ["../catalogue/src/values.rs", "../grounds/src/real_time", "../grounds/src/swarm"];
 
 /// Returns an FNV-1a hash over the sources, independent of the path of the checkout and of line endings.

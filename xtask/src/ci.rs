@@ -121,8 +121,8 @@ fn python() -> Result<Ended, String> {
     well(run(&mut tests))
 }
 
-/// Checks that the lab builds without the feature `linux`, and that this build refuses the grounds that need the
-/// feature.
+/// Checks that the lab builds without the feature `linux`, and that this build refuses the grounds (systems to run on)
+/// that need the feature.
 fn without_linux() -> Outcome {
     const LAB: [&str; 3] = ["--package", "highwater-lab", "--no-default-features"];
     cargo(&[&["check"], LAB.as_slice(), &["--all-targets"]].concat())?;

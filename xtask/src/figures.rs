@@ -30,7 +30,7 @@ const MACHINE: &str = "crates/catalogue/machines/parallelio-8g.toml";
 const PRINTED: &str = "crates/catalogue/experiments/parallelio/published.toml";
 const BEGIN: &str = "<!-- figures: ";
 
-/// Name of the place on the page that names the tables' commit.
+/// Name of the place on the page that shows the commit with which the tables were made.
 const COMMIT: &str = "commit";
 
 /// Folders and files on which a simulated figure depends. (The plan and this tool are not among them: they only decide

@@ -21,7 +21,7 @@ struct List {
     picture: Vec<Picture>,
 }
 
-/// An entry for a picture.
+/// An entry of docs/pictures.toml: a picture, and the command or example that makes it.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Picture {

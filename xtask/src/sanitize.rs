@@ -26,8 +26,8 @@ const HOST_TESTS: [&str; 8] = [
     "--test=swap_file",
 ];
 
-/// Arguments that skip tests which need or limit large address space. The thread sanitizer itself needs several times
-/// as much.
+/// Arguments that skip tests which need or limit a large address space. The thread sanitizer multiplies the address
+/// space that a test needs.
 const TOO_MUCH_TO_SHADOW: [&str; 3] = ["--skip=room_to_grow", "--skip=a_refused_index", "--skip=a_hole_of_terabytes"];
 
 /// The outcome of a check that found nothing.

@@ -24,7 +24,7 @@ pub const SCALES: [&str; 4] = ["1/16", "1/8", "1/4", "1"];
 /// are below the five of the other in 0.8 % of cases.
 const SEEDS: u64 = 5;
 
-/// The runs that are requested.
+/// The runs that the command line requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// Names of the experiments, separated by commas; all experiments by default.

@@ -21,8 +21,8 @@ const LAST_HEAD: &str = "\
 # differences between two kernels have the right sign, of how many. That command writes this file.
 ";
 
-/// Runs the loads of all records on `sim`, and writes the page and the file that follows from it. With `is_check` only
-/// says whether the page is stale.
+/// Runs the loads of all records on the simulator, and writes the page and the file that follows from it. With
+/// `is_check`, only reports whether the page is stale.
 pub fn write(root: &Path, is_check: bool) -> Outcome {
     let old = read(root, PAGE)?;
     let program = highwater()?;
@@ -44,7 +44,7 @@ fn read(root: &Path, name: &str) -> Result<String, String> {
     fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
-/// The first lines of the output for one record: numbers of what agrees, and of all that is compared.
+/// The first lines of the output for one record: how many counters and signs agree, and of how many.
 struct Shares<'a> {
     name: &'a str,
     counters: [usize; 2],

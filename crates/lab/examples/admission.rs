@@ -1,9 +1,10 @@
-//! Costs and gains of `lru.admission`: how often the disk is read under many access patterns, on the simulator with
-//! kernel `highwater` and with each of two values.
+//! Costs and gains of `lru.admission`, which decides whether a page that was read goes on an LRU list. The example
+//! counts reads of the disk under many access patterns, on the simulator with kernel `highwater` and with each of two
+//! values.
 //!
 //! Run `cargo run --release --package highwater-lab --example admission [PATTERN]`. With PATTERN, only patterns with
-//! this text in their names are run. With `--plot FILE.svg`, it draws instead how reads of the disk grow with the
-//! amount of data.
+//! this text in their names are run. With `--plot FILE.svg`, the example instead draws how reads of the disk grow with
+//! the amount of data.
 
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
@@ -18,7 +19,7 @@ use std::{cell::RefCell, error::Error, rc::Rc};
 /// Size of memory, pages.
 const MEMORY: u64 = 8192;
 
-/// The numbers of pages, in the order of reads.
+/// The numbers of the pages that are read, in the order of the reads.
 type Reads = Box<dyn Iterator<Item = u64>>;
 
 /// An access pattern: its name, and its reads for a seed.
@@ -27,7 +28,7 @@ struct Pattern {
     reads: fn(Rng) -> Reads,
 }
 
-/// Returns this percentage of memory in pages.
+/// Returns `of_memory` percent of memory, in pages.
 const fn percent(of_memory: u64) -> u64 {
     MEMORY * of_memory / 100
 }
@@ -57,7 +58,7 @@ fn round(pages: u64) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| n % pages))
 }
 
-/// Returns uniform reads of `pages` pages, which are replaced by others from time to time.
+/// Returns uniform reads of a set of `pages` pages. From time to time another set replaces it.
 fn shifting(pages: u64, mut rng: Rng) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| n / (5 * MEMORY) * pages + rng.below(pages)))
 }
@@ -67,8 +68,8 @@ fn beside_stream(pages: u64, mut rng: Rng) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| if n % 2 == 0 { rng.below(pages) } else { pages + n }))
 }
 
-/// Returns reads of pages that were mostly read a while ago. The probability of a distance falls to 1/e at `reads`
-/// reads.
+/// Returns reads of which four in five repeat an earlier one. The distance to the earlier read is exponentially
+/// distributed with a mean of `reads` reads.
 fn recent(reads: u64, mut rng: Rng) -> Reads {
     let mut history: Vec<u64> = Vec::new();
     let mut new = 0;

@@ -11,7 +11,8 @@ use machine::{DeviceId, Machine};
 use sim::{Config, Sim};
 use std::{cell::RefCell, error::Error, rc::Rc};
 
-/// Returns the counters after a task touched `pages` pages of anonymous memory on a machine with half as many.
+/// Returns the counters after a task touched `pages` pages of anonymous memory on a machine with half as many pages of
+/// memory.
 fn touch(kernel: &str, pages: u32) -> Result<Vmstat, Box<dyn Error>> {
     let (kernel, file) = (library::kernel(kernel)?, library::machine("parallelio-8g")?);
     let disks = vec![file.disks[0].device.clone()];

@@ -71,7 +71,7 @@ pub fn find(name: &str) -> Option<&'static Known> {
         // A word that may stand for several names finds none: `defrag`, `enabled`.
         found.next().filter(|_| found.next().is_none())
     };
-    // The list does not have the device or cgroup within a path.
+    // Names in the list lack the device or cgroup that stands within a path.
     let within = |known: &[String]| known.len() > 1 && wanted.len() > known.len() && wanted.ends_with(known);
     // A bare word is first taken for a sysctl.
     let sysctl: Vec<String> = std::iter::once("vm".to_owned()).chain(wanted.iter().cloned()).collect();

@@ -74,7 +74,7 @@ pub fn of_machine(path: &str) -> Option<String> {
     found.map(|(_, about)| plain(about))
 }
 
-/// Returns the meanings that a parameter has, each with the workloads that use it so.
+/// Returns the meanings of a parameter, each with the workloads in which the parameter has this meaning.
 #[must_use]
 pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     let mut found: Vec<(String, Vec<&'static str>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests of messages and exit statuses for users who mistype, misplace or stop reading.
+//! Tests of messages and exit statuses for users who mistype a word, misplace a file or stop reading the output.
 
 use std::{
     fs,
@@ -56,8 +56,8 @@ fn help_and_version_end_well_and_nothing_at_all_is_wrong_usage() {
     assert!(message(2, &["comprae"]).contains("compare"));
 }
 
-/// Since 6.1 reclaim knew the sizes of its lists from sums that were up to two seconds old. With swappiness 0, a small
-/// memory was exhausted while half of swap was free, but a large one was not.
+/// Since 6.1, reclaim takes the sizes of its lists from sums that are up to two seconds old. With swappiness 0, a small
+/// memory once was exhausted for this reason while half of swap was free. A large memory was not.
 #[test]
 fn swappiness_0_exhausts_no_memory_for_being_small() {
     for kernel in ["6.1-classic", "6.18-classic"] {
@@ -152,7 +152,7 @@ fn a_file_that_may_not_grow_is_told_and_not_the_end_of_the_process() {
     assert!(output.status.code() == Some(1) && text.contains("cannot write the report: "), "{output:?}");
 }
 
-/// The head of this report is longer than a buffer, so that writing stops midway.
+/// The head of this report is longer than the limit on file sizes that the test sets, so that writing stops midway.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[test]
 fn a_directory_of_mmtests_is_there_as_a_whole_or_not_at_all() {
@@ -578,7 +578,8 @@ fn report_and_profile_do_not_overwrite_each_other() {
     assert!(!std::path::Path::new(&path).exists(), "a report that never came leaves no file");
 }
 
-/// The output is given under the input's own name, another spelling of it, a link to it, and another name of its file.
+/// The output is given by the input's own name, by another spelling of this name, by a link to the input, and by
+/// another name of the same file.
 #[cfg(unix)]
 #[test]
 fn what_is_read_is_not_overwritten() {
@@ -777,12 +778,12 @@ fn generations_over_time_are_written_and_change_no_report() {
     let text = fs::read_to_string(&file).unwrap();
     let times: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# ")?.strip_suffix(" s, 7.2-mglru, seed 1")).collect();
-    // Both files have the same moments.
+    // Both files have samples of the same times.
     let table = fs::read_to_string(&csv).unwrap();
     let mut of_sibling: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split(',').nth(2)).collect();
     of_sibling.dedup();
     assert!(times.len() > 20 && times == of_sibling, "{times:?} {of_sibling:?}");
-    // Each moment has a head, a cgroup, a node, and at least two generations. At least two generations have a line for
+    // Each sample has a head, a cgroup, a node, and at least two generations. At least two generations have a line for
     // each of four tiers.
     for moment in text.split_terminator("\n\n") {
         let lines: Vec<&str> = moment.lines().collect();

@@ -18,7 +18,7 @@ fn diagnosis(name: &str, text: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Returns the only patient in a text that is in a file called `name`.
+/// Returns the only patient (diagnosed system) in a text that is in a file called `name`.
 fn patient(name: &str, text: &str) -> Value {
     let found = diagnosis(name, text);
     let patients = found["patients"].as_array().expect("patients");
@@ -52,7 +52,7 @@ struct Line {
 /// A computer at rest.
 const QUIET: Line = Line { blocked: 0, swapped: 40_000, free: 900_000, cache: 2_500_000, come: 0, leave: 0, read: 20 };
 
-/// Returns these lines as `vmstat 1` prints them, after the average since boot. The first of them is line 4 of the
+/// Returns these lines as `vmstat 1` prints them, after the average since boot. The first of `lines` is line 4 of the
 /// text.
 fn vmstat(lines: impl IntoIterator<Item = Line>) -> String {
     let heading = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n \
@@ -314,7 +314,7 @@ fn a_group_that_thrashes_beside_a_copy_is_named_by_what_stat_saved() {
         ("counters", "pgsteal_anon", 0.0),
         ("counters", "pgsteal_file", 400_000.0),
     ];
-    // Older reports have only the command's faults. Newer ones have its cgroup's counters, too.
+    // Older reports have only the command's faults. Newer reports have the counters of the command's cgroup, too.
     let faults = [
         ("counters", "workingset_refault_file", 24_000.0),
         ("duration", "Major faults of the command", 30_000.0),

@@ -17,7 +17,7 @@ fn print(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("reports are UTF-8")
 }
 
-/// What a diagnosis of a run reads.
+/// The output of a run that a diagnosis reads.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     /// The run's report as JSON: medians over the part that is measured.
@@ -26,7 +26,7 @@ enum By {
     Series,
 }
 
-/// Runs an experiment, and diagnoses it. Returns its patients.
+/// Runs an experiment and diagnoses its output. Returns the patients (diagnosed systems) of the diagnosis.
 fn diagnose(by: By, run: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -202,7 +202,7 @@ fn memory_that_is_exhausted_is_told() {
     }
 }
 
-/// A request of the last program fails at the very end of the run, after its last whole second.
+/// A request of the last program fails at the very end of the run, after the run's last whole second.
 #[test]
 fn a_series_holds_what_happened_until_the_end() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"];
@@ -547,7 +547,7 @@ fn what_is_pasted_is_read_however_it_is_given() {
     assert!(text.contains(", 60.0 s: ") && text.contains("scans 1500 pages"), "{text}");
 }
 
-/// Diagnoses each kind of text about a moment through the command.
+/// Runs `doctor` on each kind of text that describes one moment, such as /proc/meminfo.
 #[test]
 fn texts_of_a_moment_are_each_diagnosed() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,17 +1,17 @@
-//! Tests that every code block of the README and of docs/ is true of this program.
+//! Tests that every code block of the README and of docs/ agrees with this program.
 //!
 //! | block | what is done with it |
 //! | --- | --- |
-//! | `rust`, `rust,no_run` | the crate `docs` compiles it; here its page has to be one of that crate's |
-//! | `rust,ignore of FILE`, `toml of FILE` | stands in the file, line by line |
-//! | `diff of FILE` | what it leaves stands in the file, and what it adds does not |
-//! | `toml` | a kernel, an experiment or a sweep, read by the loader; written down as `mine.toml`, `experiment.toml` or `sweep.toml` for the commands below it |
-//! | `toml in FILE` | changes the file, which is read by the loader then |
-//! | `sh` | the shell parses it. What begins with `highwater` runs, with `--dry-run` where it would take long; so do commands in the text. Of `cargo` and `cp` it is looked at what they name. Other programs are not run |
-//! | `toml refused`, `sh refused` | works once a step of the page is done: now it is wrong input |
-//! | `json` | is parsed |
-//! | `python` | is parsed, where there is a `python3` |
-//! | `text`, or no word | is not looked at here; what a command printed is compared by `cargo xtask readme --check` |
+//! | `rust`, `rust,no_run` | the crate `docs` compiles the block; this test checks that the crate has the block's page |
+//! | `rust,ignore of FILE`, `toml of FILE` | the file has the lines of the block, in this order |
+//! | `diff of FILE` | the file has the lines without `+`, and does not have the added lines |
+//! | `toml` | the loader reads the block as a kernel, machine, experiment or sweep; later commands find it as `mine.toml`, `machine.toml`, `experiment.toml` or `sweep.toml` |
+//! | `toml in FILE` | the loader reads the file with the changes of the block |
+//! | `sh` | the shell parses the block. Commands that begin with `highwater` run, here and in the text; long ones run with `--dry-run`. For `cargo` and `cp`, the files and names in the command are checked. Other programs are not run |
+//! | `toml refused`, `sh refused` | the block works only after a step of the page, so now it must be refused as wrong input |
+//! | `json` | the block is parsed |
+//! | `python` | the block is parsed, if there is a `python3` |
+//! | `text`, or no word | nothing is checked here; `cargo xtask readme --check` compares the output of commands |
 
 use std::{
     cell::RefCell,

@@ -16,7 +16,8 @@ fn every_line_of_a_kernel_file_has_a_source() {
     }
 }
 
-/// A release may have changed nothing that a choice expresses. Its `about` then names the release that it equals.
+/// A release may have changed nothing that a choice expresses. The `about` of its kernel file then names the release
+/// that it equals.
 #[test]
 fn a_kernel_differs_from_its_base_in_everything_that_it_names() {
     for name in embedded::names("kernels") {

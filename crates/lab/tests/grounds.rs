@@ -1,4 +1,5 @@
-//! Tests of the grounds in real time: each passes the suite for all grounds, and leaves the computer as it was.
+//! Tests of the grounds (systems that run workloads) in real time: each passes the suite for all grounds, and leaves
+//! the computer as it was.
 //!
 //! Tests that this computer does not permit are skipped, with a message on what is missing.
 
@@ -37,7 +38,7 @@ fn given() -> Given {
     Given { seed: 1, scale: Scale::FULL, progress: Progress::default() }
 }
 
-/// Returns a folder on a disk. It is the build's, since the system's temporary folder may be in memory.
+/// Returns a folder on a disk. It lies in the build's folder, since the system's temporary folder may be in memory.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder is writable")
 }

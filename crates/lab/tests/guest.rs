@@ -162,7 +162,7 @@ struct StandIn {
 }
 
 impl StandIn {
-    /// Makes a stand-in that does `acts`; none if other tools are missing.
+    /// Makes a stand-in that runs the shell commands `acts`; none if other tools are missing.
     fn new(acts: &str) -> Option<Self> {
         if let Err(missing) = guest::disk::check_tools() {
             println!("skipped: {missing}");
@@ -207,7 +207,7 @@ impl StandIn {
     }
 }
 
-/// What a guest's first process says when the guest is up.
+/// The message that a guest's first process sends when the guest is up.
 const UP: &str = r#"{"up":{"release":"6.1.0-none","zones":[{"node":0,"name":"DMA32","free":25000,"of_cpus":0,"managed":30000,"spanned":32000,"start":0}],"kernel_pages":5000,"lacks":[]}}"#;
 
 #[test]
@@ -254,7 +254,7 @@ fn an_interrupt_while_a_guest_starts_ends_it_at_once() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let began = Instant::now();
-    // A shell lets commands in the background, and so tests there, ignore SIGINT, so SIGTERM is sent.
+    // A shell makes commands in the background ignore SIGINT. Tests may run there, so SIGTERM is sent.
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
     let status = child.wait().unwrap();
     assert!(status.code() == Some(130) && began.elapsed() < Duration::from_secs(5), "{status:?}");

@@ -53,7 +53,7 @@ fn locks_are_told_in_every_form_and_change_nothing() {
     assert!(csv.contains("locks,Lock lru wait max,us,lower,2.6.23-rc5,"), "{csv}");
 }
 
-/// Options for the same memory, with a disk so fast that the interrupt handler of 2.6.23-rc5 falls behind: it ends
+/// Options for 128 MiB of memory, with a disk so fast that the interrupt handler of 2.6.23-rc5 falls behind: it ends
 /// three or more commands in one interrupt.
 const STALLS: [&str; 11] = [
     "run",

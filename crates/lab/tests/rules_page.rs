@@ -40,7 +40,8 @@ impl File {
 struct Rule {
     since: Version,
     until: Option<Version>,
-    /// `true` for kernels with generations only, `false` for kernels with lists only, none for both.
+    /// `true` if only kernels with generations (multi-gen LRU) have the rule, `false` if only kernels with active and
+    /// inactive lists have it, none if both do.
     has_generations: Option<bool>,
     path: String,
     value: String,
@@ -98,7 +99,7 @@ fn page() -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the text for a row's last column: the files that have the rule, and those that leave it out.
+/// Returns the text for a row's last column: the files that have the rule, and the files that leave it out.
 fn in_files(rule: &Rule, files: &[File]) -> String {
     let release = |file: &File| format!("{}.{}", file.version.0, file.version.1);
     let inside: Vec<&File> = files.iter().filter(|file| rule.holds_in(file)).collect();

@@ -98,7 +98,8 @@ fn where_memory_suffices_nobody_stands_still() {
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains(text.lines().next().expect("a line")), "{page}");
 }
 
-/// If nothing can be reclaimed, a request backs off for a quarter of a second before it fails. It waits for no page.
+/// If nothing can be reclaimed, a request backs off for a quarter of a second before it fails. The request waits for no
+/// page.
 #[test]
 fn a_request_that_backs_off_says_so() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64", "--over", "200"];

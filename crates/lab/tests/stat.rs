@@ -1,4 +1,4 @@
-//! Tests `highwater stat` on two snapshots. Its figures are compared with those computed by hand as MMTests does.
+//! Tests `highwater stat` on two snapshots: its figures must equal those that the test computes as MMTests does.
 #![cfg(all(feature = "linux", target_os = "linux"))]
 
 use lab::stat::snapshot::Source;
@@ -6,7 +6,7 @@ use lab::stat::{Interval, Snapshot};
 use std::collections::HashMap;
 use std::fs;
 
-/// Returns a counter in a text of `/proc/vmstat`. It is 0 if it is missing, as for MMTests.
+/// Returns a counter in a text of `/proc/vmstat`; 0 if the counter is missing, as in MMTests.
 fn by_hand(text: &str, name: &str) -> i64 {
     let line = text.lines().find(|line| line.split(' ').next() == Some(name));
     line.map_or(0, |line| line.split(' ').nth(1).expect("a value").parse().expect("a number"))
@@ -120,7 +120,8 @@ fn figures_of_an_old_kernel_are_those_of_mmtests_to_the_last_digit() {
                  pgscan_direct_dma 0\npgscan_direct_dma32 3005\npgscan_direct_normal 2006\npgscan_direct_throttle 77\n\
                  slabs_scanned 4224\nkswapd_inodesteal 90\nnr_vmscan_write 3065275\nnr_vmscan_immediate_reclaim 5\nallocstall 19\n";
     must_agree(before, after, 1165.73);
-    // Until 3.3 the kernel counted all reclaimed pages together, and also those that kswapd reclaimed.
+    // Until 3.3 the kernel counted all reclaimed pages by zone, and the pages that kswapd reclaimed once more in
+    // `kswapd_steal`.
     let older = |text: &str| {
         let kept = text.lines().filter(|line| !line.starts_with("pgsteal_")).collect::<Vec<_>>().join("\n");
         let stolen = by_hand(text, "pgsteal_kswapd_dma32") + by_hand(text, "pgsteal_kswapd_normal");

@@ -69,7 +69,7 @@ fn a_run_that_is_there_is_not_done_again_and_the_report_is_the_same() {
     assert_eq!(second, plain);
     assert!(said.contains("2 runs, 2 found in the store"), "{said}");
     assert_eq!(files(&store), before);
-    // With one more seed, runs in the store are used, and the others are done.
+    // With one more seed, the runs in the store are used, and only the new runs are done.
     let (_, said) = print(&[&kept, ["--runs", "2"].as_slice()].concat());
     assert!(said.contains("4 runs, 2 found in the store"), "{said}");
     // A run with any change is another run.

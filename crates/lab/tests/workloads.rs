@@ -1,5 +1,4 @@
-//! Tests of the workloads for all grounds, on a small simulated machine: they run, verify their data, and give the
-//! expected results.
+//! Tests of workloads on a small simulated machine: they run, verify their data, and give the expected results.
 
 use engine::access::choices::{HugeDefrag, HugePages, Khugepaged};
 use lab::figure::{Row, names};
@@ -91,7 +90,7 @@ fn a_zipf_choice_hits_more_often_than_a_uniform_one() {
 
 #[test]
 fn a_file_written_at_random_reads_back_as_it_was_written_last() {
-    // With so many operations memory is full before the end. Fewer would not touch enough pages.
+    // 2000 operations of each task fill memory before the end. Fewer operations would not touch enough pages.
     let rows = run("randwrite", "file_percent = 150\ntasks = 3\nsync_every = 100\noperations = 2000\n");
     assert_eq!(value(&rows, "Pages verified"), 2048.0 * 1.5);
     assert!(value(&rows, "pgpgout") > 0.0 && value(&rows, "Sync p50") > value(&rows, "Write p50"));
@@ -199,6 +198,7 @@ fn compilers_read_what_they_share_once_where_memory_holds_it() {
     let rows = at("1/16");
     assert_eq!(value(&rows, "pswpout"), 0.0, "three compilers of 8 MiB fit into 32");
     // The compiler's code has 512 KiB. There are 20 headers of one or two pages, and twelve sources of three pages.
+    // Together they have less than 1 MiB.
     assert!(value(&rows, "pgpgin") < 1024.0, "{} KiB", value(&rows, "pgpgin"));
     assert!(refused("compile", &small_build("jobs = 13\n")).contains("jobs is 13"));
 }
@@ -381,8 +381,8 @@ fn khugepaged_covers_what_faults_did_not_get() {
     assert!(filled < end && end > 80.0 && made > 10.0, "{filled} {end} {made}");
 }
 
-/// At full scale, a process with 150 MiB ends after two seconds. A kernel without the fault fills the freed memory with
-/// files.
+/// At full scale, a process with 150 MiB ends after two seconds. A kernel without the fault of the experiment `simon`
+/// fills the freed memory with files.
 const SERVER: &str = "daemons_mib = 100\nprocess_mib = 150\nfiles_mib = 350\nfile_kib = 16\nreaders = 4\nends_s = 2\njudged_from_s = 4\n\
     judged_s = 2\nprint_every_s = 1\n";
 

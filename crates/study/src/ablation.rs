@@ -40,7 +40,7 @@ const TO: usize = 1;
 /// state this number in words.
 const GAP_MIN: f64 = 0.01;
 
-/// The results of an ablation for one row.
+/// The effect of each difference between two kernels on one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowAblation {
     /// Name of the row.
@@ -70,7 +70,7 @@ pub struct RowAblation {
 /// The effect of one difference on a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The difference.
+    /// The difference between the two kernels.
     #[serde(flatten)]
     pub difference: Difference,
     /// The row's value with the first kernel and only this difference applied.
@@ -189,7 +189,7 @@ impl RowAblation {
 }
 
 impl Ablation {
-    /// Finds the differences between two kernels. Returns an ablation of them.
+    /// Finds the differences between two kernels. Returns the ablation, which lists the kernels to run.
     ///
     /// # Errors
     /// When a kernel is unknown or wrong, or when the kernels do not differ.

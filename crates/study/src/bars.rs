@@ -101,7 +101,7 @@ impl Drop for Bars {
         match self.redraw.take() {
             Some(redraw) => {
                 redraw.thread().unpark();
-                // A panic in that thread costs lines on a terminal, not the results.
+                // A panic in the redrawing thread costs lines on a terminal, not the results.
                 let _ = redraw.join();
                 if found > 0 {
                     told(&format!("{}: {found} of {} found in the store", self.name, runs(self.count)));
@@ -176,7 +176,7 @@ fn runs(count: usize) -> String {
     counted(count, "run")
 }
 
-/// Returns a name from a file on one line, as a part of a progress line.
+/// Returns `name`, which may come from a file, as harmless text on one line.
 fn one_line(name: &str) -> String {
     shown::harmless(name).replace('\n', " ")
 }
@@ -204,7 +204,7 @@ fn message_of_operations(done: u64, of: u64, now_ns: u64, wall: Duration) -> Str
 fn message(now_ns: u64, total_ns: u64, wall: Duration) -> String {
     let (now_s, total_s) = (now_ns as f64 / 1e9, total_ns as f64 / 1e9);
     let rate = now_s / wall.as_secs_f64().max(1e-3);
-    // The end is an estimate: a run that has passed it shows no remaining time.
+    // The end is an estimate. A run that has passed the estimate shows no remaining time.
     match (total_ns, rate > 0.0) {
         (total_ns, _) if now_ns >= total_ns => format!("{now_s:.0} s, {rate:.1} s/s"),
         (_, false) => format!("{now_s:.0} of {total_s:.0} s"),

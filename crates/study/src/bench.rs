@@ -1,10 +1,10 @@
 //! Speed of the simulator and the library on this computer: `highwater bench`.
 //!
-//! The simulator is measured by `spend` calls of tasks that take turns at nearly each call, and by a small parallelio.
-//! The library is compared with the running kernel ([`Hits`]): reads of pages in memory, in place and by copy, through
-//! [`System`](workloads::system::System) as a workload reads them. The reports contain wall time, so no two reports are
-//! equal; their fingerprint is that of parallelio. `cargo bench` measures what takes longer: misses, eviction, disks,
-//! several threads.
+//! The simulator is measured by a small run of the experiment `parallelio`, and by `spend` calls, which use virtual CPU
+//! time. The calling tasks take turns at nearly each call. The library is compared with the running kernel ([`Hits`]):
+//! reads of pages in memory, in place and by copy, through [`System`](workloads::system::System) as a workload reads
+//! them. The reports contain wall time, so no two reports are equal; their fingerprint covers only `parallelio`. Longer
+//! measurements are left to `cargo bench`: misses, eviction, disks, several threads.
 
 use crate::plan::fold;
 use catalogue::ground::Ground;
@@ -42,8 +42,8 @@ pub struct Amount {
 /// Runs all measurements, with files in a fresh folder inside `folder`. Returns the table of their figures.
 ///
 /// # Errors
-/// When a simulation fails, a page cannot be read, or the user interrupts. A folder in memory is no error: the running
-/// kernel is then left out, with a note.
+/// When a simulation fails, a page cannot be read, or the user interrupts. If `folder` lies in memory, this is no
+/// error: the running kernel is left out, with a note.
 pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     let _guard = interrupt::guard();
     let hits = Hits::new(amount.pages, folder)?;

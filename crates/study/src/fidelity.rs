@@ -15,7 +15,7 @@ use catalogue::experiment::{Published, PublishedRow, Statistic};
 use figures::statistics::Estimate;
 use report::Table;
 
-/// Level above which a level counts, since a factor means little for a smaller figure.
+/// A published level counts only above this value, since a factor means little for a smaller figure.
 pub const LEVEL: f64 = 100.0;
 
 /// Largest factor between a simulated and a published level, in either direction, with which the level is met.
@@ -24,8 +24,8 @@ pub const FACTOR: f64 = 2.0;
 /// Smallest published effect that counts, as a share of the baseline.
 pub const EFFECT: f64 = 0.05;
 
-/// Factor to which a change is capped when sizes of effects are compared. A larger change counts as a change from or to
-/// zero: a posting may have zero where a simulation has three pages left.
+/// Factor to which a change is capped when sizes of effects are compared. A larger change counts like a change from or
+/// to zero, since a posting may state zero where a simulation leaves three pages.
 const FAR: f64 = 100.0;
 
 /// Smallest number of runs whose spreads and extremes are not left to chance: the smallest sample that textbooks call
@@ -65,7 +65,7 @@ pub struct Fidelity {
     pub rows: Vec<Row>,
 }
 
-/// One published row.
+/// One published row, with a cell for each kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Name of the block of rows that contains this row.
@@ -114,8 +114,8 @@ pub struct Effect {
     pub counts: bool,
     /// Whether the simulated change has the published sign.
     pub has_sign: bool,
-    /// Whether the simulated change has the published sign and size. The logarithms of both changes must be within
-    /// [`FACTOR`] of each other; changes are capped at a factor of a hundred.
+    /// Whether the simulated change has the published sign and size. The logarithms of both changes must be within a
+    /// factor of [`FACTOR`]; each change is capped at a factor of a hundred.
     pub has_size: bool,
     /// The reason why chance decides the effect; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
@@ -141,12 +141,12 @@ pub struct Tally {
     pub levels: Share,
 }
 
-/// The summary of an experiment's rows.
+/// The summary of an experiment's rows: how many figures are met, and the level that is farthest off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Counts for rows that are measurements themselves.
+    /// Counts for rows that are neither context nor follow from other rows.
     pub plain: Tally,
-    /// Counts for those figures in these rows that a mechanism can decide.
+    /// Counts for the figures of `plain` that are not left to chance.
     pub decidable: Tally,
     /// Counts for rows that are context, or follow from other rows.
     pub apart: Tally,
@@ -154,7 +154,7 @@ pub struct Summary {
     pub worst: Option<Worst>,
 }
 
-/// A level that is far off.
+/// The level that is farthest from its published figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Worst {
     /// Name of the level's row.
@@ -390,12 +390,12 @@ rows = [
     #[test]
     fn levels_and_effects_are_counted_with_what_is_missing() {
         let Summary { plain, apart, worst, .. } = fidelity().summary;
-        // The sign of scanned is wrong; swapped falls to zero as published; absent is missed; the published effect of
-        // small does not count.
+        // The sign of `scanned` is wrong; `swapped` falls to zero as published; `absent` is missed; the published
+        // effect of `small` does not count.
         assert_eq!(plain.signs, Share { met: 1, of: 3 });
         assert_eq!(plain.sizes, Share { met: 1, of: 3 });
-        // scanned is 1.9 and 4.2 times the published figure, swapped 0.45 times; absent is missed twice; zero and small
-        // do not count.
+        // `scanned` is 1.9 and 4.2 times the published figure, `swapped` 0.45 times; `absent` is missed twice; `zero`
+        // and `small` do not count.
         assert_eq!(plain.levels, Share { met: 1, of: 5 });
         assert_eq!((apart.signs.of, apart.levels), (0, Share { met: 1, of: 1 }));
         let worst = worst.unwrap();

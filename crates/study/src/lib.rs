@@ -2,9 +2,9 @@
 //!
 //! - [`plan`] makes a job for each kernel and seed, [`runner`] runs the jobs in parallel, [`bars`] shows progress.
 //! - [`store`] keeps the results of simulated runs, [`sweep`] runs a grid over a store, [`results`] reads a store.
-//! - [`ablation`] shows the effect of each difference between two kernels on a figure, [`variants`] the effect of other
-//!   values. [`ranking`] ranks all kernels. [`fidelity`] compares simulated figures with published ones, [`truth`] with
-//!   those of a real kernel. [`mod@bench`] measures the simulator.
+//! - [`ablation`] shows the effect of each difference between two kernels on a figure, [`variants`] the effect of
+//!   changed assumptions. [`ranking`] ranks all kernels. [`fidelity`] compares simulated figures with published ones,
+//!   [`truth`] simulated counters with those of a real kernel. [`mod@bench`] measures the simulator.
 //! - [`page`] and [`pictures`] show results.
 
 pub mod ablation;

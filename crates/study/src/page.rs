@@ -107,7 +107,7 @@ fn flames(profile: &[RunProfile]) -> Option<Section> {
     of_flames(&columns, columns.iter().map(flame).collect())
 }
 
-/// Returns the section of those trees of CPU time that are not empty; none if all are empty.
+/// Returns a section with the flame graphs that are not empty; none if all are empty.
 fn of_flames(columns: &[ColumnProfile], flames: Vec<Flame>) -> Option<Section> {
     let flames: Vec<Flame> = flames.into_iter().filter(|flame| !flame.is_empty()).collect();
     let words = "CPU time by call path, in virtual time where the machine is simulated. A click, a tap or Enter zooms in, Escape zooms out.";
@@ -147,7 +147,7 @@ struct Apart<'k> {
 }
 
 /// Returns the section of differences between the kernels of several experiments. The differences between two kernels
-/// are listed once. If only some of the experiments compare the two, their names are given.
+/// are listed once. If only some of the experiments compare the two kernels, the names of these experiments are given.
 fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     let mut apart: Vec<Apart<'_>> = Vec::new();
     for (experiment, kernels) in all {
@@ -178,7 +178,7 @@ fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     (!parts.is_empty()).then(|| Section::new("Kernels", parts))
 }
 
-/// Returns a grid with a line for each difference: its place and comment.
+/// Returns a grid with a line for each difference: the key, both values, the source and the place.
 #[must_use]
 pub fn difference_grid(found: &[Difference]) -> Grid {
     let line = |it: &Difference| -> Vec<Cell> {

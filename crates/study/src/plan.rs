@@ -1,4 +1,4 @@
-//! The plan of a comparison, which is checked before it runs, and its table of results.
+//! The plan of a comparison: it is checked before any run begins, and its runs fill a table.
 
 mod column;
 pub mod cost;
@@ -57,7 +57,7 @@ pub struct Request {
     pub seed: u64,
     /// Number of seeds, at least 1.
     pub runs: u64,
-    /// The scale; full size by default.
+    /// Factor by which memory, swap, files and disk bandwidth are multiplied; full size by default.
     pub scale: Option<Scale>,
     /// Whether to record CPU time by call path.
     pub profile: bool,
@@ -65,7 +65,7 @@ pub struct Request {
     pub series_every: Option<Every>,
     /// Interval between records of memory; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between records of the generations of pages; `None` records nothing.
+    /// Interval between records of the generations of pages (multi-gen LRU); `None` records nothing.
     pub generations_every: Option<Nanos>,
     /// Whether to record the data for a picture of the runs.
     pub picture: bool,
@@ -73,9 +73,9 @@ pub struct Request {
     pub trace: Option<Window>,
     /// Whether to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
-    /// The grounds to run on; a simulated machine by default.
+    /// The grounds (systems) to run on; a simulated machine by default.
     pub grounds: Vec<Ground>,
-    /// Files and limits of grounds of real time.
+    /// Files and limits of the grounds that run in real time.
     pub place: GroundOptions,
     /// The folder for results of simulated runs, if they are to be kept.
     pub store: Option<PathBuf>,
@@ -83,11 +83,11 @@ pub struct Request {
     pub notes: Vec<String>,
 }
 
-/// A comparison, ready to run.
+/// A checked comparison, ready to run: its columns, seeds and runs.
 pub struct Plan {
     /// The experiment.
     pub experiment: Experiment,
-    /// The columns.
+    /// The columns of the table: one for each kernel, machine with parameters, and ground.
     pub columns: Vec<Column>,
     /// The seeds.
     pub seeds: Vec<u64>,
@@ -116,7 +116,7 @@ struct Run {
     /// The run's job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
     seed: u64,
-    /// The description of the job for the process that runs it on a ground of real time.
+    /// The description of the job for the process that runs it in real time.
     order: NamedJob,
     /// The command that repeats the run.
     replay: String,
@@ -128,31 +128,32 @@ impl Run {
     }
 }
 
-/// A kernel, with its name or file and its changes.
+/// A kernel, with the word that names it: its name or file, and its changes.
 #[derive(Clone, Debug)]
 struct NamedKernel {
     word: String,
     kernel: Kernel,
 }
 
-/// The subject of a column: a kernel with a setup on a ground.
+/// The subject of a column: a kernel, a machine with parameters, and the ground (system) to run on.
 #[derive(Clone, Copy)]
 struct Subject<'r> {
     named: &'r NamedKernel,
     setup: &'r Setup,
     ground: Ground,
-    /// Number of pages that fit on the device that holds the ground's files, unless the machine file states it.
+    /// Number of pages that fit on the device with the ground's files; none if it is unknown or the machine file states
+    /// it.
     device_pages: Option<u64>,
     /// The kernel image that a guest boots.
     image: Option<&'r Path>,
-    /// Whether other columns have other kernel images.
+    /// Whether the comparison has several kernel images, so that the column's name must tell them apart.
     is_one_of_images: bool,
 }
 
-/// The results of a comparison.
+/// The results of a comparison: the table of figures, and the recorded data of every run.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// The table.
+    /// The table of figures.
     pub table: Table,
     /// CPU time of every job by call path; empty if not requested.
     pub profile: Vec<RunProfile>,
@@ -186,7 +187,7 @@ impl Results {
     }
 }
 
-/// A failed job.
+/// A failed job, with the reason and the command that repeats the job.
 #[derive(Clone, Debug)]
 pub struct JobFailure {
     /// Name of the column.
@@ -200,11 +201,10 @@ pub struct JobFailure {
 }
 
 impl Plan {
-    /// Makes a plan: finds everything that `request` names, with `find` for workloads, and lets each job's workload
-    /// check the job.
+    /// Makes a plan: finds everything that `request` names (workloads by `find`), and has each workload check its jobs.
     ///
     /// # Errors
-    /// The first unknown or wrong item: bad input.
+    /// When something in the request is unknown or wrong. The message names the first such item.
     pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let experiment = library::experiment(&request.experiment)?;
         let fitting: Vec<String> = match request.kernels.is_empty() {
@@ -241,7 +241,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Checks that runs with the file's own parameters can report the experiment's main row and main rows. Names of
+    /// Checks that runs with the parameters of the experiment's file can report its main row and main rows. Names of
     /// rows may contain sizes: names at full size and names at this scale are accepted.
     fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
         let Experiment { main_row, main_row_place, main_rows, main_rows_place, .. } = &self.experiment;
@@ -456,7 +456,7 @@ fn check_all(
     Err(Failure(if wrong.len() == subjects.len() { why } else { format!("{}: {why}", column(subject, grounds).id) }))
 }
 
-/// Returns the subjects of the columns on a ground.
+/// Returns the subjects of the columns of `ground`: each kernel with each setup and each kernel image.
 fn subjects_of<'r>(
     ground: Ground,
     place: &'r GroundOptions,
@@ -480,7 +480,7 @@ fn subjects_of<'r>(
 }
 
 impl Subject<'_> {
-    /// Returns the job with a seed. Values common to all subjects come from `plain`.
+    /// Returns this subject's job with the seed `seed`. Values common to all subjects come from `plain`.
     fn job(&self, plain: &Job, seed: u64) -> Job {
         Job {
             kernel: self.named.kernel.clone(),

@@ -20,7 +20,7 @@ pub struct Ranking {
     pub row: String,
     /// Unit of the row.
     pub unit: String,
-    /// Better direction of the row.
+    /// Whether a higher or a lower value of the row is better.
     pub better: Better,
     /// Format of the row's values.
     #[serde(skip)]
@@ -40,8 +40,8 @@ pub struct Ranked {
     pub kernel: String,
     /// The kernel's figure over the seeds; none if no run has the row.
     pub value: Option<Estimate>,
-    /// The kernel's lead over the best other kernel, as a share of that kernel's figure; negative if this kernel is
-    /// worse. None if that figure is 0 or either kernel has none.
+    /// The kernel's lead over the best other kernel, as a share of the other kernel's figure; negative if this kernel
+    /// is worse. None if the other figure is 0, or if one of the figures is missing.
     pub ahead: Option<f64>,
     /// The verdict on the kernel's lead.
     pub verdict: Standing,
@@ -84,7 +84,7 @@ impl Ranking {
     /// Ranks the kernels in a table by the row that [`main_row`] finds. Returns the ranking.
     ///
     /// # Errors
-    /// When no run has this row, or when the row has no better direction.
+    /// When no run has this row, or when neither a higher nor a lower value of the row is better.
     pub fn of(table: &Table, row: &str) -> Result<Self, String> {
         let experiment = table.experiment.clone();
         let name = main_row(row, table.rows.iter().map(|it| it.name.as_str()));
@@ -154,7 +154,7 @@ impl Ranking {
 }
 
 /// Returns the name of the row that an experiment's `main_row` means. This is the row with the name `word`. If `word`
-/// ends with `-`, it is the last row with this prefix: names may contain sizes, which depend on the scale.
+/// ends with `-`, it stands for the last row with this prefix: names may contain sizes, which depend on the scale.
 pub fn main_row<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let is_beginning = word.ends_with('-');
     names.filter(|name| *name == word || is_beginning && name.starts_with(word)).last()

@@ -119,7 +119,7 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
         columns: columns.iter().map(|(column, _)| column.clone()).collect(),
         notes: Vec::new(),
     };
-    // Not every column need have been run with every seed.
+    // A column may lack runs with some of the seeds.
     let run = |found: &[(u64, &Outcome)], seed: &u64| {
         found.iter().find(|(of, _)| of == seed).map_or_else(Vec::new, |(_, outcome)| outcome.rows.clone())
     };

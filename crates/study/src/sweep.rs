@@ -1,4 +1,4 @@
-//! A grid of runs over a store. A sweep can be divided by run, and resumes from existing results.
+//! A grid of runs whose results go to a store. A sweep can be divided into parts, and goes on from stored results.
 //!
 //! ```toml
 //! experiments = ["parallelio"]

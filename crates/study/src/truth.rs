@@ -1,7 +1,8 @@
-//! A kernel file compared with a kernel image: equal loads on the grounds `sim` and `guest`, counter by counter.
+//! Compares a kernel file with a kernel image: equal loads run on the simulator and in a virtual machine (a guest), and
+//! their counters are compared.
 //!
-//! `truth.toml` has the loads and the rule for each counter. The counters say how often something happened, which an
-//! emulated machine counts as a real machine does.
+//! `truth.toml` has the loads and the rule for each counter. Counters say how often an event happened. An emulated
+//! machine counts events as a real machine does.
 
 use catalogue::ground::{Ground, GroundOptions};
 use placed::{Error, Node};
@@ -20,12 +21,12 @@ pub struct Suite {
     /// The rules for counters. Counters that are causes come before those that are their effects.
     #[serde(rename = "counter")]
     pub counters: Vec<Rule>,
-    /// The loads.
+    /// The loads that run on the simulator and in guests.
     #[serde(rename = "load")]
     pub loads: Vec<Load>,
 }
 
-/// The rule for some counters.
+/// The rule by which some counters are compared.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -42,7 +43,7 @@ pub struct Rule {
     pub least: f64,
 }
 
-/// One load.
+/// A load: the workload of an experiment, with fixed values.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
@@ -59,7 +60,7 @@ pub struct Load {
 /// A counter over several runs: its median, lowest and highest value.
 pub type Spread = [f64; 3];
 
-/// The counters of a load with one kernel, on both grounds.
+/// The counters of a load with one kernel: counted by the guest, and simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
     /// Name of the load.
@@ -81,7 +82,7 @@ pub struct Held {
     pub counters: Vec<Compared>,
 }
 
-/// The comparison of one counter on both grounds.
+/// The comparison of one counter: the guest's values with the simulated values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// Name of the counter.
@@ -92,8 +93,8 @@ pub struct Compared {
     pub sim: Spread,
     /// The simulated median divided by the guest's; none if the guest's is 0.
     pub ratio: Option<f64>,
-    /// Whether the guest's range, widened by what the rule allows, meets the simulated range; none if the rule does not
-    /// judge.
+    /// Whether the guest's range, widened by what the rule allows, overlaps the simulated range; none if the rule does
+    /// not judge.
     pub agrees: Option<bool>,
     /// Whether the medians alone differ by no more than the rule allows; none if the rule does not judge.
     pub medians_agree: Option<bool>,
@@ -136,7 +137,7 @@ impl Record {
     /// Returns a record from the text of the file called `file`.
     ///
     /// # Errors
-    /// When the text is no record, names a load that does not exist, or was made of a load whose values have changed
+    /// When the text is no record, names a load that does not exist, or was made with a load whose values have changed
     /// since.
     pub fn parse(file: &str, text: &str) -> Result<Self, String> {
         let mut record: Self =
@@ -197,7 +198,7 @@ const LAST_FILE: &str = "crates/study/truth-last.toml";
 /// The machine on which all loads run.
 const MACHINE: &str = "guest-512m";
 
-/// Returns the suite.
+/// Returns the loads and rules of `truth.toml`.
 ///
 /// # Panics
 /// Never: a test reads the file.
@@ -327,7 +328,7 @@ impl Suite {
     }
 }
 
-/// Returns what the guests in a table of a load's runs counted, without guests that failed.
+/// Returns the counts of the guests in `table`, which holds the runs of `load`. Guests that failed are left out.
 #[must_use]
 pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     let spread =
@@ -425,7 +426,7 @@ impl Held {
 /// The number of counters that agree, by two criteria.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Number of counters whose guest range, widened by what the rule allows, meets the simulated range.
+    /// Number of counters whose guest range, widened by what the rule allows, overlaps the simulated range.
     pub agree: usize,
     /// Number of counters whose medians differ by no more than the rule allows.
     pub by_medians: usize,
@@ -443,9 +444,9 @@ impl std::iter::Sum for Agreement {
     }
 }
 
-/// Returns the result as text. First it says how many counters agree, and how many differences between kernels have the
-/// right sign. Then, for each load, it names the first counter that does not agree, and lists the counters: all if
-/// `shows_all` is set, otherwise only those that do not agree.
+/// Returns the result as text. First the text says how many counters agree, and how many differences between kernels
+/// have the right sign. Then, for each load, it names the first counter that does not agree, and lists the counters:
+/// all if `shows_all` is set, otherwise only those that do not agree.
 #[must_use]
 pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String {
     let Agreement { agree, by_medians, of } = all.iter().map(Held::agree).sum();

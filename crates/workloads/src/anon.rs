@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 /// Number of the first task's random stream.
 const STREAM: u64 = 5000;
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `anon`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -47,7 +47,7 @@ pub struct Params {
     pub store_percent: u64,
     /// Number of tasks, each with a region of its own. Default 4.
     pub tasks: u64,
-    /// Measured operations of each task, if their number ends the run.
+    /// Number of measured operations of each task at which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,
     /// Operations of each task before the measurement begins. Default 0.
     pub warm_up_operations: u64,
@@ -78,7 +78,7 @@ impl Params {
     }
 }
 
-/// The workload `anon`; this module's head describes it.
+/// The workload `anon`: random touches of anonymous memory larger than memory.
 #[derive(Debug)]
 pub struct Anon;
 
@@ -99,7 +99,7 @@ impl Workload for Anon {
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
         check_theta(params.distribution, params.theta)?;
         let pages = params.size().pages(memory_pages, Scale::FULL);
-        // A tenth of memory is left for what is not in regions.
+        // A tenth of memory is left for pages outside the regions.
         if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages of regions do not fit {memory_pages} pages of memory and {swap_pages} of swap"
@@ -141,12 +141,13 @@ fn rows(course: &Course) -> Vec<Row> {
     [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
 }
 
-/// Returns the name of a task's region. The pattern of its contents and its file, if it has one, use the same name.
+/// Returns the name of a task's region. The region's file, if it has one, and its test pattern have this name, too.
 fn name_of(task: u64) -> String {
     format!("anon {task}")
 }
 
-/// Maps a task's region, and stores the first version of each page unless a file holds it. Returns the region.
+/// Maps a task's region and returns it. In an anonymous region, stores each page once, with version 1 of the test
+/// pattern.
 fn region_of<S: System>(
     system: &S,
     name: &str,

@@ -7,10 +7,11 @@ use machine::PAGE_BYTES;
 /// Pages per write or read.
 const PIECE_PAGES: u64 = 64;
 
-/// Creates the file `name` of `pages` pages with the first version of its pattern, syncs it, and drops it from memory.
+/// Writes the file `name`: `pages` pages with version 1 of its test pattern. Then syncs the file and drops it from
+/// memory.
 ///
 /// # Errors
-/// When the file cannot be written, or when the ground does not drop caches.
+/// When the file cannot be written, or when the system does not drop caches.
 pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {
     let kept = system.kept();
     let pattern = Pattern::new(name, 1);
@@ -29,11 +30,11 @@ pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemE
     system.drop_caches()
 }
 
-/// Provides a file of `pages` pages on the device, with none in memory. The file is imported if the ground can import
-/// files; otherwise [`make`] writes it.
+/// Provides a file of `pages` pages on the device, with none in memory. The file is made by [`System::import`] if the
+/// system can do this; otherwise [`make`] writes it.
 ///
 /// # Errors
-/// As for [`make`], and when the device is full.
+/// When the file cannot be written, when the device is full, or when the system does not drop caches.
 pub fn provide<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemError> {
     if system.import(name, pages)? { Ok(()) } else { make(system, name, pages) }
 }

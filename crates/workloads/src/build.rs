@@ -45,8 +45,8 @@ pub struct Params {
     pub link_mib: Sourced<[u64; 2]>,
     /// Time that the linker computes, ms.
     pub link_ms: Sourced<u64>,
-    /// Share of the memory touched so far that a compiler touches again in each of its parts, percent: one contiguous
-    /// stretch at a random place. Default 0: each page is touched once, and never needed again.
+    /// Share of its touched memory that a compiler touches again in each part of its work, percent: one contiguous
+    /// stretch at a random place. Default 0: each page is touched only once.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Whether memory of compilers and linkers may have huge pages. Default: no, since these programs allocate memory
@@ -98,7 +98,7 @@ impl Params {
     }
 }
 
-/// A build at the scale of a run; sizes in pages.
+/// The parameters of a kernel build at the scale of a run, with sizes in pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
     tree_files: u64,
@@ -118,7 +118,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Makes the build that `params` describe, at a scale.
+    /// Converts `params` to the scale of a run.
     #[must_use]
     pub fn of(params: &Params, scale: Scale) -> Self {
         let mib = |mib: u64| scale.of(mib * 256).max(1);
@@ -165,7 +165,7 @@ impl Build {
     /// Writes tree number `tree`.
     ///
     /// # Errors
-    /// As for [`Build::install`].
+    /// When the device is full or memory is exhausted.
     pub fn unpack<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         (0..self.files()).try_for_each(|n| write_file(system, &tree_file(tree, n), self.file_pages(n)))
     }
@@ -173,7 +173,7 @@ impl Build {
     /// Writes the compiler's text and a tree to the device, and drops them from memory.
     ///
     /// # Errors
-    /// As for [`Build::install`], and when the ground does not drop caches.
+    /// When the device is full, memory is exhausted, or the system does not drop caches.
     pub fn unpack_cold<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         self.install(system)?;
         self.unpack(system, tree)?;
@@ -185,7 +185,7 @@ impl Build {
     /// Reads tree number `from` and writes its copy as tree number `tree`.
     ///
     /// # Errors
-    /// As for [`Build::install`], and when the device fails.
+    /// When the device is full or fails, or memory is exhausted.
     pub fn copy<S: System>(&self, system: &S, from: u64, tree: u64) -> Result<(), SystemError> {
         let mut buffer = vec![0; 32 * PAGE_BYTES];
         (0..self.files()).take_while(|_| !system.is_killed()).try_for_each(|n| {
@@ -202,7 +202,7 @@ impl Build {
         (0..self.files()).try_for_each(|n| system.remove(&tree_file(tree, n)))
     }
 
-    /// Removes a completely built tree.
+    /// Removes the sources, the objects and the image of a completely built tree.
     ///
     /// # Errors
     /// When a file is missing.
@@ -215,7 +215,7 @@ impl Build {
     /// Removes the objects and the image of a tree, as far as they exist: the build may have been killed.
     pub fn remove_objects<S: System>(&self, system: &S, tree: u64) {
         for name in (0..self.units).map(|unit| object(tree, unit)).chain([image(tree)]) {
-            // Most objects do not exist.
+            // An error is expected, since most objects do not exist.
             let _ = system.remove(&name);
         }
     }
@@ -246,7 +246,7 @@ impl Build {
     /// failure, `next` holds the first unit that is not compiled.
     ///
     /// # Errors
-    /// As for [`Build::make`].
+    /// When memory is exhausted or the device fails.
     pub fn compile_all<S: System>(&self, system: &S, tree: u64, next: &AtomicU64) -> Result<(), SystemError> {
         loop {
             let unit = next.fetch_add(1, Relaxed);
@@ -264,7 +264,7 @@ impl Build {
     /// frees its memory at its end.
     ///
     /// # Errors
-    /// As for [`Build::make`].
+    /// When memory is exhausted or the device fails.
     pub fn compile<S: System>(&self, system: &S, tree: u64, unit: u64) -> Result<(), SystemError> {
         // All builds compile the same tree: a unit costs the same in each build.
         let mut rng = system.rng(unit);
@@ -307,7 +307,7 @@ impl Build {
         result?;
         let name = object(tree, unit);
         write_file(system, &name, self.object_pages).inspect_err(|_| {
-            // The next attempt creates the file again; after this failure the file may not exist.
+            // The next attempt creates the object again. It may not exist now, so an error of its removal is ignored.
             let _ = system.remove(&name);
         })
     }
@@ -320,7 +320,7 @@ impl Build {
     /// Links the compiled objects.
     ///
     /// # Errors
-    /// As for [`Build::make`].
+    /// When memory is exhausted or the device fails.
     pub fn link<S: System>(&self, system: &S, tree: u64) -> Result<(), SystemError> {
         let mut buffer = vec![0; 32 * PAGE_BYTES];
         let pages = self.link_pages as u32;

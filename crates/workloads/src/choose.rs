@@ -61,7 +61,7 @@ impl Chooser {
 
 /// A sampler of Zipf ranks, counted from 0; rank k has a weight of (k + 1) to the power of minus theta.
 ///
-/// Most draws give one of the first ranks, which come from an alias table with two look-ups for a draw (A. J. Walker:
+/// Most draws give one of the first ranks. These come from an alias table, with two look-ups per draw (A. J. Walker:
 /// "An efficient method for generating discrete random variables with general distributions", 1977). A draw must not
 /// cost more than the operation that is measured, and the table must be small, since it lies in the measured memory.
 /// The other ranks are drawn by rejection from the integral (W. Hörmann, G. Derflinger: "Rejection-inversion to
@@ -79,7 +79,8 @@ pub struct Zipf {
     accepted_below: f64,
 }
 
-/// A column of the table. A draw below the column's threshold gives its own rank, a draw above it gives another rank.
+/// A column of the alias table. A draw below the threshold `own` gives the column's own rank, a draw above it gives the
+/// rank `other`.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     own: f32,
@@ -111,8 +112,8 @@ impl Zipf {
         zipf.integral_first = zipf.integral(next + 0.5) - zipf.weight(next);
         zipf.integral_last = zipf.integral(zipf.ranks + 0.5);
         zipf.accepted_below = next + 1.0 - zipf.inverse(zipf.integral(next + 1.5) - zipf.weight(next + 1.0));
-        // The sum of the other weights: exact if there are few, otherwise by the Euler-Maclaurin formula with an error
-        // below a millionth.
+        // The sum of the weights outside the table: exact for few ranks, otherwise by the Euler-Maclaurin formula with
+        // an error below a millionth.
         let of_others = match ranks - in_table {
             few if few < 100_000 => (0..few).map(|n| zipf.weight(next + n as f64)).sum(),
             _ => {
@@ -131,7 +132,7 @@ impl Zipf {
         }
         let unit = unit(rng);
         if unit >= self.others {
-            // The rest of the random number is as uniform as the whole number.
+            // Numbers from `others` up are uniform, too: scaled to the number of columns, they choose a column.
             let at = (unit - self.others) / (1.0 - self.others) * self.columns.len() as f64;
             let number = (at as usize).min(self.columns.len() - 1);
             let column = self.columns[number];
@@ -178,7 +179,7 @@ fn unit(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns columns of equal probability for `weights`, whose sum is `sum`.
+/// Returns the columns of an alias table for `weights`, whose sum is `sum`. All columns have equal probability.
 fn columns(weights: &[f64], sum: f64) -> Vec<Column> {
     // Heights in units of a full column: a full column has the height 1.
     let mut heights: Vec<f64> = weights.iter().map(|weight| weight / sum * weights.len() as f64).collect();
@@ -204,8 +205,8 @@ pub struct Scatter {
 
 impl Scatter {
     fn new(pages: u64) -> Self {
-        // A step near the golden section of all pages, without a common divisor with their number, meets each page
-        // once.
+        // A step without a common divisor with the number of pages reaches each page once. A step near the golden
+        // section of that number puts successive ranks far apart.
         let start = (pages as f64 * 0.618_033_988_75) as u64;
         let step = (start.max(1)..).find(|step| gcd(*step, pages) == 1).expect("some number has no common divisor");
         Self { pages, step }

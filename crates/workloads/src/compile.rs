@@ -1,4 +1,4 @@
-//! The compilers of one kernel build in little memory, counted by operations.
+//! The compilers of one kernel build in little memory. The measure is operations per second.
 //!
 //! Each compiler is a program of [`super::build`]: it maps the text that all compilers share, reads a source and the
 //! shared headers, touches memory of its own while it computes, frees that memory, and writes an object. Each task runs
@@ -21,7 +21,7 @@ const TREE: u64 = 0;
 /// Largest number of compilers at a time.
 const JOBS_MAX: u64 = 1024;
 
-/// The `[params]` of an experiment. Sizes follow its scale.
+/// Parameters of the workload `compile`, from `[params]` in an experiment's file. Sizes follow the scale of a run.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -36,7 +36,7 @@ const fn jobs() -> u64 {
     4
 }
 
-/// The workload `compile`; this module's head describes it.
+/// The workload `compile`: the compilers of one kernel build, measured by operations.
 #[derive(Debug)]
 pub struct Compile;
 

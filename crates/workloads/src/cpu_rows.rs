@@ -1,4 +1,4 @@
-//! Rows of the CPU time spent since memory was full, by task and by purpose.
+//! Report rows of the CPU time spent since memory was full, by task and by purpose.
 
 use super::meter::Course;
 use figures::figure::{Better, Format, Row};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Who<'a> {
     /// Prefix of the tasks' names.
     pub prefix: &'a str,
-    /// Name of these tasks in rows.
+    /// Name of these tasks in report rows.
     pub name: &'a str,
     /// Whether each task has a row of its own if there are several.
     pub tells_each: bool,
@@ -31,7 +31,8 @@ const PARTS: [(Func, &str); 4] = [
 const LOCKS: [LockClass; 3] = [LockClass::IPages, LockClass::Lru, LockClass::Zone];
 
 /// Returns rows of the CPU time of some tasks: the total in percent of one CPU, its parts in percent of the total, and
-/// the spinning by lock in percent of one CPU. Returns no rows if the ground cannot tell, or if the tasks used no time.
+/// the spinning by lock in percent of one CPU. Returns no rows if the system has no profile, or if the tasks used no
+/// CPU time.
 #[must_use]
 pub fn rows(course: &Course, who: Who<'_>) -> Vec<Row> {
     let spent = course.spent.last().filter(|spent| !spent.profile.is_empty()).unwrap_or(&course.spent[0]);

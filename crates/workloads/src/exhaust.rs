@@ -1,7 +1,7 @@
 //! Programs that want more than exists: memory until a request fails, or disk space until a write fails.
 //!
-//! A program stores page after page, or appends to a file, until it is refused. Then its pages are freed, as when its
-//! process ends. The next program begins after a pause.
+//! A program stores page after page, or appends to a file, until memory or disk space is refused. Then its pages are
+//! freed, as at a process exit. The next program begins after a pause.
 
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
@@ -36,7 +36,7 @@ pub enum Of {
     Disk,
 }
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `exhaust`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -56,7 +56,7 @@ impl Default for Params {
     }
 }
 
-/// The workload `exhaust`; this module's head describes it.
+/// The workload `exhaust`: programs that want more memory, or more of the disk, than there is.
 #[derive(Debug)]
 pub struct Exhaust;
 
@@ -91,7 +91,8 @@ impl Workload for Exhaust {
             operations: pages.saturating_mul(params.programs),
             file_pages: if params.of == Of::Memory { 0 } else { room },
             wait_s: params.pause_ms / 1000,
-            // The programs themselves take unknown time, some seconds: if all pauses are short, no time is predicted.
+            // Only the pauses are known in advance; the programs themselves take some seconds. If the pauses sum to
+            // less than a second, no time is predicted.
             time_s: Some(params.pause_ms.saturating_mul(params.programs) / 1000).filter(|time_s| *time_s > 0),
         }
     }

@@ -1,10 +1,9 @@
 //! Programs that fill memory and end, one after another, beside one program that stays.
 //!
 //! The program that stays stores its memory once. Each other program then stores memory of its own, page by page, and
-//! after every few of these pages the staying program touches a random page of its memory. When a program ends, its
-//! pages and its swap slots are free at once. Then the staying program alone does some touches, which bring pages back
-//! from swap. One task does all of this in a fixed order. A program's end is an unmapping of all its memory, as at a
-//! process exit.
+//! after every few pages the staying program touches a random page of its memory. When a program ends, its pages and
+//! its swap slots are free at once. Then the staying program alone does some touches, which bring pages back from swap.
+//! One task does all of this in a fixed order. A program's end is an unmapping of all its memory, as at a process exit.
 
 use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
 use super::random::{Size, check_sizes};
@@ -25,7 +24,7 @@ const STREAM: u64 = 7500;
 /// Name of the staying program's memory.
 const STAYS: &str = "stays";
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `exits`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -76,7 +75,7 @@ impl Params {
     }
 }
 
-/// The workload `exits`; this module's head describes it.
+/// The workload `exits`: programs that fill memory and end, beside one that stays.
 #[derive(Debug)]
 pub struct Exits;
 
@@ -109,7 +108,7 @@ impl Workload for Exits {
             return Err("programs is 0: at least one must end".into());
         }
         let pages = stays.saturating_add(program);
-        // A tenth of memory is left for what does not belong to the programs.
+        // A tenth of memory is left for pages outside the programs.
         if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages of two programs do not fit {memory_pages} pages of memory and {swap_pages} of swap"
@@ -155,7 +154,7 @@ impl Workload for Exits {
     }
 }
 
-/// The program that stays.
+/// The program that stays: its memory, and the random generator for its touches.
 struct Staying<S: System> {
     region: S::Region,
     pages: u64,

@@ -1,5 +1,5 @@
-//! The extent of a run, predicted from its parameters. Runs that would not end are refused, and users see the remaining
-//! time.
+//! The extent of a run (duration, longest wait, operations, file pages), predicted from its parameters. Runs that would
+//! not end are refused, and users see the remaining time.
 
 use figures::scale::Scale;
 
@@ -26,11 +26,11 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Refuses a run that would not end, and a run whose files do not fit on a device with `device_pages` for files, if
-    /// this size is known.
+    /// Refuses a run that exceeds the limits of time or operations. Also refuses a run whose files exceed
+    /// `device_pages`, the device's room for files, if this is known.
     ///
     /// # Errors
-    /// The quantity that is too large.
+    /// When a quantity is too large. The message names the quantity and its limit.
     pub fn check(&self, device_pages: Option<u64>) -> Result<(), String> {
         let Self { time_s, wait_s, operations, file_pages } = *self;
         if let Some(time_s) = time_s.filter(|time_s| *time_s > TIME_MAX_S) {
@@ -49,7 +49,7 @@ impl Extent {
     }
 }
 
-/// Returns how often a step of `step_ns` fits into `time_s`.
+/// Returns how many steps of `step_ns` nanoseconds fit into `time_s` seconds.
 #[must_use]
 pub fn times(time_s: u64, step_ns: u64) -> u64 {
     time_s.saturating_mul(1_000_000_000) / step_ns.max(1)

@@ -44,8 +44,8 @@ const INODE_TABLES: &str = "inode tables";
 /// Name of the file as large as memory.
 const LARGE_FILE: &str = "testfile";
 
-/// The `[params]` of an experiment, at full scale. Sizes and the number of inodes follow the scale. Values of the
-/// MMTests script have defaults; assumed values have none.
+/// Parameters of the workload `highalloc` at full scale, from `[params]` in an experiment's file. Sizes and the number
+/// of inodes follow the scale. Values of the MMTests script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -146,7 +146,7 @@ impl Params {
     }
 }
 
-/// The workload `highalloc`; this module's head describes it.
+/// The workload `highalloc`: allocation of huge pages while kernels are built, and on an idle machine.
 #[derive(Debug)]
 pub struct Highalloc;
 
@@ -267,7 +267,7 @@ impl Workload for Highalloc {
         }
         system.sleep(Nanos::from_secs(params.before_kill_s));
         updatedb.kill(system);
-        // If memory was exhausted, `updatedb` has failed already.
+        // If memory was exhausted earlier, `updatedb` has failed; then no look-ups are counted.
         let looked_up = updatedb.join(system);
         let (compiled, restarts) = builds.kill(system);
         builds.remove(system)?;
@@ -391,7 +391,7 @@ const RUNNING: u8 = 0;
 const DONE: u8 = 1;
 const FAILED: u8 = 2;
 
-/// A build that was started, and its task.
+/// A started build of one tree: its task, its progress and its state.
 struct Running<S: System> {
     tree: u64,
     /// The first unit that is not compiled.
@@ -401,7 +401,7 @@ struct Running<S: System> {
     task: Started<S, Result<(), SystemError>>,
 }
 
-/// All builds.
+/// All builds of a run, and the pinned pages of their trees.
 struct Builds<S: System> {
     model: Build,
     trees: u64,
@@ -442,7 +442,8 @@ impl<S: System> Builds<S> {
         Ok(())
     }
 
-    /// Holds those pages of a tree that can be neither freed nor moved. The held pages are spread evenly over the tree.
+    /// Pins `unmovable_per_mille` of the file pages of a source tree, spread evenly. Pinned pages can be neither freed
+    /// nor moved until [`Builds::remove`] releases them.
     fn hold(&mut self, system: &S, tree: u64) -> Result<(), SystemError> {
         if self.unmovable_per_mille == 0 {
             return Ok(());
@@ -515,7 +516,7 @@ impl<S: System> Builds<S> {
     }
 }
 
-/// Returns whether page number `page` is held, if `per_mille` of every thousand pages are held.
+/// Returns whether page number `page` is pinned, if `per_mille` of every thousand pages are pinned.
 const fn is_held(page: u64, per_mille: u64) -> bool {
     page * per_mille / 1000 != (page + 1) * per_mille / 1000
 }
@@ -566,7 +567,7 @@ struct Attempt {
     reclaimed: u64,
 }
 
-/// The record of a pass.
+/// The requests of one pass, with the counters at its beginning and their growth.
 #[derive(Debug)]
 struct Pass {
     name: &'static str,
@@ -632,7 +633,7 @@ fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, Sy
     Ok(Pass { name: PASSES[number], planned, attempts, before, counters })
 }
 
-/// Returns the latency at a percentile of `sorted`, given per mille, by the nearest rank.
+/// Returns the latency in `sorted` at the percentile `per_mille`, by the nearest rank.
 fn percentile(sorted: &[Nanos], per_mille: usize) -> Nanos {
     let rank = (sorted.len() * per_mille).div_ceil(1000).max(1);
     sorted[rank - 1]
@@ -720,7 +721,7 @@ impl Pass {
     }
 }
 
-/// The record of a run.
+/// The measurements of a run: its passes, builds, look-ups, counters and times.
 #[derive(Debug, Default)]
 struct Seen {
     passes: Vec<Pass>,
@@ -768,7 +769,7 @@ impl Seen {
     }
 }
 
-/// Returns the rows of the group `vmstat` under the names of 2012.
+/// Returns the rows of the group `vmstat` under the names that MMTests used in 2012.
 fn vmstat_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     of_2012(mmtests::vmstat_rows(counters, elapsed_s))
 }
@@ -780,7 +781,8 @@ fn of_2012(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// Returns the row name of 2012: MMTests then called sectors pages. Both are counted in KiB.
+/// Returns the name that MMTests gave a row in 2012. MMTests then wrote "Page" for "Sector"; the unit is KiB in both
+/// cases.
 fn name_of_2012(name: String) -> String {
     match name.as_str() {
         "Sector Reads" => "Page Ins".to_owned(),

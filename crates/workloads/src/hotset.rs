@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Number of the random stream for the hot touches.
 const STREAM: u64 = 7000;
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `hotset`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -62,7 +62,7 @@ impl Params {
     }
 }
 
-/// The workload `hotset`; this module's head describes it.
+/// The workload `hotset`: a hot set, touched at a fixed rate beside one pass over a file larger than memory.
 #[derive(Debug)]
 pub struct Hotset;
 
@@ -124,7 +124,7 @@ impl Workload for Hotset {
     }
 }
 
-/// The hot set, open for touches.
+/// The open file of the hot set, with its mapping if the touches go through a mapping.
 struct HotSet<S: System> {
     file: S::File,
     region: Option<S::Region>,
@@ -191,7 +191,7 @@ fn pass_beside<S: System>(system: &S, set: &mut HotSet<S>, reads: u64, tally: &m
 }
 
 /// Returns how many pages of the hot set are still in memory: touches each page, and counts those that do not wait for
-/// the disk. Returns none if the ground does not count faults.
+/// the disk. Returns none if the hot set is not mapped, or if the system does not count faults.
 fn pages_left<S: System>(system: &S, pages: u64, access: Access) -> Result<Option<u64>, SystemError> {
     let mut set = HotSet::open(system, pages, access)?;
     if set.region.is_none() {

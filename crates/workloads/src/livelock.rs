@@ -60,8 +60,8 @@ const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 /// Largest number of processes of a kind: each process has a stack of its own.
 const PROCESSES_MAX: u64 = 256;
 
-/// The `[params]` of an experiment. Counts "at full scale" shrink with memory, so that all code is used once in an
-/// equal time at every scale.
+/// Parameters of the workload `livelock`, from `[params]` in an experiment's file. Counts "at full scale" shrink with
+/// memory. So the time in which all code is used once is equal at every scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -71,7 +71,7 @@ pub struct Params {
     pub server_percent: u64,
     /// Number of other programs, each with an executable of its own. Default 6.
     pub programs: u64,
-    /// Size of the executable of each other program, percent of memory. Default 1.
+    /// Size of the executable of each program except the server, percent of memory. Default 1.
     pub program_percent: u64,
     /// Number of shared libraries, which every process maps. Default 4.
     pub libraries: u64,
@@ -92,15 +92,14 @@ pub struct Params {
     pub think_ms: u64,
     /// Mean time between two wake-ups of another program, ms. Default 200.
     pub wake_ms: u64,
-    /// Functions that each other program calls at a wake-up, and that the hog calls after each step, at full scale.
-    /// Default 256.
+    /// Number of functions that a program calls at a wake-up, and the hog after each step, at full scale. Default 256.
     pub wake_calls: u64,
     /// Anonymous memory of each process, thousandths of memory. Default 2.
     pub heap_permille: u64,
     /// Pages of the process's anonymous memory that a request stores to, at full scale. Default 32.
     pub heap_stores: u64,
-    /// Size at which the hog stops, percent of memory. If memory and swap hold less, the hog grows until it is refused.
-    /// Default 400.
+    /// Size at which the hog stops, percent of memory. If memory and swap hold less, the hog grows until memory is
+    /// refused. Default 400.
     pub hog_percent: u64,
     /// Growth of the hog while it does not wait, percent of memory a second. The hog grows every 10 ms and then runs
     /// code. Like the other programs, it has an executable of its own. Default 10.
@@ -187,7 +186,7 @@ struct Shape {
     heap_stores: u64,
 }
 
-/// The workload `livelock`; this module's head describes it.
+/// The workload `livelock`: programs whose code an anonymous hog takes from them, page by page.
 #[derive(Debug)]
 pub struct Livelock;
 
@@ -296,7 +295,7 @@ struct Shared {
     ready: AtomicU64,
     /// True once the run is over.
     is_over: AtomicBool,
-    /// The time at which a request for memory was first refused, ns; 0 if none was.
+    /// The time at which a request for memory was first refused, ns; 0 if none was refused.
     refused_at: AtomicU64,
     /// True while there is no hog: before the hog starts, and once it has ended.
     is_hog_gone: AtomicBool,
@@ -322,16 +321,16 @@ impl Shared {
         self.is_over.load(Relaxed) || system.is_killed()
     }
 
-    /// Returns the time at which a request for memory was first refused; none if no request was.
+    /// Returns the time at which a request for memory was first refused; none if none was refused.
     fn refused_at(&self) -> Option<Nanos> {
         Some(self.refused_at.load(Relaxed)).filter(|at| *at > 0).map(Nanos)
     }
 
-    /// Records the outcome of a use of memory. Returns `true` if the caller should try again: the use was refused
-    /// memory, and the hog is being killed.
+    /// Checks the outcome of a use of memory. Returns `true` if the caller should try again: memory was refused, and
+    /// the hog is being killed. Records the time of the first refusal.
     ///
     /// # Errors
-    /// When the use failed for another reason, or when there is no hog to kill.
+    /// When the use failed for another reason than memory, or when there is no hog to kill.
     fn is_refused<S: System>(&self, system: &S, outcome: Result<(), SystemError>) -> Result<bool, SystemError> {
         let Err(error) = outcome else { return Ok(false) };
         if self.is_over(system) {
@@ -351,7 +350,7 @@ fn exhausted<S: System>(system: &S) -> u64 {
     system.vmstat().get("oom").copied().unwrap_or(0)
 }
 
-/// A running process.
+/// A running process: its mapped code, its anonymous memory and its random generator.
 struct Process<S: System> {
     own: Code<S>,
     libraries: Code<S>,
@@ -385,7 +384,8 @@ impl<S: System> Process<S> {
         (0..self.shape.calls[1]).try_for_each(|_| self.call(system))
     }
 
-    /// Calls `calls` functions and uses memory. Repeats a use that was refused memory.
+    /// Calls `calls` functions, then stores to random pages of the process's memory. Repeats each call or store that
+    /// was refused memory.
     fn work(&mut self, system: &S, calls: u64, shared: &Shared) -> Result<(), SystemError> {
         for _ in 0..calls {
             self.until_served(system, shared, Self::call)?;
@@ -423,7 +423,7 @@ impl<S: System> Process<S> {
     }
 }
 
-/// A completed request.
+/// A completed request to the server: the time of its end, and its duration.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     end: Nanos,
@@ -474,7 +474,7 @@ fn wake_now_and_then<S: System>(
     Ok(())
 }
 
-/// The hog's growth and its use of memory.
+/// The hog's final size, the rate of its growth, and the share of its memory that it uses again.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     pages: u32,
@@ -495,14 +495,14 @@ impl Growth {
     }
 }
 
-/// Runs the hog: stores page after page until the hog has enough pages, is refused, or is killed. Returns the pages
-/// that it had.
+/// Runs the hog: stores page after page until the hog has enough pages, is refused, or is killed. Returns the number of
+/// pages stored.
 fn grow<S: System>(system: &S, growth: Growth, shape: Shape, shared: &Shared) -> Result<u64, SystemError> {
     let Growth { pages, pages_per_s, uses_percent_per_s } = growth;
     let mut process = Process::start(system, STREAM_OF_HOG, HOG, 0, shape.pages[1], shape)?;
     let region = system.map(pages)?;
     let is_to_end = || shared.is_over(system) || shared.refused_at().is_some();
-    // Parts of a page that are due in a step count towards the next step.
+    // A fraction of a page that a step leaves over counts towards the next step.
     let (mut had, mut owed, mut owed_uses) = (0, 0, 0);
     let a_second = Nanos::from_secs(1).0;
     let mut outcome = Ok(());
@@ -559,7 +559,7 @@ struct Seen {
     at: Nanos,
     counters: Vmstat,
     cpu: CpuTimes,
-    /// CPU time of kswapd; 0 if the ground cannot tell.
+    /// CPU time of kswapd; 0 if the system does not measure it.
     kswapd: Nanos,
     pressure: PressureStatistics,
 }
@@ -577,7 +577,7 @@ impl Seen {
     }
 }
 
-/// The moments and requests of a run.
+/// The record of a run: when its phases began and ended, and the requests that the server completed.
 #[derive(Debug)]
 struct Course {
     /// Time when all processes run, without a hog.
@@ -599,7 +599,7 @@ struct Course {
     latencies: [Histogram<u64>; 2],
 }
 
-/// All processes except the hog, running.
+/// The running processes: the server's workers and the other programs, without the hog.
 struct Running<S: System> {
     workers: Vec<Started<S, Result<Vec<Request>, SystemError>>>,
     others: Vec<Started<S, Result<(), SystemError>>>,
@@ -697,7 +697,7 @@ fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Cours
     Ok(Course { started, hog, full, trouble_ended, ended, refused_at, hog_pages, memory_pages, requests, latencies })
 }
 
-/// Returns the outcome of a process unchanged. If the process failed, tells the others to end.
+/// Returns the outcome of a process unchanged. If the process failed, tells the other processes to end.
 fn ending<T>(shared: &Shared, outcome: Result<T, SystemError>) -> Result<T, SystemError> {
     if outcome.is_err() {
         shared.is_over.store(true, Relaxed);
@@ -727,7 +727,8 @@ fn latencies(requests: &[Request], from: Nanos, to: Nanos) -> Histogram<u64> {
 }
 
 impl Course {
-    /// Returns a course in which everything possible happened. Its rows have all possible names.
+    /// Returns an invented record from which [`Self::rows`] makes every row that a run can have. It serves to list the
+    /// names of rows.
     fn with_everything() -> Self {
         let [start, hog, full, killed, ended] = [0, 1, 2, 3, 4].map(Nanos::from_secs);
         let counters: Vmstat = super::meter::counter_names().map(|name| (name.to_owned(), 0)).collect();
@@ -760,7 +761,7 @@ impl Course {
         ended as f64 / to.since(from).as_secs_f64().max(1e-9)
     }
 
-    /// Returns the course's rows. A second counts as without progress if fewer requests ended in it than
+    /// Returns the report rows of the run. A second counts as without progress if fewer requests ended in it than
     /// `progress_percent` of the mean number per second before the hog.
     fn rows(&self, progress_percent: u64) -> Vec<Row> {
         use Better::{Higher, Lower, Neutral};

@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Interval of the checks in most workloads.
 pub const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Number of operations after which a task that keeps step compares its progress with that of the others. A task that
-/// is more than this far ahead of the slowest waits.
+/// Number of operations after which a task compares its progress with that of the others, if the tasks keep step. A
+/// task that is more than this number ahead of the slowest task waits.
 ///
-/// If a fault takes 100 µs and three operations cause two faults, these operations take some milliseconds. This is long
+/// If a fault takes 100 µs and three operations cause two faults, 64 operations take some milliseconds. This is long
 /// compared with the interval of the checks (`GATE_EVERY`) and short compared with a run. The number is also far below
 /// a region's number of pages, so that no task has memory for itself.
 pub const STEP: u64 = 64;
@@ -57,16 +57,16 @@ pub enum Length {
 pub struct Signs {
     /// Number of free pages.
     pub free: u64,
-    /// Number of free pages that reclaim aims at, if the ground tells it.
+    /// Number of free pages that reclaim aims at, if the system reports it.
     pub high_mark: Option<u64>,
-    /// Number of pages that reclaim has freed since the beginning, if the ground counts them.
+    /// Number of pages that reclaim has freed since the beginning, if the system counts them.
     pub reclaimed: Option<u64>,
 }
 
 /// Detector of the moment when memory is full.
 ///
-/// Memory is full when free pages first fall below the ground's high mark, which reclaim aims at, or when reclaim has
-/// freed its first page. If the ground tells neither, memory is full when less than 1/128 of it is free. It is also
+/// Memory is full when free pages first fall below the system's high mark, which reclaim aims at, or when reclaim has
+/// freed its first page. If the system reports neither, memory is full when less than 1/128 of it is free. It is also
 /// full when free pages stop falling: no new minimum for a second, with less than 1/8 of memory free.
 #[derive(Clone, Copy, Debug)]
 pub struct FullDetector {
@@ -108,7 +108,7 @@ pub struct Measured<'a> {
     pub length: Length,
     /// `true` if memory fills during the measurement.
     pub fills_memory: bool,
-    /// Interval of the checks. The checks are more frequent if memory fills within a fraction of a second.
+    /// Interval of the checks. A workload that fills memory within a fraction of a second sets a shorter interval.
     pub look_every: Nanos,
     /// `true` if the tasks keep step. Then no task is more than 128 operations, twice [`STEP`], ahead of the slowest.
     pub keeps_step: bool,
@@ -133,7 +133,7 @@ struct Shared {
 #[repr(align(128))]
 struct Alone(AtomicU64);
 
-/// The record of one task.
+/// The number and the durations of the operations that one task has done.
 #[derive(Debug)]
 pub struct Tally {
     shared: Arc<Shared>,
@@ -191,7 +191,7 @@ impl Tally {
     }
 }
 
-/// Reports the end of a task when dropped. If the task panicked, tells the others to end.
+/// Reports the end of a task when dropped. If the task panicked, tells the other tasks to end.
 struct Ending(Arc<Shared>);
 
 impl Drop for Ending {
@@ -215,7 +215,7 @@ struct Full {
 /// CPU time spent up to some moment.
 #[derive(Clone, Debug, Default)]
 pub struct Spent {
-    /// CPU time by call path; empty if the ground cannot tell.
+    /// CPU time by call path; empty if the system does not measure it.
     pub profile: BTreeMap<String, Nanos>,
     /// The part of this CPU time that was spent spinning for locks, by call path and class of lock.
     pub lock_waits: BTreeMap<(String, &'static str), Nanos>,
@@ -239,7 +239,7 @@ impl Spent {
     }
 }
 
-/// The record of a run.
+/// The record of a measurement: operations over time, their durations, counters and CPU time.
 #[derive(Debug)]
 pub struct Course {
     started: Nanos,
@@ -258,7 +258,7 @@ pub struct Course {
 }
 
 /// Starts tasks that each run `body` with a number and a tally, and watches them. A body prepares, calls
-/// [`Tally::begin`], and goes on until the tally is over. Returns the record of the run.
+/// [`Tally::begin`], and does operations until [`Tally::is_over`] returns true. Returns the record of the measurement.
 ///
 /// # Errors
 /// When a task failed.
@@ -371,7 +371,8 @@ fn watch<S: System>(
     }
 }
 
-/// Returns the signs of memory now. `before` is the number of pages that reclaim had freed when the run began.
+/// Returns the current values for a [`FullDetector`]. `before` is the number of pages that reclaim had freed when the
+/// run began.
 fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
     // Counters are read only if they were available at the start, because reading them affects the run: a kernel then
     // sums the counters of a cgroup, and it also uses these sums itself.
@@ -380,14 +381,15 @@ fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
     Signs { free: system.free_pages(), high_mark: system.high_mark_pages(), reclaimed }
 }
 
-/// Returns the number of pages that reclaim has freed so far, if the ground counts them.
+/// Returns the number of pages that reclaim has freed so far, if the system counts them.
 fn pages_reclaimed(vmstat: &Vmstat) -> Option<u64> {
     let [kswapd, direct] = ["pgsteal_kswapd", "pgsteal_direct"].map(|name| counters::sum(vmstat, name));
     Some(kswapd? + direct?)
 }
 
 impl Course {
-    /// Returns a course in which everything possible happened. Its rows have all possible names.
+    /// Returns an invented record that yields every row that a measurement can have. It serves to list the names of
+    /// rows.
     #[must_use]
     pub fn with_everything() -> Self {
         let second = Nanos::from_secs(1);
@@ -431,7 +433,7 @@ impl Course {
 
     /// Returns the row `name` with the share of operations that read no page from a device, percent. The row covers the
     /// time since memory was full, or the whole run if memory never was full. `others` is the number of pages that
-    /// other tasks read in the whole run. Returns none if the ground cannot tell.
+    /// other tasks read in the whole run. Returns none if the system does not count these reads.
     #[must_use]
     pub fn hit_row(&self, name: &str, others: u64) -> Option<Row> {
         let since = self.full.map_or((Some(0), 0), |full| (full.read_in, full.operations));
@@ -497,8 +499,8 @@ impl Course {
         self.ended().since(self.full.map_or(self.started, |full| full.at))
     }
 
-    /// Returns the rows of percentiles of the times of operations, which are named `what`: before memory was full, and
-    /// after.
+    /// Returns rows with percentiles of the operations' durations before memory was full and after. `what` names the
+    /// operation.
     #[must_use]
     pub fn latency_rows(&self, what: &str) -> Vec<Row> {
         let parts = self.parts();
@@ -516,7 +518,8 @@ impl Course {
         if self.full.is_some() { &[(" before full", 0), ("", 1)] } else { &[("", 0)] }
     }
 
-    /// Returns the rows of the operations' cost, and of memory during the run.
+    /// Returns the rows of CPU time per million operations, of the time until memory was full, of durations, and of
+    /// counters.
     #[must_use]
     pub fn cost_rows(&self) -> Vec<Row> {
         let millions = self.operations() as f64 / 1e6;
@@ -539,7 +542,7 @@ impl Course {
         rows
     }
 
-    /// Returns the rows of huge pages, for workloads whose memory may have some.
+    /// Returns the rows of huge-page counters, for workloads whose memory may have huge pages.
     #[must_use]
     pub fn huge_page_rows(&self) -> Vec<Row> {
         let row = |[name, renamed]: [&str; 2]| {
@@ -587,7 +590,7 @@ pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
     ]
 }
 
-/// Counters that these workloads report, with their units. A counter kept by zone is summed over its zones.
+/// Counters that [`counter_rows`] reports, with their units. A counter kept by zone is summed over its zones.
 const COUNTERS: [(&str, &str); 21] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -612,7 +615,7 @@ const COUNTERS: [(&str, &str); 21] = [
     ("nr_vmscan_write", "pages"),
 ];
 
-/// Counters of huge pages: the name before 4.5, and the name from 4.5 on.
+/// Counters of huge pages: the name in kernels before 4.5, and the name from 4.5 on.
 const HUGE_PAGE_COUNTERS: [[&str; 2]; 3] = [
     ["thp_fault_alloc", "thp_fault_alloc"],
     ["thp_fault_fallback", "thp_fault_fallback"],
@@ -624,7 +627,7 @@ pub fn counter_names() -> impl Iterator<Item = &'static str> {
     COUNTERS.iter().map(|(name, _)| *name)
 }
 
-/// Returns the rows of the growth of the main counters. There is no row for a counter that the ground lacks.
+/// Returns the rows of the growth of the main counters. There is no row for a counter that the system lacks.
 #[must_use]
 pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
     let row = |(name, unit): &(&str, &str)| Some(event_row(name, unit, counters::sum(counters, name)?));

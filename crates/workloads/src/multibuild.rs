@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Interval at which the driver looks for finished builds.
 const REAP_EVERY: Nanos = Nanos::from_secs(5);
 
-/// The `[params]` of an experiment, at full scale. Sizes of memory and of the tree follow the scale. Values of the
-/// MMTests script have defaults; assumed values have none.
+/// Parameters of the workload `multibuild` at full scale, from `[params]` in an experiment's file. Sizes of memory and
+/// of the tree follow the scale. Values of the MMTests script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -51,7 +51,7 @@ pub struct Params {
     pub text_mib: Sourced<u64>,
     /// Memory that a compiler uses, MiB: smallest and largest.
     pub memory_mib: Sourced<[u64; 2]>,
-    /// Share of the memory touched so far that a compiler touches again in each of its parts, percent. Default 0.
+    /// Share of its touched memory that a compiler touches again in each part of its work, percent. Default 0.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Mean time that a compiler computes, ms.
@@ -77,7 +77,7 @@ fn jobs() -> u64 {
 }
 
 impl Params {
-    /// Returns these parameters as those of a build.
+    /// Returns the parameters of one build.
     fn build(&self) -> build::Params {
         build::Params {
             tree_files: self.tree_files.clone(),
@@ -97,7 +97,7 @@ impl Params {
     }
 }
 
-/// The workload `multibuild`; this module's head describes it.
+/// The workload `multibuild`: kernel builds, two at a time.
 #[derive(Debug)]
 pub struct Multibuild;
 

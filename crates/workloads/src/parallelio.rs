@@ -45,14 +45,14 @@ const SLAB_CHUNKS: u64 = SLAB_BYTES / CHUNK_BYTES;
 /// Size of each write by `dd`, bytes.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Largest number of increments: each increment is a round.
+/// Largest value of [`Params::steps`]: each background write is a round of its own.
 const STEPS_MAX: u64 = 1000;
 
 /// Time in which `dd` reads a block of zeroes: 1 MiB at 16 GB/s.
 const ZERO_BLOCK: Nanos = Nanos(64_000);
 
-/// The `[params]` of an experiment. Values of the benchmark's own script have defaults. Fitted and assumed values have
-/// none; the experiment's file states them with their origin.
+/// Parameters of the workload `parallelio`, from `[params]` in an experiment's file. Values of the benchmark's own
+/// script have defaults. Fitted and assumed values have no defaults; the experiment's file states their origin.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -126,7 +126,7 @@ fn chunk_pages(chunk: u64) -> Range<u32> {
     (start / page) as u32..((start + ITEM_BYTES - 1) / page + 1) as u32
 }
 
-/// The results of one round.
+/// The results of one round: operations, faults, the background write and counters.
 #[derive(Clone, Debug, Default)]
 struct Round {
     operations: u64,
@@ -134,8 +134,8 @@ struct Round {
     write_started: Nanos,
     write_time: Nanos,
     counters: Vmstat,
-    /// The first scan by reclaim at priority 0; the inner option is none if there was no such scan, the outer one if
-    /// the ground does not show its engine.
+    /// The first scan by reclaim at priority 0. `None`: the system does not show its engine. `Some(None)`: the round
+    /// had no such scan.
     priority_zero: Option<Option<PriorityZero>>,
 }
 
@@ -145,7 +145,7 @@ impl Round {
     }
 }
 
-/// The workload `parallelio`; this module's head describes it.
+/// The workload `parallelio`: a memcached that fits in memory, beside background writes of growing size.
 #[derive(Debug)]
 pub struct Parallelio;
 
@@ -294,8 +294,8 @@ fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
         }),
         ("Ops", "majorfaults", "faults", Better::Lower, |round, _| Some(round.counter("pgmajfault") as f64)),
         // The time from the start of the write to the first scan by reclaim at priority 0, and the number of inactive
-        // anonymous pages at that scan. Both are 0 if there was no such scan; there are no rows if the ground cannot
-        // tell.
+        // anonymous pages at that scan. Both are 0 if there was no such scan. There are no rows if the system does not
+        // show its engine.
         ("diagnosis", "priority0", "s", Better::Neutral, |round, _| {
             let time = |zero: PriorityZero| zero.at.since(round.write_started).as_secs_f64();
             Some(round.priority_zero?.map_or(0.0, time))

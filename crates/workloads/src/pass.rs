@@ -1,4 +1,4 @@
-//! The two files of a workload that reads one file once beside a hot set in the other.
+//! The two files of a workload: one holds a hot set, the other is read once from beginning to end.
 
 use super::big_file;
 use super::random::{Size, check_sizes};

@@ -1,8 +1,9 @@
 //! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007;
 //! mechanisms/benchmarks, 1.5).
 //!
-//! The sender does not wait for answers, so its packets sample the CPU once per interval. The report therefore also
-//! lists the times without interrupts, and the largest round trip that packets sent between these samples would have.
+//! The sender does not wait for answers and sends one packet per interval. A period with interrupts off between two
+//! packets goes unnoticed. The report therefore also lists these periods, and the largest round trip for packets sent
+//! at other times.
 
 use crate::extent::{Extent, TIME_MAX_S};
 use crate::system::{System, SystemError};
@@ -21,7 +22,8 @@ use sim::{CpuStatistics, MaskStatistics, OffWindow, RoundTrip, Sim, Sourced};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The `[params]` of an experiment. Values of the posting have defaults; assumed values have none.
+/// Parameters of the workload `ping`, from `[params]` in an experiment's file. Values of the posting (Hisashi Hifumi,
+/// 2007) have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -63,14 +65,14 @@ const PATIENCE: Nanos = Nanos::from_secs(30);
 /// Largest random delay before a hog starts, ns: people do not start programs to the microsecond.
 const START_WITHIN: u64 = 1_000_000;
 
-/// Number of packet grids whose largest round trips are compared. Each grid is shifted by an equal part of the
-/// interval.
+/// Number of packet grids over which [`max_by_phase`] takes the median. A grid has one packet per interval. Each grid
+/// starts an equal part of the interval after the one before.
 const PHASES: u64 = 20;
 
 /// Longest duration of any part of this workload.
 const LONGEST: Nanos = Nanos::from_secs(TIME_MAX_S);
 
-/// The workload `ping`; this module's head describes it.
+/// The workload `ping`: a flood ping from another computer, beside tasks that write more than memory.
 #[derive(Debug)]
 pub struct Ping;
 
@@ -153,7 +155,7 @@ impl Workload for Ping {
     }
 }
 
-/// The record of one run.
+/// The record of one run: round trips, periods with interrupts off, counters and times.
 struct Seen {
     trips: Vec<RoundTrip>,
     windows: Vec<OffWindow>,
@@ -364,8 +366,8 @@ impl Statistics {
     }
 }
 
-/// Returns the largest round trip, ms, that the times without interrupts alone would cause. This is the median over
-/// several packet grids with one packet per interval, each grid shifted by a part of the interval.
+/// Returns the largest round trip, ms, that periods with interrupts off alone would cause. This is the median over
+/// several packet grids. A grid has one packet per interval, and each grid is shifted by a part of the interval.
 fn max_by_phase(windows: &[OffWindow], began: Nanos, interval: Nanos, least_ms: f64) -> f64 {
     let of_phase = |phase: u64| {
         let first = began.0 + phase * interval.0 / PHASES;

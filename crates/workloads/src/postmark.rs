@@ -15,10 +15,10 @@ use sim::{Rng, Sourced};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Number of bytes that the C library reads or writes at once for a program that asks for 512.
+/// Number of bytes that the C library reads or writes at once for a program that requests 512 bytes.
 const BUFFER_BYTES: u64 = 4096;
 
-/// Number of the program's 512-byte blocks in such a buffer.
+/// Number of the program's 512-byte blocks in a buffer of the C library.
 const BUFFER_BLOCKS: u64 = BUFFER_BYTES / 512;
 
 /// Number of blocks into which the background program divides its memory.
@@ -28,8 +28,8 @@ const HOG_BLOCKS: u64 = 8;
 /// the block once.
 const HOG_ROUNDS: u64 = 64;
 
-/// The `[params]` of an experiment, at full scale. All but file sizes follow the scale. Values of the MMTests script
-/// have defaults; assumed values have none.
+/// Parameters of the workload `postmark` at full scale, from `[params]` in an experiment's file. All but file sizes
+/// follow the scale. Values of the MMTests script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -95,7 +95,7 @@ fn seed() -> u64 {
     42
 }
 
-/// The workload `postmark`; this module's head describes it.
+/// The workload `postmark`: small files that are made, read, extended and removed, beside an idle program.
 #[derive(Debug)]
 pub struct Postmark;
 

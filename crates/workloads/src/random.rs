@@ -24,8 +24,8 @@ pub enum Access {
     Copy,
     /// In place: in a page pinned by the engine, or on `linux` and `guest` in a shared mapping of the file.
     InPlace,
-    /// Through a mapping of the file, with faults and with the accessed bits of page tables, on every ground that can
-    /// map files. On `host`, which cannot map files, as `in-place`.
+    /// Through a mapping of the file, with faults and with the accessed bits of page tables. On a system that cannot
+    /// map files, as `in-place`.
     Mapped,
 }
 
@@ -33,7 +33,7 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {
-    /// Everything of the page that the system keeps.
+    /// All contents of the page, as far as the system keeps them.
     #[default]
     All,
     /// The page's first eight bytes, which identify it. This choice is for measuring rates, because verifying 4096
@@ -51,7 +51,7 @@ impl Verify {
     }
 }
 
-/// Way in which a task reads.
+/// Options of a task's random reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reads {
     pub access: Access,
@@ -100,7 +100,7 @@ pub(super) fn extent(operations: Option<u64>, tasks: u64, time_s: u64, file_page
     Extent { time_s, operations: done.saturating_add(file_pages), file_pages, wait_s: 0 }
 }
 
-/// Refuses parameters that make no tasks or no pages.
+/// Refuses less than one task or more than 1024, less than a page for each task, and 16 TiB of pages or more.
 pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), String> {
     if !(1..=1024).contains(&tasks) {
         return Err(format!("{tasks} tasks: from 1 to 1024 can be started"));
@@ -113,14 +113,15 @@ pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), Stri
     Ok(())
 }
 
-/// Returns the condition that ends the measurement, from parameters that the workloads share.
+/// Returns the condition that ends the measurement: a number of operations of each task if it is given, otherwise a
+/// time.
 pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Length {
     let time = Length::Time { full: Nanos::from_secs(full_s), filling: Nanos::from_secs(filling_s) };
     operations.map_or(time, Length::Operations)
 }
 
-/// Reads random pages of a file and verifies each page. The first reads warm up. Later reads go on until the tally is
-/// over, and the tally records their times.
+/// Reads random pages of a file and verifies each page. The first reads warm up. Later reads go on until the
+/// measurement is over, and `tally` records their times.
 pub(super) fn read_at_random<S: System>(
     system: &S,
     name: &str,
@@ -134,7 +135,7 @@ pub(super) fn read_at_random<S: System>(
     let mut rng = system.rng(STREAM + task);
     let mut file = system.open(name)?;
     if random_advice {
-        // Then each page that is read in is a miss, on every ground: no page is read ahead.
+        // Without readahead, each page that is read in is a miss.
         system.expect_random_reads(&mut file);
     }
     let mut bytes = vec![0; PAGE_BYTES];

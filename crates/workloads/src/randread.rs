@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Name of the file.
 const FILE: &str = "randread.dat";
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `randread`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -39,7 +39,7 @@ pub struct Params {
     pub random_advice: bool,
     /// Part of each page that is verified. Default: all.
     pub verify: Verify,
-    /// Measured operations of each task, if their number ends the run.
+    /// Number of measured operations of each task at which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,
     /// Operations of each task before the measurement begins. Default 0.
     pub warm_up_operations: u64,
@@ -78,7 +78,7 @@ impl Params {
     }
 }
 
-/// The workload `randread`; this module's head describes it.
+/// The workload `randread`: random reads of 4 KiB of a file larger than memory.
 #[derive(Debug)]
 pub struct Randread;
 

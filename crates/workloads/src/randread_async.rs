@@ -20,13 +20,13 @@ use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// The tasks that read.
+/// Prefix of the names of the tasks that read.
 const READERS: &str = "reader";
 
 /// Number of the first task's random stream.
 const STREAM: u64 = 5000;
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `randread-async`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -90,7 +90,7 @@ fn file_name(n: u64) -> String {
     format!("random-{n}.dat")
 }
 
-/// The workload `randread-async`; this module's head describes it.
+/// The workload `randread-async`: random reads of 4 KiB, many of them under way at a time, of files larger than memory.
 #[derive(Debug)]
 pub struct RandreadAsync;
 
@@ -133,7 +133,7 @@ impl Workload for RandreadAsync {
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let mut course = Course::with_everything();
-        // On several nodes there are rows for each node that may exist.
+        // A machine with several nodes has rows for each node's kswapd; at most 8 nodes are listed.
         let tasks = (0..8).map(|node| format!("{}{node}", KSWAPD.prefix)).chain([READERS.to_owned()]);
         course.spent[1].profile.extend(tasks.map(|task| (task, Nanos(1))));
         Some(names(rows(&course)))
@@ -188,7 +188,7 @@ fn touch_idle<S: System>(system: &S, params: &Params) -> Result<Option<S::Region
     Ok(Some(region))
 }
 
-/// A read in flight.
+/// A read in flight: its file, its page and the time of its start.
 struct Started {
     file: usize,
     page: u64,
@@ -239,7 +239,7 @@ fn rows(course: &Course) -> Vec<Row> {
     rows
 }
 
-/// Returns the row of the number of pages swapped in and out in the whole run.
+/// Returns the row of swap traffic: pages swapped in and out in the whole run, MB/s.
 fn swap_row(course: &Course) -> Row {
     let pages: u64 = ["pswpin", "pswpout"].iter().filter_map(|name| course.counters.get(*name)).sum();
     let megabytes = pages as f64 * PAGE_BYTES as f64 / 1e6 / course.elapsed_s().max(1e-9);

@@ -25,7 +25,7 @@ const FILE: &str = "randwrite.dat";
 /// Number of the first task's random stream.
 const STREAM: u64 = 4000;
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `randwrite`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -37,7 +37,7 @@ pub struct Params {
     pub tasks: u64,
     /// Number of writes by a task between two of its syncs; 0 for no sync. Default 1000.
     pub sync_every: u64,
-    /// Measured operations of each task, if their number ends the run.
+    /// Number of measured operations of each task at which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,
     /// Measured time after memory is full, seconds, if no number of operations ends the run. Default 10.
     pub full_s: u64,
@@ -74,7 +74,7 @@ struct Written {
     syncs: Histogram<u64>,
 }
 
-/// The workload `randwrite`; this module's head describes it.
+/// The workload `randwrite`: random writes of 4 KiB to a file larger than memory, with syncs.
 #[derive(Debug)]
 pub struct Randwrite;
 

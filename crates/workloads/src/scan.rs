@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The `[params]` of an experiment.
+/// Parameters of the workload `scan`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -69,7 +69,7 @@ impl Params {
     }
 }
 
-/// The workload `scan`; this module's head describes it.
+/// The workload `scan`: one pass over a file larger than memory, beside a hot set that fits.
 #[derive(Debug)]
 pub struct Scan;
 

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Numbers of the random streams: of the daemons, and from the next number on of the readers.
+/// Number of the daemons' random stream. The readers' streams have the numbers after it.
 const STREAM: u64 = 7000;
 
 /// Interval of the samples of free memory.
@@ -55,7 +55,7 @@ const FILES_MAX: u64 = 1 << 20;
 /// CPU time that a reader spends on one file.
 const COMPUTE: Nanos = Nanos(200_000);
 
-/// The `[params]` of an experiment. Sizes are those at full scale.
+/// Parameters of the workload `simon`, from `[params]` in an experiment's file. Sizes are those at full scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -125,7 +125,7 @@ impl Params {
     }
 }
 
-/// The workload `simon`; this module's head describes it.
+/// The workload `simon`: a file server on which a large process ends.
 #[derive(Debug)]
 pub struct Simon;
 
@@ -277,7 +277,7 @@ const FAILED: u8 = 3;
 struct Course {
     /// Number of tasks that have touched all of their memory.
     ready: AtomicU64,
-    /// Number of the run's state, one of the constants above. It only grows.
+    /// State of the run: `RUNNING`, `PROCESS_ENDS`, `OVER` or `FAILED`. The value only grows.
     state: AtomicU8,
     /// Number of files read.
     reads: AtomicU64,
@@ -301,7 +301,7 @@ impl Course {
         self.state.fetch_max(state, Relaxed);
     }
 
-    /// Records the end of a task. If the task failed, tells the others to end.
+    /// Returns the result of a task unchanged. If the task failed, tells the other tasks to end.
     fn ending(&self, result: Result<(), SystemError>) -> Result<(), SystemError> {
         if result.is_err() {
             self.go_to(FAILED);
@@ -310,7 +310,7 @@ impl Course {
     }
 }
 
-/// The clients that ask for files.
+/// The clients that request files from the server.
 #[derive(Debug)]
 struct Clients {
     /// Mean time until a client has received its file; 0: nothing is sent.
@@ -318,7 +318,7 @@ struct Clients {
     waiting: Mutex<Waiting>,
 }
 
-/// The clients that wait for data, and the number of those that may still ask.
+/// The clients that wait for data, and the number of further clients that may ask.
 #[derive(Debug, Default)]
 struct Waiting {
     /// Number of further clients that may ask.
@@ -375,12 +375,12 @@ fn join<S: System>(system: &S, tasks: Vec<Started<S, Result<(), SystemError>>>) 
     ended.into_iter().collect()
 }
 
-/// Many small files.
+/// The small files that the server serves.
 #[derive(Debug)]
 struct Files {
     count: u64,
     pages: u64,
-    /// 1 for each file that was read before, by the number of the file; otherwise 0.
+    /// For each file: 1 if it was read at least once, otherwise 0.
     was_read: Vec<AtomicU8>,
 }
 
@@ -469,11 +469,11 @@ struct Look {
     at_s: u64,
     /// Number of free pages in all zones.
     free: u64,
-    /// The zones with their free pages, if the ground tells them.
+    /// The zones with their free pages; empty if the system does not report zones.
     zones: Vec<ZoneView>,
 }
 
-/// The record of a run.
+/// The record of a run: samples of free memory, counters, reads and CPU time.
 #[derive(Debug)]
 struct Seen {
     looks: Vec<Look>,

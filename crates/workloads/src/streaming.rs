@@ -19,7 +19,7 @@ use sim::Sourced;
 /// Largest number of tasks.
 const TASKS_MAX: u64 = 1024;
 
-/// The access to each page.
+/// The kind of access to each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -30,14 +30,15 @@ pub enum Access {
     Read,
 }
 
-/// The `[params]` of an experiment. Values of the benchmark's own script have defaults; assumed values have none.
+/// Parameters of the workload `streaming`, from `[params]` in an experiment's file. Values of the benchmark's own
+/// script have defaults; assumed values have none.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Size of all files together, percent of memory. Default 1000.
     #[serde(default = "percent")]
     pub percent: u64,
-    /// The access to each page. Default `write`.
+    /// The kind of access to each page. Default `write`.
     #[serde(default)]
     pub access: Access,
     /// Number of tasks, each with a file of its own.
@@ -56,7 +57,7 @@ const PIECE: u32 = 1024;
 /// Time within which the tasks start.
 const START_WITHIN: Nanos = Nanos::from_millis(10);
 
-/// The workload `streaming`; this module's head describes it.
+/// The workload `streaming`: tasks that touch each page of large mapped files once.
 #[derive(Debug)]
 pub struct Streaming;
 
@@ -139,8 +140,8 @@ fn stream<S: System>(system: &S, n: u64, pages: u32, access: Access, time: Nanos
         Access::Read => ReadPattern::Random,
     };
     let region = system.map_file(&file, 0..pages, MapMode { pattern, ..MapMode::default() })?;
-    // Programs do not start at the same time, and the time for a page varies: programs in step would all meet reclaim
-    // at once.
+    // Tasks start at random times and compute for random times. Otherwise they would be in step, and all would enter
+    // reclaim at once.
     let mut rng = system.rng(n);
     system.sleep(Nanos(rng.below(START_WITHIN.0)));
     let mut touched = Ok(());

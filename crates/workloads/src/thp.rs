@@ -44,7 +44,7 @@ const PROGRAM: &str = "program";
 const SOURCE: &str = "source";
 const TARGET: &str = "target";
 
-/// The `[params]` of an experiment. Sizes follow its scale.
+/// Parameters of the workload `thp`, from `[params]` in an experiment's file. Sizes follow the scale of a run.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -85,7 +85,7 @@ impl Params {
     }
 }
 
-/// The workload `thp`; this module's head describes it.
+/// The workload `thp`: a program with huge pages beside the copy of a file.
 #[derive(Debug)]
 pub struct Thp;
 
@@ -132,7 +132,7 @@ impl Workload for Thp {
                 params.program_percent, params.tasks.value
             ));
         }
-        // A tenth of memory is left for what belongs neither to the program nor to the file.
+        // A tenth of memory is left for pages outside the program and the file.
         if pages.saturating_mul(params.tasks.value).saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
                 "{pages} pages for each of {} tasks do not fit {memory_pages} pages of memory and {swap_pages} of swap",
@@ -283,7 +283,7 @@ struct Program {
     left: AtomicU64,
 }
 
-/// The results of one task.
+/// The times and touches that one task of the program measured.
 #[derive(Clone, Debug, Default)]
 struct OfTask {
     /// Time that the task took to fill its region.
@@ -385,7 +385,7 @@ fn time_of(lines: &[String], func: Func) -> Nanos {
     Nanos(lines.iter().filter_map(of_line).sum())
 }
 
-/// The record of a run.
+/// The record of a run: the tasks' results, coverage with huge pages, counters and CPU time.
 #[derive(Debug, Default)]
 struct Seen {
     tasks: Vec<OfTask>,

@@ -12,7 +12,7 @@ use figures::scale::Scale;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The resources of a ground, known before a run.
+/// The memory and swap of the system that a workload runs on, known before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// Memory that the system manages, pages; equal to [`System::memory_pages`].
@@ -23,13 +23,13 @@ pub struct Resources {
     pub swap_pages: u64,
 }
 
-/// The results of a workload.
+/// The results of one run of a workload: rows, profile, report, curves, durations and steps.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
     /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
     /// Folded stacks, `part;task;func ns`, where `part` is the workload's name for a part of the run; empty if the
-    /// ground has no [`System::profile`].
+    /// system has no [`System::profile`].
     pub profile: Vec<String>,
     /// The run's report as lines of text, shown below the table of rows.
     pub report: Vec<String>,
@@ -37,13 +37,13 @@ pub struct Measurements {
     pub curves: Vec<Curve>,
     /// Durations of the workload's operations, for histograms.
     pub times: Vec<Times>,
-    /// The run's steps, if it has any.
+    /// The named steps of the run, if the workload divides the run into steps.
     pub steps: Steps,
 }
 
 /// A workload, written against [`System`] alone.
 pub trait Workload: Sync + 'static {
-    /// The `[params]` of an experiment; unknown keys are refused.
+    /// The workload's parameters, read from `[params]` in an experiment's file; unknown keys are refused.
     type Params: DeserializeOwned + Serialize + 'static;
 
     /// Name of the workload in `experiment.toml`.
@@ -52,7 +52,8 @@ pub trait Workload: Sync + 'static {
     /// Description of the workload in one line.
     const ABOUT: &'static str;
 
-    /// `true` if the workload verifies the contents of pages. A simulated machine then keeps the pages' stamps.
+    /// `true` if the workload verifies the contents of pages. A simulated machine then keeps a stamp of each page, its
+    /// first eight bytes.
     const VERIFIES: bool = false;
 
     /// The reason why the workload runs only on the simulator; none if it runs on every ground.
@@ -73,12 +74,12 @@ pub trait Workload: Sync + 'static {
     /// Checks parameters quickly before anything runs.
     ///
     /// # Errors
-    /// When the parameters are wrong, or the ground is too small for them, in words for the user. Such an error is bad
+    /// When the parameters are wrong, or the system is too small for them, in words for the user. Such an error is bad
     /// input, which ends the command with status 2.
     fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
 
-    /// Returns the extent of a run, as far as the parameters determine it. A run that cannot end is refused before
-    /// [`Workload::check`]. The default extent is empty: nothing is known.
+    /// Returns the extent of a run (duration, longest wait, operations, file pages), as far as the parameters determine
+    /// it. A run that cannot end is refused before [`Workload::check`]. The default extent is empty: nothing is known.
     #[must_use]
     fn extent(params: &Self::Params, resources: &Resources, scale: Scale) -> Extent {
         let _ = (params, resources, scale);

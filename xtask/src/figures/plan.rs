@@ -12,7 +12,7 @@ use super::{
     targets,
 };
 
-/// The whole plan.
+/// The plan of all tables, with the changes to machines that their lines name.
 pub struct Plan {
     /// The tables by name.
     pub tables: BTreeMap<String, Table>,
@@ -38,7 +38,7 @@ pub enum Table {
     Targets(Targets),
     /// A line for each figure and a column for each kernel, with median and range over seeds.
     Figures(FiguresTable),
-    /// A line for each simulation or set of seeds, and a column for each of a set of figures.
+    /// A line for each simulation or set of seeds, and a column for each figure of one set.
     Runs(RunsTable),
 }
 
@@ -90,7 +90,7 @@ pub struct RunsTable {
     rows_of: Option<String>,
 }
 
-/// A line of the table.
+/// A line of a [`RunsTable`]: its label, and the kernel, the machine and the seeds of its runs.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -177,8 +177,9 @@ impl Plan {
     }
 }
 
-/// Replaces `value` by `by`. In a table only the keys in `by` change, in a list only the items that `by` numbers. A
-/// plain value in `by` replaces the value of a constant with an origin.
+/// Replaces `value` by `by`. In a table only the keys in `by` change, in a list only the items that `by` numbers. If
+/// `value` is a constant with an origin (a table with the key `value` or `ns`), a plain value in `by` replaces only the
+/// value of this key.
 fn change(value: &mut Value, by: &Value) -> Result<(), String> {
     match (&mut *value, by) {
         (Value::Table(keys), Value::Table(changes)) => {

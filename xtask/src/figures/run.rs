@@ -13,7 +13,7 @@ use std::{
 
 use crate::{highwater, shown};
 
-/// One simulation.
+/// One simulation: a kernel, a machine and a seed.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
     /// Name of the kernel, or of the base of its kernel file.

@@ -9,11 +9,11 @@ use super::{
     run::Figures,
 };
 
-/// Sizes of the background write, without 0M.
+/// Sizes of the background write, without 0M (no write).
 pub const SIZES: [&str; 3] = ["715M", "2385M", "4055M"];
 
-/// Returns the operations during a write of this size, in percent of those in the round without a write (0M) of the
-/// run.
+/// Returns the operations during a write of this size, in percent of the operations in the same run's round without a
+/// write (0M).
 pub fn operations_percent(figures: &Figures, size: &str) -> f64 {
     100.0 * figures.of(&format!("Ops memcachetest-{size}")) / figures.of("Ops memcachetest-0M")
 }

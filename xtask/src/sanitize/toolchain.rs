@@ -1,5 +1,5 @@
-//! Compilers that accept unstable flags: the present toolchain, which is told to accept them so that the checks run on
-//! its own builds, or a nightly toolchain.
+//! Compilers that accept unstable flags: the present toolchain with the variable `RUSTC_BOOTSTRAP`, or else a nightly
+//! toolchain. The present toolchain comes first, so that the checks run on its own builds.
 
 use std::{
     fs,

@@ -35,7 +35,7 @@ pub fn check() -> Result<Ended, String> {
     if let Err(why) = said(Command::new("valgrind").args(["--quiet", FOUND, "true"])) {
         return Ok(Ended::Skipped(format!("no valgrind: {why}")));
     }
-    // The tests are built as the command for tests builds them. This command has usually run before.
+    // The tests are built as the step `test` of `cargo ci` builds them, so usually they are there already.
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
     eprintln!("--- {}", shown(&cargo));

@@ -6,8 +6,8 @@ use super::{
     sign::{Change, Sign, change, kernels_that_change, of},
 };
 
-/// Returns a table with a line for each experiment: how many of its runs ended well, and how many kernels keep their
-/// sign.
+/// Returns a table with a line for each experiment: how many of its runs ended well, how many kernels have one sign
+/// over all scales (better or worse than the first kernel), and how many change it.
 pub fn summary(all: &[Experiment], record: &Record, changes: &[Change]) -> String {
     let mut text = line([
         "experiment",
@@ -94,7 +94,8 @@ fn sign(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> 
     of(&figures(kernel), &figures(&experiment.kernels[0]))
 }
 
-/// Returns the change of a kernel in percent as text. The text is in brackets if the change has no sign.
+/// Returns the change from the first kernel's figure to a kernel's figure, percent, as text. The text is in brackets if
+/// the change is too small for a sign.
 fn told(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> String {
     let figures = |kernel: &str| record.figures(&experiment.name, kernel, scale);
     let change = change(&figures(kernel), &figures(&experiment.kernels[0]));
@@ -105,7 +106,7 @@ fn told(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> 
     }
 }
 
-/// Returns a figure with at least three digits as text.
+/// Returns a figure as text: a whole number from 100 up, otherwise two decimals.
 fn figure(value: f64) -> String {
     if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

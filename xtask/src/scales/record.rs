@@ -30,7 +30,7 @@ impl Experiment {
     }
 }
 
-/// One run.
+/// A run of an experiment with one kernel, at one scale, with one seed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
     /// Name of the experiment.

@@ -11,9 +11,9 @@ pub const EFFECT: f64 = 0.05;
 /// The verdict on a kernel's main row compared with the first kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// The kernel is better.
+    /// The kernel is better than the first kernel.
     Better,
-    /// The kernel is worse.
+    /// The kernel is worse than the first kernel.
     Worse,
     /// The two kernels are not told apart.
     None,
@@ -60,7 +60,7 @@ pub fn change(figures: &[&Found], base: &[&Found]) -> Option<f64> {
 }
 
 /// Returns the sign of the change from `base` to `figures`; none if either has no figures. With several seeds, a change
-/// has a sign only if all figures of one kernel are above or all are below those of the other.
+/// has a sign only if all figures of one kernel are above or all are below all figures of the other kernel.
 pub fn of(figures: &[&Found], base: &[&Found]) -> Option<Sign> {
     let change = change(figures, base)?;
     let [ours, theirs] = [figures, base].map(range);

@@ -112,7 +112,7 @@ impl BesideOptions {
         self.wants_profile().or(first_given(&others)).or(first_given(&texts)).or(series)
     }
 
-    /// Returns the request with what the runs must record for these files.
+    /// Returns the request, completed so that the runs record the data for these files.
     pub fn of(&self, request: Request) -> Request {
         Request {
             profile: self.wants_profile().is_some(),
@@ -165,7 +165,7 @@ pub struct Beside {
     flames: Option<Output>,
     flames_apart: Option<Output>,
     call_tree: Option<Output>,
-    /// What the profiles show.
+    /// The part of CPU time that the profiles show: with or without the programs' own code.
     view: View,
 }
 
@@ -220,7 +220,7 @@ pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// Parses two times in seconds. If one is missing, it is the start or the end of a run.
+/// Parses `FROM..TO`, two times in seconds. A missing time stands for the start or the end of a run.
 pub(super) fn parse_window(text: &str) -> Result<Window, String> {
     let time = |word: &str, open: Nanos| match word.parse::<f64>() {
         Ok(seconds) if (0.0..=1e6).contains(&seconds) => Some(Nanos((seconds * 1e9) as u64)),

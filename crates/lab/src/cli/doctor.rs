@@ -53,7 +53,7 @@ enum DiagnosisFormat {
     Html,
 }
 
-/// Diagnoses memory.
+/// Diagnoses the memory of saved recordings, or of this computer if there are none.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let patients = match saved(arguments)? {
@@ -81,7 +81,8 @@ fn parse_seconds(word: &str) -> Result<Duration, String> {
     }
 }
 
-/// Returns the patients in the named files or in piped input; none if there is no input.
+/// Returns the patients (the recorded systems to diagnose) in the named files or in piped input; none if there is no
+/// input.
 fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
     let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
     #[cfg(feature = "linux")]
@@ -118,7 +119,7 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
     Ok(Some(patients))
 }
 
-/// Observes this computer. Returns its patient.
+/// Observes this computer for some seconds. Returns it as a patient, the system to diagnose.
 #[cfg(feature = "linux")]
 fn here(arguments: &Arguments) -> Result<Patient, End> {
     use kit::interrupt;

@@ -224,7 +224,7 @@ enum Kind {
     Experiment,
 }
 
-/// Most bases that are followed. If bases form a circle, the file's own reader reports it.
+/// Largest number of bases that are followed from a file. If bases form a circle, the file's own reader reports it.
 const BASES_MAX: u32 = 16;
 
 /// Returns the kind of a file, from keys that only one kind has, or from its base. Returns none if `word` is no file.
@@ -394,7 +394,8 @@ fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
 /// file.
 fn values(node: &Node, look: Look, text: &mut String) {
     let lines = catalogue::values::listed(node);
-    // A few long values may exceed the width, so that they do not push all places to the right.
+    // Texts of more than 64 characters do not count for the width, so that a few of them do not push all places to the
+    // right.
     let width = |texts: &mut dyn Iterator<Item = &String>| {
         texts.map(|text| text.chars().count()).filter(|width| *width <= 64).max().unwrap_or(0)
     };

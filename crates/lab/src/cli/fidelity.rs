@@ -39,7 +39,7 @@ pub struct Arguments {
     picture: PlotOptions,
 }
 
-/// The report as JSON.
+/// The report of `highwater fidelity` as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,

@@ -118,7 +118,8 @@ pub fn calibrate(CalibrateArguments { quick, computer: arguments }: &CalibrateAr
             Err(error) => fail(&mut measured, format!("the disk is left as it is assumed: {error}")),
         }
     }
-    // The factors are fitted with this many pages. The file has the limit that was asked for.
+    // The factors are fitted with this many pages of memory, even if the user gave no limit. The machine file states a
+    // limit only if the user gave one.
     let fitted_in = limit_pages.unwrap_or(LIMIT_DEFAULT / PAGE_BYTES as u64);
     for (n, group) in GROUPS.iter().enumerate() {
         if *quick || course.is_stopped() {

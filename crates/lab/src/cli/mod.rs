@@ -158,8 +158,8 @@ enum End {
 }
 
 impl End {
-    /// Prints clap's message, if clap ended the command. Returns success if it was help or the version, and could be
-    /// written.
+    /// Prints clap's message, if clap ended the command. Returns success if the message is help or the version and
+    /// could be written.
     fn told_by_clap(self) -> Result<(), Self> {
         let Self::Arguments(error) = &self else { return Err(self) };
         if !error.use_stderr() {
@@ -195,7 +195,8 @@ pub fn main() -> ExitCode {
     #[cfg(feature = "linux")]
     computer::sys::ignore_size_signal();
     let run = || {
-        // These verbs are handled before clap. If clap knew them, it would suggest them for mistyped ones.
+        // The hidden verbs with which this program starts itself are handled before clap. If clap knew them, it would
+        // suggest them for mistyped verbs.
         real_time::guest::act_if_first();
         let worked = real_time::apart::work_if_told(grounds::find);
         match worked.or_else(|| real_time::guest::work_if_told(grounds::find)) {
@@ -206,7 +207,7 @@ pub fn main() -> ExitCode {
     let end = catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|payload| Err(End::Failed(format!("a bug stopped it: {}", panics::message(&*payload)))));
     let end = match in_use::refused() {
-        // Whatever the result of the command, this error prevails.
+        // A file that is both read and written is an error, whatever the result of the command.
         Some(why) => Err(End::Usage(why)),
         None => end,
     };
@@ -223,7 +224,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Parses the process's arguments and runs their verb.
+/// Parses the process's arguments and runs the verb that they name.
 fn carry_out() -> Result<(), End> {
     let found = arguments(Look::of_stdout()).try_get_matches().and_then(|found| Arguments::from_arg_matches(&found));
     match found.map_err(End::Arguments)?.verb {
@@ -305,8 +306,8 @@ struct TextOptions {
 }
 
 impl TextOptions {
-    /// Writes the text for this width, or the page, in the requested form. An HTML page ends with the command that made
-    /// it.
+    /// Writes the text or the page in the requested form. `text` receives the width of the output. An HTML page ends
+    /// with the command that made it.
     fn write(&self, text: impl Fn(Look) -> String, page: impl Fn() -> Page) -> Result<(), End> {
         let file = output::open_report(self.format == TextFormat::Html, self.output.as_deref())?;
         output::report(file, |out, look| {

@@ -59,7 +59,7 @@ impl Output {
     /// such as a device, is written directly.
     ///
     /// # Errors
-    /// As [`Output::write`].
+    /// When writing fails. Also, for any file of the command, when one file was to be both read and written.
     pub fn prepare(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Prepared, End> {
         check_apart()?;
         let draft = self.draft();
@@ -130,7 +130,7 @@ fn fill(file: &File, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io:
     text(&mut out).and_then(|()| out.flush())
 }
 
-/// Most links that are followed to a missing file, as many as Linux follows; links may form a circle.
+/// Largest number of symbolic links that are followed to a missing file, as in Linux. Links may form a circle.
 const LINKS_MAX: usize = 40;
 
 /// Creates a file. If the path is a dangling link, creates the link's target.
@@ -191,7 +191,7 @@ fn open_to_write(path: &Path) -> io::Result<File> {
 /// Opens the file that an option names, if it is given.
 ///
 /// # Errors
-/// As [`Output::open`].
+/// Wrong usage, when the file cannot be written to or has another role in this command.
 pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     path.map(|path| Output::open(option, path)).transpose()
 }
@@ -199,7 +199,8 @@ pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
 /// Opens the file of a report, if given. A page of HTML goes to a file or a pipe, not to a terminal.
 ///
 /// # Errors
-/// As [`Output::open`]; also when a page would go to a terminal.
+/// Wrong usage, when the file cannot be written to or has another role in this command, or when a page would go to a
+/// terminal.
 pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>, End> {
     if is_page && path.is_none() && io::stdout().is_terminal() {
         let why = "a page of HTML is not for a terminal: name its file with -o FILE, or choose another --format";
@@ -214,7 +215,7 @@ fn has_one_name(about: &fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::nlink(about) == 1
 }
 
-/// Returns `true`: names of a file are not counted here.
+/// Returns `true`: a file's names are counted only on Unix.
 #[cfg(not(unix))]
 fn has_one_name(_: &fs::Metadata) -> bool {
     true
@@ -231,14 +232,14 @@ fn keep_owner(about: &fs::Metadata, file: &File) -> io::Result<()> {
     fchown(file, Some(about.uid()), Some(about.gid()))
 }
 
-/// Leaves the file as it is: this system has no owners of this kind.
+/// Leaves the file unchanged: only Unix has owners and groups of this kind.
 #[cfg(not(unix))]
 fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that no file is both read and written. If an input cannot be read, a report may go on with a warning, but it
-/// must never overwrite the input.
+/// Checks that no file is both read and written. If an input cannot be read, a report may go on with a warning, but the
+/// report must never overwrite the input.
 ///
 /// # Errors
 /// Wrong usage, when a file is both read and written.
@@ -267,10 +268,11 @@ pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::R
 }
 
 /// Whether the process had no standard output at its start. On Unix, Rust's runtime opens `/dev/null` in its place, so
-/// this must be found out before.
+/// this is found out before the runtime starts.
 static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: the function asks the system about a number and stores a flag; neither needs Rust's runtime to have started.
+// SAFETY: the function asks the system about a file descriptor and stores a flag; neither needs Rust's runtime to have
+// started.
 #[cfg(unix)]
 #[ctor::ctor(unsafe)]
 fn look_for_output() {
@@ -288,7 +290,7 @@ pub fn check_standard_output() -> Result<(), End> {
     }
 }
 
-/// Writes a picture, if there is one. Writes the report in any case.
+/// Writes a picture, if there is one, and then the report, even if the picture could not be written.
 ///
 /// # Errors
 /// When the picture or the report cannot be written.
@@ -309,7 +311,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Records a failure if `result` is one. Returns whether it is.
+    /// Records a failure if `result` is one. Returns whether `result` is a failure.
     pub fn note(&mut self, result: Result<(), End>) -> bool {
         match result {
             Ok(()) => return false,

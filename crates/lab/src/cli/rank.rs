@@ -51,7 +51,7 @@ pub struct Arguments {
     output: OutputOptions,
 }
 
-/// The report as JSON.
+/// The report of `highwater rank` as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
@@ -131,7 +131,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// Returns the name of the main row, and the plan, in which the chosen kernel comes first.
+/// Returns the name of the experiment's main row, and the plan of its runs. The kernel of `--of` comes first in the
+/// plan.
 fn plan(name: &str, arguments: &Arguments, scale: Option<Scale>) -> Result<(String, Plan), End> {
     let experiment = library::experiment(name)?;
     let Some(row) = experiment.main_row else {

@@ -38,7 +38,7 @@ pub struct Arguments {
     percent: PercentRule,
 }
 
-/// The contents of a saved file.
+/// The contents of a saved file: a table, counters over time, or folded stacks.
 enum Saved {
     Table(Table),
     Series(Vec<RunSeries>),
@@ -135,7 +135,7 @@ const DEPTH_MAX: usize = 500;
 /// Checks that each stack can be drawn.
 ///
 /// # Errors
-/// When a stack is deeper: its line, from 1, with what was expected.
+/// When a stack has more than [`DEPTH_MAX`] calls: the number of its line, from 1, and a message.
 fn check_depth(text: &str) -> Result<(), (usize, String)> {
     let deep = text.lines().position(|line| line.split(';').count() > DEPTH_MAX);
     deep.map_or(Ok(()), |n| Err((n + 1, format!("expected at most {DEPTH_MAX} calls, one within the other"))))

@@ -131,7 +131,8 @@ fn start(command: &[String], cgroup: Option<&Cgroup>) -> Result<Option<Child>, E
     command.spawn().map(Some).map_err(told)
 }
 
-/// Waits for the end, and prints lines meanwhile. Returns the reason if the command failed.
+/// Waits for the end of the command or of the requested time, and prints lines of figures meanwhile. Returns the reason
+/// if the command failed.
 fn watch(
     arguments: &Arguments,
     source: &Source,
@@ -197,8 +198,8 @@ fn used_since(before: Used) -> Used {
     }
 }
 
-/// Events of the cgroup's own `memory.stat` that are reported. The cgroup is made for the command, so they are those of
-/// the command.
+/// Events of the cgroup's own `memory.stat` that are reported. The cgroup is made for the command, so its events are
+/// those of the command.
 const OF_CGROUP: [(&str, &str); 9] = [
     ("pgscan", "pages"),
     ("pgsteal", "pages"),

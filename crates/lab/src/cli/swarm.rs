@@ -34,14 +34,14 @@ pub struct Arguments {
 /// Interval at which an interrupt is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The progress of the simulated worlds.
+/// The progress of the simulated worlds: each is a random machine, kernel and set of tasks.
 #[derive(Default)]
 struct State {
     ran: u64,
     failures: Vec<String>,
-    /// Seeds whose worlds have begun and not ended.
+    /// Seeds whose worlds (random simulations) have begun and not ended.
     running: BTreeSet<u64>,
-    /// The first seed whose world has not begun; none before the first has begun.
+    /// The first seed whose world has not begun; none before the first world has begun.
     after: Option<u64>,
 }
 
@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// Runs worlds until one fails. With `--keep-going`, runs all of them.
+/// Runs random worlds, one for each seed, until one fails. With `--keep-going`, runs all of them.
 pub fn run(Arguments { seeds, keep_going, output }: &Arguments) -> Result<(), End> {
     let SeedOptions { seed: first, runs: count, .. } = *seeds;
     if first.checked_add(u64::from(count)).is_none() {
@@ -89,7 +89,8 @@ pub fn run(Arguments { seeds, keep_going, output }: &Arguments) -> Result<(), En
         output::check_standard_output()?;
     }
     let worlds: Vec<u64> = (first..first + u64::from(count)).collect();
-    // What a world drew is reported if it is the only one. For many worlds it would only take memory.
+    // A world's random choices are reported only if it is the only world. For many worlds they would take memory for no
+    // use.
     let told = move |report: SwarmReport| {
         (count == 1).then(|| format!("{}\nfingerprint {:016x}\n", report.drawn, report.fingerprint))
     };

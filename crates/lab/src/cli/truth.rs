@@ -60,7 +60,7 @@ enum Format {
     Json,
 }
 
-/// The report as JSON.
+/// The report of `highwater truth` as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
@@ -69,7 +69,8 @@ struct Report<'a> {
     differences: &'a [Difference],
 }
 
-/// Runs the loads on `sim` and `guest`, or on `sim` beside recorded counts of guests. Reports which counters agree.
+/// Runs the loads on the simulator, and in virtual machines (guests) unless their counts were recorded before. Reports
+/// which simulated counters agree with those of the guests.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let suite = truth::suite();
     let loads = named(&arguments.loads)?;
@@ -119,10 +120,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// The file of `--record`.
+/// The file of `--record`, which receives the counts of guests.
 struct Keeper<'a> {
     path: &'a Path,
-    /// The opened file until its first writing. It is opened before the work begins.
+    /// The file, opened before the work begins; none once it was written for the first time.
     opened: Option<output::Output>,
 }
 
@@ -149,7 +150,7 @@ impl<'a> Keeper<'a> {
 /// The option that names the file of a [`Keeper`].
 const OPTION: &str = "--record";
 
-/// Returns the plans for the loads on both grounds.
+/// Returns the plans that run the loads on the simulator and in guests.
 fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
     let place = GroundOptions {
         folder: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
@@ -162,8 +163,8 @@ fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Ve
     loads.iter().map(plan).collect()
 }
 
-/// Returns the plans that simulate the recorded loads, with the recorded kernel files. If `--kernels` names some, only
-/// those are used.
+/// Returns the plans that simulate the recorded loads, with the recorded kernel files. If `--kernels` names kernel
+/// files, only these are used.
 fn plans_beside<'a>(arguments: &Arguments, record: &Record, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
     let mut plans = Vec::new();
     for load in loads {

@@ -6,7 +6,7 @@ use report::{grid, markdown};
 
 use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 
-/// The format of the tables.
+/// The format of the tables: for a terminal, or Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Columns separated by blanks.
@@ -16,7 +16,7 @@ pub enum Look {
 }
 
 /// Returns the summary as text: two lines for each experiment and two for all. The first line counts all rows, the
-/// second those that a mechanism can decide.
+/// second only figures that are not left to chance.
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let (head, lines) = summary_lines(all);
@@ -36,7 +36,7 @@ pub fn summary_grid(all: &[Fidelity]) -> grid::Grid {
     cells(&head, lines, SUMMARY_NUMBERS)
 }
 
-/// Returns the figures of an experiment as a grid; with `misses` only figures that miss something.
+/// Returns the figures of an experiment as a grid; with `misses`, only figures that miss a level, a sign or a size.
 #[must_use]
 pub fn figures_grid(it: &Fidelity, misses: bool) -> grid::Grid {
     let (head, lines) = figure_lines(it, misses);
@@ -83,7 +83,8 @@ fn summary_lines(all: &[Fidelity]) -> ([&'static str; 8], Vec<Vec<String>>) {
     (head, lines)
 }
 
-/// Returns a line of text for each published figure; with `misses` only for figures that miss something.
+/// Returns a line of text for each published figure; with `misses`, only for figures that miss a level, a sign or a
+/// size.
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
     let (head, lines) = figure_lines(it, misses);
@@ -121,7 +122,7 @@ pub fn missed(cell: &Cell) -> Vec<&'static str> {
     level.into_iter().chain(effect).collect()
 }
 
-/// Returns the aspects of a figure that no mechanism can decide, with the reason: the level, the effect or both.
+/// Returns the aspects of a figure that chance decides (the level, the effect or both), with the reason.
 #[must_use]
 pub fn left_to_chance(cell: &Cell) -> String {
     let effect = cell.effect.as_ref().map(|effect| effect.left_to_chance);

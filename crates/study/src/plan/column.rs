@@ -11,8 +11,8 @@ use catalogue::{difference, library};
 use figures::cgroup::Version;
 use report::Column;
 
-/// Makes a column. Its name is that of the kernel with its changes, after the name of the ground unless the ground is
-/// obvious.
+/// Makes a column, named after its kernel and its changes. The ground's name comes first, unless all runs are
+/// simulated.
 pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
     let Subject { named, setup, ground, image, is_one_of_images, .. } = *subject;
     let image = image.filter(|_| is_one_of_images).and_then(Path::file_name);

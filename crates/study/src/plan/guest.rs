@@ -7,9 +7,9 @@ use catalogue::library;
 use placed::Error;
 
 impl Request {
-    /// Returns the request at the size that its experiment has for runs with a guest, with a note that says so. Without
-    /// a guest among the grounds, returns it unchanged. An emulated guest takes many minutes for the full size, and
-    /// does almost no work in a run that ends by time. All grounds get this size, so that the compared runs are alike.
+    /// Returns the request at the size that its experiment states for runs with a guest, with a note about it. If no
+    /// ground is a guest, returns the request unchanged. An emulated guest takes many minutes for the full size, and
+    /// does almost no work in a run that ends by time. All grounds get the guest's size, so that runs are comparable.
     /// Values that the user gave stay.
     ///
     /// # Errors

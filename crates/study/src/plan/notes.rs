@@ -45,8 +45,8 @@ impl Plan {
         columns.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns a line for each column whose simulated runs all have the fingerprints of another column's runs: the
-    /// differences between both columns had no effect.
+    /// Returns a line for each group of columns whose simulated runs have equal fingerprints. The differences between
+    /// such columns had no effect.
     pub(super) fn same_runs(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut by_prints: BTreeMap<Vec<(u64, u64)>, Vec<usize>> = BTreeMap::new();
         for column in 0..self.columns.len() {

@@ -51,14 +51,14 @@ impl Turn<'_> {
         watch.ended(self.number);
         if let (Some((store, key)), Ok(outcome)) = (&kept, &mut outcome) {
             store.keep(key, outcome)?;
-            // A store keeps no times. They are dropped here, too, so that the report does not depend on which runs were
-            // stored.
+            // A store keeps no durations of operations. They are dropped here, too, so that the report does not depend
+            // on which runs were stored.
             outcome.times.clear();
         }
         outcome
     }
 
-    /// Returns the place of a run of real time among the runs of its plan. Runs are ordered by seed, and go back and
+    /// Returns the place of a run in real time among the runs of its plan. Runs are ordered by seed, and go back and
     /// forth over the columns, so that drift of the computer affects all columns alike.
     fn place(&self) -> (u64, usize) {
         let Run { column, seed, .. } = self.run;
@@ -143,8 +143,8 @@ impl Plan {
         self.results(self.runs.iter().zip(outcomes).collect()).table
     }
 
-    /// Runs every job: first the jobs of real time, one after the other, then the simulated jobs on `threads` threads.
-    /// A failed job does not stop the others. Returns the results.
+    /// Runs every job: first the jobs that run in real time, one after the other, then the simulated jobs on `threads`
+    /// threads. A failed job does not stop the others. Returns the results.
     #[must_use]
     pub fn run(&self, threads: usize, watch: &dyn Watch) -> Results {
         let mut results = run_all(std::slice::from_ref(self), threads, watch);
@@ -167,7 +167,7 @@ impl Plan {
         main.into_iter().flat_map(|main| std::iter::once(main).chain(others.clone())).map(str::to_owned).collect()
     }
 
-    /// Returns the notes beside the figures: skipped grounds, and facts about each ground of real time.
+    /// Returns the notes beside the figures: skipped grounds, and facts about each ground that runs in real time.
     fn notes(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut notes = Vec::new();
         for Ended { run, outcome } in ended {
@@ -252,8 +252,8 @@ fn reason(Failure(message): &Failure) -> String {
 /// Length of the longest reason, characters. The limit exists because a reason stands in a cell.
 const REASON_MAX: usize = 80;
 
-/// Runs the jobs of several plans: first all jobs of real time, one after the other. Then the simulated jobs of all
-/// plans run on `threads` threads in the order of the plans, so that no thread waits for the last job of a plan.
+/// Runs the jobs of several plans: first all jobs that run in real time, one after the other. Then the simulated jobs
+/// of all plans run on `threads` threads in the order of the plans, so that no thread waits for the last job of a plan.
 /// Returns each plan with its results, failures included. `watch` counts the jobs over all plans.
 pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn Watch) -> Vec<(&'p P, Results)> {
     let (mut real, mut simulated, mut number) = (Vec::new(), Vec::new(), 0);

@@ -74,7 +74,8 @@ impl Setup {
         words.into_iter().map(setup).collect()
     }
 
-    /// Returns the message `why` about a parameter, with an addition that says how the parameter was given.
+    /// Returns the message `why`. If `--set` changed the parameter that the message is about, the result begins with
+    /// `--set KEY=VALUE`.
     pub fn told(&self, why: &str) -> String {
         let given = self.set.iter().find_map(|(key, value)| {
             let rest = why.strip_prefix(&format!("{}={value}: ", key.strip_prefix(OF_PARAMS)?))?;

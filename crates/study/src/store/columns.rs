@@ -137,7 +137,7 @@ fn contents(bytes: Vec<u8>) -> Result<Contents, String> {
     Ok((footer, lines.collect::<Result<_, String>>()?))
 }
 
-/// Returns the name and the type of each column, as in a table of the documents.
+/// Returns the name of each column.
 #[cfg(test)]
 pub(super) fn names() -> Vec<String> {
     let lines = SCHEMA.lines().filter_map(|line| line.trim().strip_prefix("required "));

@@ -11,7 +11,7 @@ use super::{
 use figures::figure::{Better, Format, Row};
 use grounds::job::Outcome;
 
-/// The head of a file: its run without the rows.
+/// The head of a run's file: everything about the run except its rows.
 #[derive(Deserialize, Serialize)]
 struct Head {
     identity: Identity,
@@ -51,7 +51,7 @@ pub fn encode(key: &Key, outcome: &Outcome) -> Vec<u8> {
     columns::write(&[run], footer)
 }
 
-/// Returns `runs` encoded as the bytes of one file with these columns, in order.
+/// Returns `runs` encoded in order as the bytes of one file, which has the columns of a run's file.
 #[must_use]
 pub fn joined(runs: &[StoredRun]) -> Vec<u8> {
     columns::write(runs, Vec::new())
@@ -95,7 +95,7 @@ fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     };
     take(hash);
     take(&serde_json::to_string(identity).expect("texts and numbers"));
-    // Nothing is added for other runs, so that older files keep their hash.
+    // Nothing is added for runs that scanned pages, so that older files keep their hash.
     let idle = if *is_idle { " idle" } else { "" };
     take(&format!("{fingerprint:016x} {virtual_time_ns} {page_events}{idle}"));
     report.iter().for_each(|line| take(line));

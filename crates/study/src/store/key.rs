@@ -13,7 +13,7 @@ use report::Column;
 /// Version of the form of keys and files. A program with another version does not find these files.
 pub const FORMAT: u32 = 1;
 
-/// The name of a run in a store.
+/// The name of a run in a store: experiment, machine, scale, kernel, changes and seed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct Identity {
     /// Name of the experiment.
@@ -98,7 +98,7 @@ impl SeedKeys {
         Self::of_lines(identity, lines)
     }
 
-    /// Makes the keys from an identity and the lines without that of the seed, in any order.
+    /// Makes the keys from an identity and the lines of the key's text, in any order and without the seed's line.
     fn of_lines(identity: Identity, mut lines: Vec<String>) -> Self {
         let Identity { experiment, machine, scale, kernel, set, .. } = &identity;
         for (name, value) in [("experiment", experiment), ("machine", machine), ("scale", scale), ("kernel", kernel)] {
@@ -115,14 +115,14 @@ impl SeedKeys {
         Self { before, behind: ended(behind), hasher, identity }
     }
 
-    /// Returns the hash and the name of the run with a seed.
+    /// Returns the hash and the name of this column's run with a seed.
     #[must_use]
     pub fn name(&self, seed: u64) -> (String, Identity) {
         let hasher = self.hasher.clone().chain_update(self.after(seed));
         (digits(&hasher.finalize()), Identity { seed, ..self.identity.clone() })
     }
 
-    /// Returns the key of the run with a seed.
+    /// Returns the key of this column's run with a seed.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Key {
         let (hash, identity) = self.name(seed);
@@ -137,7 +137,7 @@ impl SeedKeys {
 /// Prefix of the line that holds the seed.
 const SEED: &str = "run.seed = ";
 
-/// Returns the hash of a text, as it names a run's file.
+/// Returns the hash of a key's text. The hash names the run's file.
 #[must_use]
 pub fn hash_of(text: &str) -> String {
     digits(&Sha256::digest(text.as_bytes()))
@@ -156,7 +156,7 @@ fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
     }
 }
 
-/// Keys whose values are explanations, which determine nothing.
+/// Keys whose values are explanations, which do not change the result of a run.
 const PROSE: [&str; 3] = ["about", "from", "source"];
 
 /// Adds a line for each value in a tree of tables and lists.

@@ -47,7 +47,7 @@ impl StoredRun {
     }
 }
 
-/// A folder of runs.
+/// A folder that holds a file for each stored run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
     folder: PathBuf,
@@ -63,8 +63,8 @@ impl Store {
     /// Opens the store in a folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// When the folder cannot be created, no file can be created in it, another file is to be written there, or this
-    /// crate was built without its feature `parquet`.
+    /// When the folder cannot be created, no file can be created in it, an output of this command is to be written in
+    /// place of a run's file, or this crate was built without its feature `parquet`.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
         check_build(folder)?;
         let store = Self { folder: folder.to_owned() };
@@ -81,7 +81,7 @@ impl Store {
     /// read-only.
     ///
     /// # Errors
-    /// If the store has all of the runs, as for [`Store::existing`], otherwise as for [`Store::open`].
+    /// The errors of [`Store::existing`] if the store has all of the runs, otherwise those of [`Store::open`].
     pub fn open_for<'h>(folder: &Path, mut hashes: impl Iterator<Item = &'h str>) -> Result<Self, Failure> {
         let there = Self { folder: folder.to_owned() };
         if hashes.all(|hash| there.has(hash)) { Self::existing(folder) } else { Self::open(folder) }
@@ -90,8 +90,8 @@ impl Store {
     /// Opens the store in an existing folder.
     ///
     /// # Errors
-    /// When there is no such folder, another file is to be written there, or this crate was built without its feature
-    /// `parquet`.
+    /// When there is no such folder, an output of this command is to be written in place of a run's file, or this crate
+    /// was built without its feature `parquet`.
     pub fn existing(folder: &Path) -> Result<Self, Failure> {
         check_build(folder)?;
         if folder.is_dir() {

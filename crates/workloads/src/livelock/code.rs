@@ -6,7 +6,7 @@ use machine::Nanos;
 use sim::Rng;
 use std::ops::Range;
 
-/// Parameters of the use of code.
+/// Parameters of a process's calls of functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// Number of consecutive pages that are used together.
@@ -31,7 +31,7 @@ impl<S: System> Code<S> {
     /// private. Returns the mapped code.
     ///
     /// # Errors
-    /// When memory is exhausted, or the ground cannot map files.
+    /// When memory is exhausted, or the system cannot map files.
     pub fn map(system: &S, name: &str, files: Range<u64>, pages: u32, how: Use) -> Result<Self, SystemError> {
         let text = MapMode { sharing: Sharing::Private, is_executable: true, ..MapMode::default() };
         let map = |n| system.map_file(&system.open(&file_name(name, n))?, 0..pages, text);
@@ -50,7 +50,8 @@ impl<S: System> Code<S> {
         let region = &self.regions[(function / self.functions_per_file) as usize];
         let pages = pages_of((function % self.functions_per_file) as u32, self.how.function_pages);
         system.touch(region, pages, false)?;
-        // The time of a call varies: processes in step would all want the same pages at once.
+        // The time of a call is random. With equal times, processes would fall into step and all need the same pages at
+        // once.
         system.compute(Nanos(self.how.call.0 / 2 + rng.below(self.how.call.0 + 1)));
         Ok(())
     }
@@ -58,7 +59,7 @@ impl<S: System> Code<S> {
     /// Touches all code once, like the start of a program.
     ///
     /// # Errors
-    /// As for [`Code::call`].
+    /// When memory is exhausted, or the code cannot be read.
     pub fn start(&self, system: &S) -> Result<(), SystemError> {
         let all = 0..self.functions_per_file as u32 * self.how.function_pages;
         self.regions.iter().try_for_each(|region| system.touch(region, all.clone(), false))
@@ -73,7 +74,7 @@ impl<S: System> Code<S> {
 /// Puts `files` files of code of `pages` pages each on the device, with none in memory.
 ///
 /// # Errors
-/// When such files exist, or the device is full.
+/// When a file with one of the names exists, or the device is full.
 pub fn install<S: System>(system: &S, name: &str, files: u64, pages: u32) -> Result<(), SystemError> {
     (0..files).try_for_each(|n| crate::big_file::provide(system, &file_name(name, n), pages.into()))
 }

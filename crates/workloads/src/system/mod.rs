@@ -79,7 +79,7 @@ pub struct HeldPage(
 
 /// A system with memory, files and tasks, as one task sees it.
 ///
-/// A page is [`PAGE_BYTES`] on every ground.
+/// A page is [`PAGE_BYTES`] on every system.
 pub trait System: Sized + 'static {
     /// An open file: the handle of one task.
     type File;
@@ -104,11 +104,11 @@ pub trait System: Sized + 'static {
 
     /// Returns the time since the system started, in virtual or monotonic time.
     fn now(&self) -> Nanos;
-    /// Marks a point of the run with a name, for the recorder of memory. Marks do not change the run.
+    /// Marks a point of the run with a name, for records of memory over time. Marks do not change the run.
     fn mark(&self, name: &'static str) {
         let _ = name;
     }
-    /// Sleeps for `time`. If the task is told to end, before or during the sleep, it returns at once.
+    /// Sleeps for `time`. If the task is told to end, before or during the sleep, the sleep ends at once.
     fn sleep(&self, time: Nanos);
     /// Computes: uses a CPU for `time`.
     fn compute(&self, time: Nanos);
@@ -137,13 +137,13 @@ pub trait System: Sized + 'static {
     fn memory_pages(&self) -> u64;
     /// Returns the number of free pages.
     fn free_pages(&self) -> u64;
-    /// Returns the number of free pages that reclaim aims at now; none if the ground does not tell.
+    /// Returns the number of free pages that reclaim aims at now; none if the system does not report it.
     fn high_mark_pages(&self) -> Option<u64> {
         None
     }
 
     /// Makes a file of `pages` pages with unspecified contents on the device, with no page in memory. Returns `false`
-    /// if the ground cannot make such files; then the file has to be written.
+    /// if the system cannot make such files; then the file has to be written.
     ///
     /// # Errors
     /// When a file of this name exists, or the device is full.
@@ -180,14 +180,14 @@ pub trait System: Sized + 'static {
     /// memory or in flight.
     ///
     /// # Errors
-    /// When the ground has no such reads.
+    /// When the system cannot start a read without waiting for it.
     fn start_read(&self, file: &mut Self::File, page: u64) -> Result<(), SystemError>;
     /// Calls `read` with one page of a file in place, without a copy, and returns its result. Bytes after the end of
     /// the file are zeroes. The caller makes sure that no task writes the page until `read` returns, since not every
     /// ground blocks writers.
     ///
     /// # Errors
-    /// As for [`System::read`], and when the page lies after the end of the file.
+    /// When memory is exhausted, the device fails, or the page lies after the end of the file.
     fn read_in_place<R>(
         &self,
         file: &mut Self::File,
@@ -199,7 +199,7 @@ pub trait System: Sized + 'static {
     /// # Errors
     /// When memory is exhausted or the device fails.
     fn set_length(&self, file: &Self::File, bytes: u64) -> Result<(), SystemError>;
-    /// Returns whether this ground supports [`System::map_file`].
+    /// Returns whether this system supports [`System::map_file`].
     fn maps_files(&self) -> bool {
         false
     }
@@ -207,7 +207,7 @@ pub trait System: Sized + 'static {
     /// must not be removed before the region is unmapped. A touch after the end of the file fails.
     ///
     /// # Errors
-    /// When memory is exhausted, or the ground cannot map files.
+    /// When memory is exhausted, or the system cannot map files.
     fn map_file(&self, file: &Self::File, pages: Range<u32>, mode: MapMode) -> Result<Self::Region, SystemError> {
         let _ = (file, pages, mode);
         Err(SystemError("files cannot be mapped on this ground".into()))
@@ -215,7 +215,7 @@ pub trait System: Sized + 'static {
     /// Waits until everything written to a file is on the device.
     ///
     /// # Errors
-    /// When some of it could not be written.
+    /// When some data could not be written.
     fn sync(&self, file: &Self::File) -> Result<(), SystemError>;
     /// Removes a file. Open handles can no longer be used.
     ///
@@ -225,7 +225,7 @@ pub trait System: Sized + 'static {
     /// Drops the clean pages of this system's files from memory, so that later reads go to the device.
     ///
     /// # Errors
-    /// When the ground does not permit it.
+    /// When the system does not permit it.
     fn drop_caches(&self) -> Result<(), SystemError>;
 
     /// Maps anonymous memory of zeroes in pieces smaller than a huge page, as an allocator of small chunks does.
@@ -236,7 +236,7 @@ pub trait System: Sized + 'static {
     /// Maps anonymous memory of zeroes, aligned so that it may have huge pages, as an allocator of large arrays does.
     ///
     /// # Errors
-    /// When the address space has no room, or the ground has no such memory.
+    /// When the address space has no room, or the system has no memory with huge pages.
     fn map_huge(&self, pages: u32) -> Result<Self::Region, SystemError> {
         let _ = pages;
         Err(SystemError("memory with huge pages cannot be mapped on this ground".into()))
@@ -245,7 +245,7 @@ pub trait System: Sized + 'static {
     /// `times` times, all other costs once.
     ///
     /// # Errors
-    /// As for [`System::touch`].
+    /// When memory is exhausted, swap fails, or the task was killed.
     fn touch_sample(&self, region: &Self::Region, page: u32, write: bool, times: u32) -> Result<(), SystemError> {
         let _ = times;
         self.touch(region, page..page + 1, write)
@@ -258,12 +258,12 @@ pub trait System: Sized + 'static {
     /// Stores bytes into a region.
     ///
     /// # Errors
-    /// As for [`System::touch`].
+    /// When memory is exhausted, swap fails, or the task was killed.
     fn store(&self, region: &Self::Region, offset: u64, bytes: &[u8]) -> Result<(), SystemError>;
     /// Loads bytes from a region.
     ///
     /// # Errors
-    /// As for [`System::touch`].
+    /// When memory is exhausted, swap fails, or the task was killed.
     fn load(&self, region: &Self::Region, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError>;
     /// Unmaps a region.
     fn unmap(&self, region: Self::Region);
@@ -275,17 +275,17 @@ pub trait System: Sized + 'static {
     fn faults(&self) -> Faults;
     /// Returns the CPU time of all tasks so far.
     fn cpu_times(&self) -> CpuTimes;
-    /// Returns counters and gauges under their kernel names. A name is missing if the ground does not have it.
+    /// Returns counters and gauges under their kernel names. A name is missing if the system does not have it.
     fn vmstat(&self) -> Vmstat;
 
     /// Returns the number of pages that were read from devices for this system's tasks so far, readahead included; none
-    /// if the ground cannot separate these reads from the reads of others.
+    /// if the system cannot separate these reads from the reads of others.
     fn pages_read_in(&self) -> Option<u64> {
         self.vmstat().get("pgpgin").map(|kib| kib * 1024 / PAGE_BYTES as u64)
     }
 
     /// Sends `_bytes` bytes over the network. The data stay in the kernel's memory until [`System::acknowledge`] is
-    /// called with the returned value. A ground without a network sends nothing.
+    /// called with the returned value. A system without a network sends nothing.
     ///
     /// # Errors
     /// When memory is exhausted.
@@ -293,44 +293,44 @@ pub trait System: Sized + 'static {
         Ok(Unacknowledged::default())
     }
 
-    /// Acknowledges sent data, which frees them. Has no effect on a ground without a network.
+    /// Acknowledges sent data, which frees them. Has no effect on a system without a network.
     fn acknowledge(&self, _sent: Unacknowledged) {}
 
     /// Allocates a block of 2^`order` pages, as a kernel module does. Returns none if the kernel refuses.
     /// [`System::give_block_back`] frees the block.
     ///
     /// # Errors
-    /// When the ground has no blocks.
+    /// When the system has no blocks.
     fn take_block(&self, gfp: Gfp, order: Order) -> Result<Option<Block>, SystemError> {
         let _ = (gfp, order);
         Err(SystemError("blocks of memory cannot be asked for on this ground".into()))
     }
 
-    /// Frees a block. Has no effect on a ground without blocks.
+    /// Frees a block. Has no effect on a system without blocks.
     fn give_block_back(&self, _block: Block) {}
 
-    /// Looks up file number `number`, of which only the inode and the name matter. Returns `true` if its inode was not
-    /// in memory.
+    /// Looks up the directory entry and inode of file number `number`, which has no contents. Returns `true` if its
+    /// inode was not in memory.
     ///
     /// # Errors
-    /// When memory is exhausted, or the ground has no such files.
+    /// When memory is exhausted, or the system has no files without contents.
     fn look_up(&self, number: u32) -> Result<bool, SystemError> {
         let _ = number;
         Err(SystemError("there are no files but those that were made on this ground".into()))
     }
 
-    /// Drops the pages that [`System::drop_caches`] drops, and unused inodes and directory entries.
+    /// Drops clean file pages, as [`System::drop_caches`] does, and also unused inodes and directory entries.
     ///
     /// # Errors
-    /// When the ground does not permit it.
+    /// When the system does not permit it.
     fn drop_caches_and_slabs(&self) -> Result<(), SystemError> {
         Err(SystemError("inodes cannot be dropped on this ground".into()))
     }
 
-    /// Sets the sysctl `min_free_kbytes`. Returns the former value.
+    /// Sets the sysctl `min_free_kbytes`. Returns its previous value.
     ///
     /// # Errors
-    /// When the ground does not permit it.
+    /// When the system does not permit it.
     fn set_min_free_kbytes(&self, kib: u64) -> Result<u64, SystemError> {
         let _ = kib;
         Err(SystemError("`min_free_kbytes` cannot be set on this ground".into()))
@@ -340,21 +340,22 @@ pub trait System: Sized + 'static {
     /// meanwhile.
     ///
     /// # Errors
-    /// As for [`System::read_in_place`], and when the ground cannot hold pages.
+    /// When memory is exhausted, the device fails, the page lies after the end of the file, or the system cannot hold
+    /// pages.
     fn hold_page(&self, file: &mut Self::File, page: u64) -> Result<HeldPage, SystemError> {
         let _ = (file, page);
         Err(SystemError("pages cannot be held on this ground".into()))
     }
 
-    /// Releases a held page, whose file may have been removed. Has no effect on a ground that cannot hold pages.
+    /// Releases a held page, whose file may have been removed. Has no effect on a system that cannot hold pages.
     fn release_page(&self, _page: HeldPage) {}
 
-    /// Returns the CPU time so far by call path, `task;func;func`; empty if the ground cannot tell.
+    /// Returns the CPU time so far by call path, `task;func;func`; empty if the system does not measure it.
     fn profile(&self) -> BTreeMap<String, Nanos> {
         BTreeMap::new()
     }
     /// Returns the time spent spinning for locks so far, by call path (as in [`System::profile`]) and class of lock;
-    /// empty if the ground cannot tell.
+    /// empty if the system does not measure it.
     fn lock_waits(&self) -> BTreeMap<(String, &'static str), Nanos> {
         BTreeMap::new()
     }
@@ -363,11 +364,11 @@ pub trait System: Sized + 'static {
     fn take_disk_samples(&self) -> Vec<DiskSample> {
         Vec::new()
     }
-    /// Returns the simulated machine on which this ground runs; none if the machine is not simulated.
+    /// Returns the simulated machine on which this system runs; none if the machine is not simulated.
     fn machine_view(&self) -> Option<&::sim::Sim> {
         None
     }
-    /// Returns the engine on which this ground runs; none if the ground does not run on our engine.
+    /// Returns the engine on which this system runs; none if the system does not show it. Only the simulator does.
     fn engine_view(&self) -> Option<&dyn EngineView> {
         None
     }

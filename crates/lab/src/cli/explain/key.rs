@@ -50,7 +50,7 @@ pub struct Known {
 struct Owned {
     value: String,
     owners: Vec<String>,
-    /// The source of the value in the first of these files.
+    /// The source of the value in the first file of `owners`.
     source: String,
 }
 
@@ -184,7 +184,7 @@ fn last_parts(word: &str) -> Vec<String> {
     all.collect()
 }
 
-/// Explains a known name by the first of its keys. Lists its other keys.
+/// Explains a name that users know from Linux by the first key that corresponds to it. Lists the name's other keys.
 fn of_name(asked: &str, named: &known_names::Known) -> Result<Known, Error> {
     let first = named.keys.first().map(|key| explain(key)).transpose()?.flatten().unwrap_or_default();
     let also = named.keys.iter().skip(1).map(|key| (key.clone(), meaning(key))).collect();
@@ -215,8 +215,8 @@ pub fn nearest(key: &str) -> Option<String> {
     placed::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
 }
 
-/// Returns everything with a name in which some word begins with `word`, by kind, each with its description. If there
-/// is nothing, `word` may be anywhere in a name; if there is still nothing, anywhere in a description.
+/// Returns everything with a name in which some word begins with `word`, by kind, each with its description. If nothing
+/// is found, searches for `word` anywhere in names, and then anywhere in descriptions.
 #[must_use]
 pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     let word = word.to_lowercase();
@@ -251,7 +251,7 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
             all.iter().map(|(kind, lines)| (*kind, lines.iter().filter(|line| is_meant(line)).cloned().collect()));
         kinds.filter(|(_, lines): &(_, Vec<_>)| !lines.is_empty()).collect::<Vec<_>>()
     };
-    // `oom` is meant in `oom_killer`, but is only by chance in `room_percent`.
+    // A match must begin a word: a search for `oom` means `oom_killer`, but not `room_percent`.
     let begins = |name: &str| {
         let name = name.to_lowercase();
         let at_begin = |at: usize| !name[..at].ends_with(char::is_alphanumeric);
