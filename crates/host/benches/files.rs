@@ -67,9 +67,9 @@ impl Log for fs::File {
 /// Where a round writes its records: at the end of the file, or over old records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Each record after the one before it.
+    /// At the end of the file: each record goes after the one before it.
     Appended,
-    /// Random places in a file that already has all records and is in memory.
+    /// Over old records, at random places of a file that is in memory.
     Over,
 }
 
@@ -230,7 +230,7 @@ fn thread_cpu_time() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Compares syncs of one page in files of several lengths.
+/// Compares the CPU time of writing and syncing one page in sparse files of several lengths.
 fn compare_syncs(is_bench: bool, rounds: usize) {
     let (sizes, syncs) =
         if is_bench { (&[1 << 28, 1 << 30, 1 << 32, 1 << 36][..], 300) } else { (&[1 << 28, 1 << 30][..], 2) };

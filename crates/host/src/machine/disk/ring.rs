@@ -229,7 +229,7 @@ impl Background {
     /// them. The pool carries out all present and further transfers.
     #[cold]
     fn fall_back(&self, errno: Errno, mut slots: Slots, waiting: VecDeque<Transfer>) {
-        // Ends the read of the bell, if one is under way.
+        // Rings the bell, so that the ring's read of it ends, if one is under way.
         self.ring_bell();
         let mut left = slots.abandon();
         drop(slots);
