@@ -10,8 +10,8 @@
 //! library, and with `pwrite` and `fdatasync` of the system. After each round the test checks that the file has all
 //! committed data.
 //!
-//! *Syncs*: one page of a sparse file is written and synced repeatedly, after one page of each 4 MiB of the file was read
-//! into memory. The lines compare the CPU time in files of 1, 4 and 64 GiB with that in a file of 0.25 GiB.
+//! *Syncs*: one page of a sparse file is written and synced repeatedly, after one page of each 4 MiB of the file was
+//! read into memory. The lines compare the CPU time in files of 1, 4 and 64 GiB with that in a file of 0.25 GiB.
 //!
 //! *Opens*: the cost of opening and closing files while 15,000 other files are open is compared with the cost while 100
 //! other files are open.
