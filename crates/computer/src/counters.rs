@@ -30,14 +30,15 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Creates a source of the counters of the computer and of a cgroup that contains this process.
+    /// Creates a source of the computer's counters, or, if a cgroup is given, also of the counters of this cgroup, in
+    /// which this process must be.
     #[must_use]
     pub fn new(cgroup: Option<Cgroup>) -> Self {
         Self { cgroup }
     }
 
-    /// Returns the number of pages that the cgroup may still take; without a cgroup, the number of free pages of the
-    /// computer.
+    /// Returns the number of pages that the cgroup, whose limit is `memory_pages`, may still take. Without a cgroup,
+    /// returns the number of free pages of the computer.
     #[must_use]
     pub fn free_pages(&self, memory_pages: u64) -> u64 {
         match &self.cgroup {
@@ -106,7 +107,7 @@ pub fn available_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
-/// Returns the release of the running kernel.
+/// Returns the release of the running kernel, as `uname -r` prints it.
 #[must_use]
 pub fn release() -> String {
     read("/proc/sys/kernel/osrelease").trim().to_owned()

@@ -139,7 +139,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Maps `pages` pages and `more` further bytes of zeroes as private anonymous memory. Returns the address and the size
 /// in bytes of the mapping.
 fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
-    // A mapping has at least one page.
+    // The system makes no mapping of 0 bytes, so at least one page is mapped.
     let bytes = pages.max(1) as usize * PAGE_BYTES + more;
     let (access, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
@@ -154,7 +154,7 @@ fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
 /// The options for mapping a file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileMode {
-    /// `true` if written data stay with the task and never reach the file.
+    /// `true` for a private mapping: written data stay in it and never reach the file.
     pub is_private: bool,
     /// `true` if the mapping holds the text of a program, which may be executed.
     pub is_executable: bool,

@@ -93,7 +93,8 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-/// Writes the functions in which a task spent self time, the longest first, each with the call paths to it.
+/// Writes the functions in which a task spent time of its own (without callees), the longest time first, each with the
+/// call paths to it.
 fn write_own(task: &str, node: &Node<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut by_function: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
     node.for_each_own(&mut Vec::new(), &mut |path, ns| {

@@ -11,14 +11,14 @@ const HELP_BYTES: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Version {
-    /// One hierarchy for each controller.
+    /// Version 1, with one hierarchy for each controller.
     V1,
-    /// One hierarchy for all controllers.
+    /// Version 2, with one hierarchy for all controllers.
     V2,
 }
 
 impl Version {
-    /// Returns the number that the kernel's documents give to the version.
+    /// Returns the version as a number: 1 or 2.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -41,7 +41,7 @@ impl Cgroup {
     /// Returns the number of bytes charged to the cgroup now.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the cgroup's file cannot be read.
     pub fn used_bytes(&self) -> io::Result<u64> {
         let file = match self.version {
             Version::V1 => "memory.usage_in_bytes",
@@ -150,7 +150,7 @@ pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
         times: of("oom"),
         kills: of("oom_kill"),
         group_kills: of("oom_group_kill"),
-        // With the OOM killer enabled, a process waits only for the moment that the killer needs.
+        // If the OOM killer is enabled, a process waits only until the killer has acted.
         is_waiting: of("under_oom") == 1 && of("oom_kill_disable") == 1,
     })
 }

@@ -1,4 +1,4 @@
-//! Conversion of a CSV writer's errors to I/O errors.
+//! Converts errors of a CSV writer to I/O errors.
 
 use std::io;
 

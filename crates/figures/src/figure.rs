@@ -72,11 +72,11 @@ pub struct Row {
     pub name: String,
     /// Unit of the figure: `pages`, `ops/s`, ….
     pub unit: String,
-    /// Better direction of the figure.
+    /// Whether a higher or a lower value of the figure is better.
     pub better: Better,
     /// The figure.
     pub value: f64,
-    /// Format of the figure.
+    /// Format in which the figure is printed.
     pub format: Format,
 }
 

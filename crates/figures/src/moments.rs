@@ -12,7 +12,7 @@ pub struct Recorder<T> {
 }
 
 impl<T> Recorder<T> {
-    /// Makes a recorder that records at the interval `every`.
+    /// Makes a recorder that records the state of a machine at the interval `every` of virtual time.
     #[must_use]
     pub const fn new(every: Nanos) -> Self {
         Self { every, next: Nanos(0), moments: Vec::new() }

@@ -46,7 +46,7 @@ pub fn read(text: &str) -> Vec<RunProfile> {
     found
 }
 
-/// Returns the name of a run without the seed at its end, which is the name of the run's column.
+/// Returns the name of a run's column: the name of the run without the seed at its end.
 fn without_seed(root: &str) -> &str {
     match root.rsplit_once(SEED) {
         Some((column, seed)) if !seed.is_empty() && seed.bytes().all(|byte| byte.is_ascii_digit()) => column,
@@ -64,7 +64,7 @@ pub struct View {
     pub user_time: bool,
 }
 
-/// The profile of a column, summed over all its runs.
+/// The profile of a column (kernel) of a report, summed over all its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnProfile {
     /// Id of the column.

@@ -45,7 +45,7 @@ const FIRST: Nanos = Nanos::from_millis(10);
 const MOST: usize = 1024;
 
 impl Recorder {
-    /// Makes a recorder that records at the interval `every`.
+    /// Makes a recorder that records counters at the interval `every` of virtual time.
     #[must_use]
     pub fn new(every: Every) -> Self {
         let (every, most) = match every {
@@ -61,7 +61,8 @@ impl Recorder {
         self.every
     }
 
-    /// Returns whether a record is due.
+    /// Returns whether the interval since the last record has passed, so that the caller should call
+    /// [`Recorder::push`].
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         now >= self.next && !self.is_over

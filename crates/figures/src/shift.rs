@@ -22,7 +22,7 @@ pub struct Shift {
     pub low: f64,
     /// Upper end of the interval; the largest difference if there are too few values for an interval.
     pub high: f64,
-    /// Probability that the interval contains the true difference; none if there are too few values for an interval.
+    /// Probability that the interval contains the true difference; `None` if there are too few values for an interval.
     pub coverage: Option<f64>,
 }
 
@@ -130,8 +130,9 @@ fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     number(low) + 0.0
 }
 
-/// Returns the number of Walsh averages of `n` differences that the interval excludes at each end, and the probability
-/// that the interval misses the true difference; none if `n` is too small.
+/// Returns how many Walsh averages (means of two of the differences) the interval for `n` pairs excludes at each end,
+/// and the probability that the interval misses the true difference. Returns `None` if `n` is too small for an
+/// interval.
 fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     if n > COUNTED_PAIRS {
         let n = n as f64;
@@ -148,8 +149,9 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     of_ways(&ways)
 }
 
-/// Returns the number of differences between two independent sets that the interval excludes at each end, and the
-/// probability that the interval misses the true difference; none if the sets are too small.
+/// Returns how many differences the interval for two independent sets of `from` and `to` values excludes at each end,
+/// and the probability that the interval misses the true difference. Returns `None` if the sets are too small for an
+/// interval.
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);

@@ -63,8 +63,9 @@ pub enum Basis {
     Sets(usize, usize),
 }
 
-/// Smallest number of seeds in each column with which two sets can be told apart. With three values in each set there
-/// are only 20 possible orders, so even the clearest order is too likely by chance.
+/// Smallest number of seeds with which two columns that have equally many can be told apart as independent sets. With
+/// three seeds each there are only 20 possible orders of all values, so even the clearest order is too likely by
+/// chance.
 pub const SEEDS_MIN: usize = 4;
 
 /// A comparison of a column of a report with its base column, in one figure.
@@ -167,7 +168,8 @@ mod tests {
 
     #[test]
     fn where_runs_failed_what_is_left_may_be_enough() {
-        // All five values of one column are above all three of the other: only 2 of 56 possible orders are as clear.
+        // All five values of one column are above all three of the other. Only 2 of the 56 possible orders of the eight
+        // values are as clear, which is less than 5 %.
         let (left, all) = ([900.0, 901.0, 902.0], &SIX[..5]);
         let found = compared(&left, all);
         assert_eq!((found.verdict, found.basis_words()), (Verdict::Worse, "3 and 5 seeds".into()));

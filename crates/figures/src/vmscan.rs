@@ -16,7 +16,7 @@ pub fn duration_rows(cpu: CpuTimes, elapsed_s: f64) -> Vec<Row> {
     ]
 }
 
-/// Returns the names of all rows of this module.
+/// Returns the names of all rows that [`duration_rows`] and [`rows`] may return.
 #[must_use]
 pub fn row_names() -> Vec<RowName> {
     let counters = DIAGNOSIS.map(|(_, counter)| (counter.to_owned(), 1)).into();

@@ -10,8 +10,8 @@
 //! library, and with `pwrite` and `fdatasync` of the system. After each round the test checks that the file has all
 //! committed data.
 //!
-//! *Syncs*: one page of a sparse file is written and synced repeatedly, after one page of each 4 MiB of the file was read
-//! into memory. The lines compare the CPU time in files of 1, 4 and 64 GiB with that in a file of 0.25 GiB.
+//! *Syncs*: one page of a sparse file is written and synced repeatedly, after one page of each 4 MiB of the file was
+//! read into memory. The lines compare the CPU time in files of 1, 4 and 64 GiB with that in a file of 0.25 GiB.
 //!
 //! *Opens*: the cost of opening and closing files while 15,000 other files are open is compared with the cost while 100
 //! other files are open.
@@ -67,9 +67,9 @@ impl Log for fs::File {
 /// Where a round writes its records: at the end of the file, or over old records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Each record after the one before it.
+    /// At the end of the file: each record goes after the one before it.
     Appended,
-    /// Random places in a file that already has all records and is in memory.
+    /// Over old records, at random places of a file that is in memory.
     Over,
 }
 
@@ -230,7 +230,7 @@ fn thread_cpu_time() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Compares syncs of one page in files of several lengths.
+/// Compares the CPU time of writing and syncing one page in sparse files of several lengths.
 fn compare_syncs(is_bench: bool, rounds: usize) {
     let (sizes, syncs) =
         if is_bench { (&[1 << 28, 1 << 30, 1 << 32, 1 << 36][..], 300) } else { (&[1 << 28, 1 << 30][..], 2) };

@@ -218,7 +218,7 @@ struct Map {
     len: usize,
 }
 
-// SAFETY: the mapping is read-only.
+// SAFETY: threads only read the mapping, which does not move.
 unsafe impl Sync for Map {}
 
 impl Map {
@@ -588,7 +588,8 @@ impl Bench {
         }
     }
 
-    /// Measures random reads and writes of a file of 64 MiB. Random access is not announced to the library.
+    /// Measures random reads and writes of a file of 64 MiB in a memory of 16 MiB, by many threads. The library is not
+    /// told that access is random.
     fn crowds(&self) {
         let pages = 4 * CROWDED_PAGES;
         let data = Data::new("crowd", pages);
@@ -605,7 +606,7 @@ impl Bench {
         }
     }
 
-    /// Measures random touches of a region: one word of each chosen page is read and written.
+    /// Measures random accesses to a region that is partly in swap: one word of each chosen page is read and written.
     fn swaps(&self) {
         let Sizes { memory_pages, misses, .. } = self.sizes;
         let (memory_pages, pages) = (memory_pages.div_ceil(4).max(1024), (memory_pages * 3).div_ceil(8).max(1536));

@@ -48,7 +48,7 @@ const GROWTH: u64 = 256;
 pub struct Store {
     file: File,
     buckets: u64,
-    /// The first page of the file that belongs to no chain.
+    /// The number of the first page of the file that belongs to no chain yet; all later pages are free, too.
     free: Mutex<u64>,
 }
 

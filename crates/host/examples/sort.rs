@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A run that is being written: records are appended at its back.
+/// A sorted run of pages that is being written: records are appended at its end.
 struct Output<'a> {
     region: &'a Region,
     pages: Range<u64>,

@@ -1,4 +1,4 @@
-//! The settings of a memory, their check, and the making of the machine and the engine.
+//! [`Builder`]: the settings of a [`Memory`]. It checks them, and makes the machine and the engine.
 
 use crate::error::Error;
 use crate::kernel;
@@ -74,7 +74,7 @@ pub struct Builder {
 }
 
 impl SwapPlace {
-    /// Returns the name of the builder's method that sets this place.
+    /// Returns the name of the builder's method that sets this place of the swap file, for errors.
     const fn setting(&self) -> &'static str {
         match self {
             Self::Folder(_) => "swap_folder",
@@ -82,7 +82,7 @@ impl SwapPlace {
         }
     }
 
-    /// Returns the path of the folder or the file.
+    /// Returns the path of the folder of the swap file, or of the swap file itself.
     fn path(&self) -> PathBuf {
         match self {
             Self::Folder(Some(path)) | Self::File(path) => path.clone(),

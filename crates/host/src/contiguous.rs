@@ -1,4 +1,4 @@
-//! Contiguous memory: a block of pages that lie one after the other in the arena.
+//! [`Contiguous`]: a block of memory whose pages lie one after the other.
 
 #![allow(unsafe_code)]
 
@@ -43,7 +43,7 @@ pub struct Contiguous {
 
 // SAFETY: like a `Box`, a block is memory that nothing else refers to; any thread may call the engine to give it back.
 unsafe impl Send for Contiguous {}
-// SAFETY: as above.
+// SAFETY: nothing else refers to the block's memory, and a shared `Contiguous` only reads it.
 unsafe impl Sync for Contiguous {}
 
 impl Contiguous {
@@ -88,7 +88,8 @@ impl Deref for Contiguous {
 impl DerefMut for Contiguous {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`.
+        // SAFETY: the frames of a lent block lie one after the other in the arena, which lives as long as `shared`, and
+        // only this value accesses them until the block is given back.
         unsafe { std::slice::from_raw_parts_mut(self.bytes, self.len) }
     }
 }

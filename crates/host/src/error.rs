@@ -91,12 +91,13 @@ pub enum Error {
     },
     /// A page could not be read back from swap.
     SwapRead {
-        /// The slot that could not be read.
+        /// The number of the swap slot that could not be read.
         slot: u32,
         /// The cause.
         source: IoError,
     },
-    /// A page already has as many guards for reading as it can have: [`engine::memory::READERS_MAX`] (16383).
+    /// A page already has as many read guards ([`PageRead`](crate::PageRead)) as it can have:
+    /// [`engine::memory::READERS_MAX`] (16383).
     TooManyReaders {
         /// The number of the page in its file or region.
         page: u64,
@@ -200,7 +201,7 @@ impl From<Error> for io::Error {
 }
 
 impl Error {
-    /// Converts an error of the engine that concerns one file.
+    /// Converts an error of the engine about the file at `path` to an error of the library.
     pub(crate) fn of_file(path: &Arc<Path>, error: engine::Error) -> Self {
         match error {
             engine::Error::Read { offset, source, .. } => Self::Read { path: path.clone(), offset, source },
@@ -218,7 +219,7 @@ impl Error {
         }
     }
 
-    /// Converts an error of the engine that concerns no file.
+    /// Converts an error of the engine about a region or about memory to an error of the library.
     pub(crate) fn of_memory(error: engine::Error) -> Self {
         match error {
             engine::Error::SwapRead { slot, source } => Self::SwapRead { slot, source },

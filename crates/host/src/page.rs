@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// A page of zeroes, for pages of a region that were never written.
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// The owner of a read guard's page. Dropping the guard gives the page back to the owner, unless a hazard pointer holds
-/// the page.
+/// Whether a read guard's page belongs to a file or to a region, which decides how dropping the guard releases the
+/// page. If a hazard pointer holds the page, the pointer is withdrawn instead.
 #[derive(Clone, Copy)]
 enum ReadOf {
     File,
@@ -148,7 +148,8 @@ pub struct PageWrite<'a> {
     of: WriteOf<'a>,
 }
 
-/// The owner of a write guard's page. Dropping the guard gives the page back to the owner.
+/// Whether a write guard's page belongs to a file or to a region, which decides how dropping the guard releases the
+/// page.
 #[derive(Clone, Copy)]
 enum WriteOf<'a> {
     File(&'a Arc<Cached<Host>>, PinnedForWrite),

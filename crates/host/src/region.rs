@@ -9,7 +9,8 @@ use machine::PAGE_BYTES;
 use std::fmt;
 use std::sync::Arc;
 
-/// Anonymous memory, all zeroes at first. Seldom used pages go to swap. The contents do not outlive the process.
+/// A region of anonymous memory, all zeroes at first. Seldom used pages go to swap. The contents do not outlive the
+/// process.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -135,7 +136,7 @@ impl Region {
     /// Pins page `page` for writing, exclusively and without a copy.
     ///
     /// # Errors
-    /// As [`Region::write_at`].
+    /// When the page lies after the end of the region or cannot be read back from swap, or when memory is exhausted.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;

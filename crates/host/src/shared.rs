@@ -23,7 +23,7 @@ pub(crate) const FIRST_DEVICE: DeviceId = DeviceId(0);
 /// decides where files lie.
 pub(crate) const FILES_LAYOUT: DeviceLayout = DeviceLayout { file_blocks: 0..0 };
 
-/// State shared by all handles.
+/// The state that a [`Memory`](crate::Memory) shares with all its files and regions.
 pub(crate) struct Shared {
     /// Number of this memory, unique in the process.
     number: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     /// request that finishes after this value is dropped has no receiver.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
     pub files: Table,
-    /// Kswapd and the flushers.
+    /// The engine's tasks that run now: kswapd and the flushers.
     kernel_tasks: Mutex<Vec<TaskId>>,
     /// The engine's number of each disk, by the system's device number (`st_dev`, or `st_rdev` of a block device).
     backings: Mutex<BTreeMap<u64, DeviceId>>,
@@ -70,7 +70,7 @@ thread_local! {
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks(std::array::from_fn(|_| (0, Task::user()))));
 }
 
-/// The parts from which a memory is made.
+/// The parts from which [`Shared::start`] makes a memory.
 pub(crate) struct Parts {
     pub engine: Arc<Engine<Host>>,
     pub receivers: Vec<Arc<dyn Completions + Send + Sync>>,
@@ -226,8 +226,8 @@ impl Shared {
     }
 }
 
-/// Starts the tasks that the engine needs beside its callers, and adds them to `tasks`. If a task cannot be started,
-/// `tasks` holds the tasks that were started, so that the caller can end them.
+/// Starts the engine's own tasks, kswapd and flushers, and adds them to `tasks`. If a task cannot be started, returns
+/// an error; `tasks` then holds the tasks that were started, so that the caller can end them.
 fn start_tasks(engine: &Arc<Engine<Host>>, tasks: &mut Vec<TaskId>) -> Result<(), Error> {
     engine.kernel_tasks().into_iter().try_for_each(|task| start_task(engine, task, tasks))
 }
@@ -244,7 +244,7 @@ fn start_task(engine: &Arc<Engine<Host>>, task: KernelTask, tasks: &mut Vec<Task
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The failures are dropped: a caller that wants them calls `shutdown`.
+        // Failures are ignored in a drop: an application that wants them calls `Memory::shutdown`.
         self.shut_down();
     }
 }

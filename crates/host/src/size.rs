@@ -1,4 +1,4 @@
-//! The check of a memory's size.
+//! Checks the size that an application wants for a memory.
 
 use crate::error::Error;
 use machine::PAGE_BYTES;

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A loop device over a file of a megabyte. The device is removed when this is dropped.
+/// A loop device over a file of a megabyte. Dropping the value removes the device.
 struct Loop {
     node: PathBuf,
 }

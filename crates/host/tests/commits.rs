@@ -1,5 +1,5 @@
-//! Tests of commits. Synced data survive, whichever thread synced them and however the process ends. The file in the
-//! system is never longer than the file in the memory.
+//! Tests of commits (writes that are synced). Synced data survive, whichever thread synced them and however the process
+//! ends. The file in the system is never longer than the file in the memory.
 
 mod common;
 
@@ -278,7 +278,7 @@ fn what_others_cut_off_does_not_become_zeroes_behind_a_later_write() {
             assert_eq!(file.page(1).unwrap()[..], [7; PAGE as usize]);
             assert_eq!(file.page(15).unwrap()[..], [0; PAGE as usize], "{later}: a hole of our own");
         }
-        // A page that is written as a whole can be read again.
+        // A lost page that this process writes as a whole can be read again.
         file.write_all_at(&[8; PAGE as usize], 5 * PAGE).unwrap();
         file.sync_data().unwrap();
         memory.drop_caches();

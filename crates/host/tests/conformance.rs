@@ -27,7 +27,7 @@ impl Completions for Receiver {
 }
 
 fn run_on<G: Ground<Machine = Host>>(io: Io, file: File, acts: &[Act<G>], check: Act<G>) {
-    // SAFETY: the suite gives each frame to one task at a time.
+    // SAFETY: the tests of the suite access each frame from one task at a time.
     let host = unsafe { Host::new(&Config { io, queue_depth: 16, ..Config::new(FRAMES) }) }.expect("1 MiB is there");
     host.add_device(file, "test").expect("threads are there");
     let stage = Arc::new(Stage::new(&host));

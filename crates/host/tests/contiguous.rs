@@ -37,7 +37,7 @@ fn a_block_is_its_holders_alone_and_begins_as_zeroes() {
     assert!(matches!(memory.contiguous(Order(11)), Err(Error::OrderTooLarge { order: Order(11) })));
     assert!(matches!(memory.contiguous(Order(200)), Err(Error::OrderTooLarge { .. })));
     memory.shutdown().unwrap();
-    // The block keeps the memory alive.
+    // The memory was shut down, but the block `held` keeps its frames alive.
     assert!(held.iter().all(|byte| *byte == 0));
 }
 

@@ -408,7 +408,7 @@ fn is_locked(path: &Path) -> bool {
     refused && std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock
 }
 
-/// A file is opened without a lock, and then again with one.
+/// A file is opened without a lock, and then again with one. The second open locks it for all its handles.
 #[test]
 fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     let folder = folder();
@@ -459,7 +459,7 @@ fn advice_for_more_than_memory_reads_what_there_is_room_for() {
         all += read;
     }
     assert!(all >= memory.size() >> 12, "only {all} KiB were read");
-    // A range that fits is read as a whole.
+    // A range that fits into memory is read ahead as a whole.
     memory.drop_caches();
     let small = memory.create(folder.path().join("small")).unwrap();
     small.write_all_at(&[7; 64 * PAGE as usize], 0).unwrap();

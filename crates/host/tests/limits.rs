@@ -59,7 +59,7 @@ fn a_core_dump_has_nothing_of_the_memory() {
     assert!(flags.iter().all(|flag| flag != "lo"), "{flags:?}");
 }
 
-/// Memory that is given up and taken again is locked, too.
+/// A locked memory is grown, shrunk and grown again. All its memory is locked each time.
 #[test]
 fn locked_memory_stays_locked_when_it_is_resized() {
     let locked = builder().size(4 << 20).size_max(16 << 20).lock_memory(true).start();

@@ -438,7 +438,7 @@ fn what_something_else_has_changed_is_an_error_to_who_reads_it() {
     assert!(error.to_string().starts_with(&expected), "{error}");
     assert!(matches!(error, Error::Read { source: IoError::Checksum, .. }));
     assert!(file.page(69).unwrap()[..] == page(69, 1)[..]);
-    // A page that is written again can be read again.
+    // Once this process has written a wrong page again, the page can be read.
     file.write_all_at(&page(70, 2), 70 * PAGE).unwrap();
     file.sync_data().unwrap();
     memory.drop_caches();
@@ -951,7 +951,7 @@ fn everything_may_be_used_from_any_thread() {
                 for round in 0..2000 {
                     let number = (round * 7 + u64::from(thread)) % 64;
                     if round % 3 == 0 {
-                        // No other thread has the page while a writer has it.
+                        // While this thread holds the write guard, no other thread has the page.
                         let mut page = file.page_mut(number).unwrap();
                         page.fill(thread);
                         assert!(page.iter().all(|byte| *byte == thread));

@@ -59,7 +59,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Returns the pattern of version `version` of the file or region `name`.
+    /// Makes the generator of the expected bytes of version `version` of the file or region `name`.
     #[must_use]
     pub fn new(name: &str, version: u64) -> Self {
         // FNV-1a, then the final mixing of splitmix64, so that the patterns of consecutive versions are unrelated.

@@ -31,7 +31,7 @@ impl Draft {
         Ok(Self { file, path, becomes: becomes.to_owned(), leftover: Some(leftover) })
     }
 
-    /// Returns the file for writing.
+    /// Returns the hidden file, to which the caller writes.
     pub const fn file(&self) -> &File {
         &self.file
     }
@@ -129,7 +129,7 @@ impl DraftFolder {
         Ok(Self { path, becomes: becomes.to_owned(), is_within, is_done: false })
     }
 
-    /// Returns the folder to fill.
+    /// Returns the path of the hidden folder, which the caller fills.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,4 +1,4 @@
-//! The atomics of the engine: one re-export, which a model checker replaces (`--cfg loom`).
+//! The atomic types that the engine uses. The model checker loom replaces them by its own (`--cfg loom`).
 
 #[cfg(not(loom))]
 pub use std::sync::atomic::{

@@ -28,8 +28,8 @@ pub trait Hazards: 'static {
     /// [`READS_PER_COUNT`] is counted, chosen at random, and stands for all of them.
     fn counts_read(&self) -> bool;
 
-    /// Publishes that the calling task is about to use a frame, until [`Hazards::withdraw`]. Returns `None` if all
-    /// hazard pointers of the task are in use.
+    /// Publishes a frame that the calling task is about to use, in a hazard pointer, until [`Hazards::withdraw`].
+    /// Returns `None` if all hazard pointers of the task are in use.
     ///
     /// For each [`Hazards::barrier`], one of two things holds: [`Hazards::published`] finds the frame after the
     /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` did before it.

@@ -156,9 +156,8 @@ pub trait Machine: Observe + Sized + 'static {
     }
 
     /// Lets another task run. Called in a loop that checks whether another task has done something, when it has not
-    /// yet.
-    /// *May sleep.* This takes no simulated time, so the loop must spend some before each check, or the other task before
-    /// it is done; otherwise time would stand still.
+    /// yet. *May sleep.* This takes no simulated time, so the loop must spend some before each check, or the other task
+    /// before it is done; otherwise time would stand still.
     fn relax(&self);
 
     /// Offers the CPU to other tasks during long work. *May sleep.* Does nothing on machines that preempt tasks anyway.

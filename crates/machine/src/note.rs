@@ -16,9 +16,9 @@ pub struct Met {
     pub dirty: u64,
     /// Pages that were dirty, and that this reclaim began to write.
     pub written: u64,
-    /// Pages that had been used lately.
+    /// Pages that were kept because they had been used lately.
     pub used: u64,
-    /// Pages for which swap had no slot, or which the caller may not swap.
+    /// Anonymous pages for which swap had no free slot, or which the reclaiming task may not swap out.
     pub not_swappable: u64,
     /// Pages that page tables map and that could not, or may not, be unmapped.
     pub mapped: u64,
@@ -138,7 +138,7 @@ pub enum WaitReason {
     UnwrittenPages,
     /// Reclaim freed nothing at a low priority, or the zone is congested.
     NoProgress,
-    /// Other tasks are using a generation of pages that this task needs, too.
+    /// Other tasks are ageing the generation of pages (multi-generational LRU) that this task needs, too.
     Generation,
 }
 

@@ -31,14 +31,14 @@ impl Nanos {
         Self(secs.saturating_mul(NANOS_PER_SECOND))
     }
 
-    /// Returns whole milliseconds, rounded down.
+    /// Returns the time in whole milliseconds, rounded down.
     #[must_use]
     #[inline]
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// Returns seconds.
+    /// Returns the time in seconds.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SECOND as f64

@@ -29,7 +29,7 @@ impl fmt::Display for Place {
 /// Largest number of characters of a name or a value that are shown between backquotes.
 const QUOTED_MAX: usize = 200;
 
-/// An error in a text, with its place.
+/// An error in a TOML text, with its place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The place, if it is known.

@@ -18,7 +18,7 @@ pub struct Node {
     pub value: Value,
 }
 
-/// The contents of a [`Node`].
+/// The TOML value that a [`Node`] holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Text.

@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// The way in which a part of a file is going to be used (`posix_fadvise`).
+/// Advice on how a file, or a part of it, will be used (`posix_fadvise`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// No pattern is announced: the library reads ahead when reads look sequential.
@@ -54,7 +54,7 @@ pub struct File {
     engine: Arc<Engine<Host>>,
     pub(crate) shared: Arc<Shared>,
     cached: Arc<Cached<Host>>,
-    /// The open file, until the handle is dropped.
+    /// The open file of the memory, shared by all handles of the file; `None` only while this handle is dropped.
     open: Option<Arc<OpenFile>>,
     is_writable: bool,
     seen_failures: AtomicU32,
@@ -99,8 +99,8 @@ impl File {
         self.len() == 0
     }
 
-    /// Announces how `range`, a range of bytes of the file, is going to be used. [`Advice::Normal`],
-    /// [`Advice::Sequential`] and [`Advice::Random`] hold for the whole handle.
+    /// Tells the library how `range`, a range of bytes of the file, will be used. [`Advice::Normal`],
+    /// [`Advice::Sequential`] and [`Advice::Random`] do not depend on `range`: they hold for all reads of this handle.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

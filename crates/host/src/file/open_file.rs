@@ -1,4 +1,4 @@
-//! A file that a memory has open, once for all its handles.
+//! [`OpenFile`]: a file that a memory has open. All handles of the file share one.
 
 use super::sync::Rounds;
 use crate::error::{Error, PAGES_MAX};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A file of the system that a memory has open, once for all its handles.
+/// A file that a memory has open. All handles of the file share this value.
 pub(crate) struct OpenFile {
     pub path: Arc<Path>,
     pub cached: Arc<Cached<Host>>,
@@ -32,9 +32,9 @@ pub(crate) struct OpenFile {
     /// True if the system has refused to truncate the file to the length that the memory has for it. The bytes after
     /// that length must be removed before the file becomes longer again. Changed only while `length` is held.
     is_uncut: AtomicBool,
-    /// Held while a failed truncation is tried again.
+    /// Held by the thread that repeats a truncation that the system refused before.
     cutting: Mutex<()>,
-    /// The rounds of syncs of the file.
+    /// The commit rounds of the file, by which threads that sync it at the same time share the work.
     pub(super) rounds: Rounds,
     /// True if the file is locked against other processes. The mutex is held while the file is being locked.
     is_locked: Mutex<bool>,
@@ -44,7 +44,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Makes a file of the system an open file of a memory.
+    /// Makes `file`, an open file of the system, an open file of the memory of `shared`.
     ///
     /// # Errors
     /// When this process already uses the file in a conflicting way, the file is too long, or the system grants no
@@ -56,8 +56,8 @@ impl OpenFile {
         is_writable: bool,
         is_locked: bool,
     ) -> io::Result<Self> {
-        // The metadata are read here and not earlier, because another thread may have been closing the file until now,
-        // and writing its last contents.
+        // The metadata are read here and not earlier: until now, another thread may have been closing the same file,
+        // and writing its last pages.
         let metadata = file.metadata()?;
         let bytes = length(&file, &metadata)?;
         if bytes > PAGES_MAX * PAGE_BYTES as u64 {
@@ -112,7 +112,8 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Writes all dirty pages, without making them durable. Returns the failure, if there was one.
+    /// Writes all dirty pages of the file to the system, without making them durable. Returns an error if a page could
+    /// not be written and no caller was told of it yet.
     pub fn write_back(&self, shared: &Shared) -> Option<Error> {
         if !self.is_writable {
             return None;
@@ -152,7 +153,7 @@ impl OpenFile {
         Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source }
     }
 
-    /// Releases one `Arc` of an open file. Releasing the last one closes the file.
+    /// Drops one `Arc` of an open file, which a handle held. Dropping the last one closes the file.
     pub fn release(self: Arc<Self>, shared: &Shared) {
         shared.files.release(self, |last| last.close(shared));
     }

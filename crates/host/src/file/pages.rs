@@ -16,8 +16,8 @@ thread_local! {
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
-/// Returns whether `page` of `file` differs from the page that the thread used last, and notes `page` as the last used
-/// one.
+/// Returns whether this thread used another page last than page `page` of the file `file`, and stores this page as the
+/// last used one. Repeated reads of one page thus count as one use.
 #[inline]
 fn is_new_use(file: u32, page: u32) -> bool {
     LAST_USED.replace((file, page)) != (file, page)

@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 #[derive(Default)]
 pub(crate) struct Table {
     places: Mutex<HashMap<Key, Place>>,
-    /// Signalled when a place is no longer [`Place::Busy`].
+    /// Signalled when a file was opened or closed, so that its place is no longer [`Place::Busy`].
     settled: Condvar,
 }
 

@@ -10,7 +10,8 @@ use machine::PAGE_BYTES;
 use std::io;
 
 impl File {
-    /// Returns an error if the handle is read-only or the memory was shut down; called before each change of the file.
+    /// Checks that the file may be changed through this handle; called before each change. Returns an error if the
+    /// handle is read-only or the memory was shut down.
     pub(super) fn begin_change(&self) -> Result<(), Error> {
         self.shared.check_is_up()?;
         if !self.is_writable {

@@ -70,7 +70,7 @@ pub struct Arena {
     /// The start of the whole mapping, in which frame 0 lies at an aligned address.
     mapping: NonNull<u8>,
     mapping_bytes: usize,
-    /// Number of frames that can be touched.
+    /// Number of accessible frames, from frame 0 on.
     frames: AtomicU32,
     /// Number of frames for which there is address space.
     frames_max: u32,
@@ -242,7 +242,7 @@ impl Arena {
         unsafe { self.base.add(frame.index() * PAGE_BYTES).as_ptr() }
     }
 
-    /// Returns the address of frame 0, valid as long as the arena.
+    /// Returns the address of frame 0, which is valid as long as the arena lives.
     pub(super) const fn first_frame(&self) -> FirstFrame {
         FirstFrame(self.base)
     }
@@ -389,7 +389,7 @@ impl Arena {
         Err(io::Error::new(error.kind(), words))
     }
 
-    /// Undoes [`Arena::lock`].
+    /// Unlocks frames that [`Arena::lock`] has locked in memory.
     fn unlock(&self, frames: &Range<u32>) -> io::Result<()> {
         let (start, bytes) = self.span(frames);
         // SAFETY: the range belongs to the arena, and unlocking does not change its contents.
@@ -458,7 +458,7 @@ impl Run<'_> {
         self.0.iov_len
     }
 
-    /// Keeps the first `bytes` of the run.
+    /// Shortens the run to its first `bytes` bytes, if it is longer.
     pub(super) fn cut(&mut self, bytes: usize) {
         self.0.iov_len = self.0.iov_len.min(bytes);
     }

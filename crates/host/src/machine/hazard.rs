@@ -207,7 +207,7 @@ impl machine::Hazards for Hazards {
             return;
         }
         fence(Ordering::SeqCst);
-        // The number of the next barrier: one that begins after this point.
+        // Any barrier with this number or a higher one begins after this point.
         let wanted = self.table.barriers_begun.load(Ordering::SeqCst) + 1;
         let mut done = self.table.barriers_done.lock();
         if *done < wanted {
@@ -271,7 +271,7 @@ mod tests {
         if !hazards.are_on() {
             return;
         }
-        // The first barrier is under way while the other threads come: one more barrier serves them all.
+        // Four threads ask for a barrier while a first one is under way. One more barrier is enough for all four.
         let held = hazards.table.barriers_done.lock();
         hazards.table.barriers_begun.fetch_add(1, Ordering::SeqCst);
         std::thread::scope(|scope| {

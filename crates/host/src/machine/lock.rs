@@ -90,7 +90,7 @@ pub(super) fn assert_none_held(doing: &str) {
     }
 }
 
-/// A lock of this machine.
+/// A lock of this machine: an adaptive mutex with the class that the engine gave it.
 pub struct AdaptiveLock<T> {
     class: LockClass,
     mutex: Mutex<T>,

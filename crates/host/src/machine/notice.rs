@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The arena has no huge pages.
+    /// The system does not back the memory with huge pages.
     NoHugePages,
     /// There are no hazard pointers, because the system does not permit `membarrier`, or lacks it. Each read of a page
     /// changes the page's descriptor.

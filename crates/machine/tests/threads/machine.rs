@@ -304,7 +304,7 @@ impl ThreadMachine {
         self.0.device_changed.notify_all();
     }
 
-    /// Sets the receiver of finished requests, once, before any is submitted.
+    /// Sets the function that receives finished requests. Called once, before any request is submitted.
     pub fn receive_with(&self, receive: Receive) {
         assert!(self.0.receive.set(receive).is_ok(), "requests have a receiver already");
     }

@@ -94,7 +94,7 @@ pub struct Transfer {
     progress: Progress,
     /// True while the transfer holds a place in the device's queue.
     has_place: bool,
-    /// Largest number of bytes that the next attempt moves; `None` for no limit.
+    /// Limit of the number of bytes that the next attempt moves, for tests; `None` for no limit.
     cut: Option<usize>,
     /// The encrypted blocks of a started write to an encrypted device; otherwise empty.
     sealed: Vec<Sealed>,
@@ -235,7 +235,7 @@ impl Transfer {
         self.finish(Err(Cause::Os(os_error)));
     }
 
-    /// Carries the transfer out on the calling thread.
+    /// Carries the transfer out on the calling thread, and finishes it.
     pub fn perform(mut self) {
         let moved = self.attempt();
         self.go_on(moved);
@@ -332,7 +332,8 @@ impl Transfer {
         if self.sealed.is_empty() {
             self.device.context.arena.runs(&self.request.frames, self.progress.done, &mut runs);
         } else {
-            // The system only reads this memory, because the transfer is a write.
+            // The pointer is made mutable, but the system only reads the encrypted blocks, because the transfer is a
+            // write.
             let start = self.sealed.as_ptr().cast::<u8>().wrapping_add(self.progress.done).cast_mut();
             runs.push(Run::new(start, size_of_val(&*self.sealed) - self.progress.done));
         }

@@ -17,7 +17,7 @@ const KNOWN: u64 = 1 << 32;
 pub(super) struct Checksums {
     blocks: Segments<AtomicU64>,
     used: UsedParts,
-    /// Number of the last block ever noted, plus 1.
+    /// Number after that of the last block whose checksum was ever recorded.
     end: AtomicU64,
 }
 

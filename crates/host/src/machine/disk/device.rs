@@ -54,7 +54,7 @@ impl Context {
     }
 }
 
-/// A request that failed.
+/// A failed disk request, as a device remembers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestError {
     /// The name under which the device was added.
@@ -112,14 +112,14 @@ pub struct Device {
     /// the file always ends with a whole block.
     length: OnceLock<Length>,
     writes: Generations,
-    /// Number of requests that have not been finished.
+    /// Number of requests that were submitted and have not finished, except small reads on the submitting thread.
     in_flight: AtomicU32,
     /// `true` while a thread waits until no request is in flight.
     is_closing: AtomicBool,
     idle: WaitQueue,
     /// Places in the device's queue for reads, and for writes, indexed by [`Operation`].
     places: [Places; 2],
-    /// Woken when a place in the queue is freed.
+    /// Wait queue of tasks that wait for a place in the device's request queue.
     room: WaitQueue,
     errors: Mutex<VecDeque<RequestError>>,
     pub(super) checksums: Option<Checksums>,
@@ -354,7 +354,8 @@ impl Device {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// Removes and returns the remembered failed requests, oldest first. At most the latest 64 are remembered.
+    /// Removes and returns the failed requests that the device remembers, oldest first. A device remembers the latest
+    /// 64.
     pub fn take_errors(&self) -> Vec<RequestError> {
         self.errors.lock().drain(..).collect()
     }
@@ -402,9 +403,9 @@ impl Device {
 
     /// Returns the device's length in the system now, in bytes.
     ///
-    /// The length comes from a seek to the end; nothing else uses the position of the open file. `fstat` would also ask
-    /// when the file was last changed. Linux (from 6.13) then gives the next write a new time of change, which makes
-    /// the inode dirty again, and a commit of one page takes 50 % longer.
+    /// The length is found by a seek to the end; nothing else uses the file position of the handle. `fstat` would be
+    /// slower: it also asks for the time of last change. Linux (from 6.13) then gives the next write a new time of
+    /// change, which makes the inode dirty again, and a commit of one page takes 50 % longer.
     fn end_in_system(&self) -> io::Result<u64> {
         (&self.file).seek(SeekFrom::End(0))
     }

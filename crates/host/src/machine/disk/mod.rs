@@ -223,7 +223,7 @@ impl Disks {
         }
     }
 
-    /// Starts the transfers for which no task waits, then carries out those for which the caller waits.
+    /// Starts the held-back transfers for which no task waits, and then carries out those for which the caller waits.
     fn start_all(&self, transfers: Vec<Transfer>) {
         let (mut waited_for, others) = split(transfers, |transfer| is_waited_for(transfer.request()));
         others.into_iter().for_each(start);

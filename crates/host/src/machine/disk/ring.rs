@@ -6,8 +6,8 @@
 //! reaps completions. Therefore the ring needs no lock, completions interrupt no thread, and a request does not depend
 //! on a thread of the application, which may end first.
 //!
-//! *Borrowed rings*: a caller that waits for a whole batch of transfers borrows a ring, submits the batch with one system
-//! call, and handles the completions as they come, without a switch to another thread.
+//! *Borrowed rings*: a caller that waits for a whole batch of transfers borrows a ring, submits the batch with one
+//! system call, and handles the completions as they come, without a switch to another thread.
 //!
 //! *Refusal*: a seccomp filter that is installed later, for one thread or for all, may forbid the rings. A thread whose
 //! ring is forbidden waits for the requests that the system has already taken. Its other requests go to the background
@@ -229,7 +229,7 @@ impl Background {
     /// them. The pool carries out all present and further transfers.
     #[cold]
     fn fall_back(&self, errno: Errno, mut slots: Slots, waiting: VecDeque<Transfer>) {
-        // Ends the read of the bell, if one is under way.
+        // Rings the bell, so that the ring's read of it ends, if one is under way.
         self.ring_bell();
         let mut left = slots.abandon();
         drop(slots);
