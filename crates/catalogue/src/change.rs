@@ -7,7 +7,8 @@ use placed::{Entry, Error, Node, Place, Value, one_of};
 const VALUES: [&str; 2] = ["value", "ns"];
 
 /// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
-/// number (from 0) selects the element, as in `disk.1.swap_slots`; without a number the first element is changed. A
+/// number (from 0) or a `name` selects the element, as in `disk.1.swap_slots` and `group.server.low_mib`; without one the
+/// first element is changed. A
 /// changed constant gets the origin `assumed` and the source "set".
 ///
 /// # Errors
@@ -17,7 +18,9 @@ pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     let value = parsed(value);
     let mut node = root;
     for key in path.split('.') {
-        if let (Value::List(nodes), Ok(n)) = (&node.value, key.parse::<usize>()) {
+        if let Value::List(nodes) = &node.value
+            && let Some(n) = chosen(nodes, key)
+        {
             let none = format!("`{key}`: the list has {}, counted from 0", nodes.len());
             node = item(node, n).ok_or_else(|| Error::at(&place, none))?;
             continue;
@@ -60,6 +63,24 @@ pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
         return Ok(());
     }
     change(table, path, value)
+}
+
+/// Returns the node under a path of keys, which chooses from lists as [`change`] does; none if there is no such node.
+#[must_use]
+pub fn find<'n>(root: &'n Node, path: &str) -> Option<&'n Node> {
+    path.split('.').try_fold(root, |node, key| match &node.value {
+        Value::List(nodes) => match chosen(nodes, key) {
+            Some(n) => nodes.get(n),
+            None => nodes.first()?.get(key),
+        },
+        _ => node.get(key),
+    })
+}
+
+/// Returns the index in a list that a key chooses: a number, or the `name` of a table; none if the key is neither.
+fn chosen(nodes: &[Node], key: &str) -> Option<usize> {
+    let is_named = |node: &Node| node.get("name").and_then(Node::as_text) == Some(key);
+    key.parse().ok().or_else(|| nodes.iter().position(is_named))
 }
 
 /// Parses a value as TOML. Anything else, such as a word without quotes, becomes a text.
@@ -120,6 +141,16 @@ mod tests {
         let numbers = |numbers: [i64; 2]| Ok(numbers.map(Value::Integer).to_vec());
         assert_eq!([changed("disk.0.n"), changed("disk.1.n")], [numbers([9, 3]), numbers([2, 9])]);
         assert_eq!(changed("disk.2.n"), Err("disk.2.n=9: `2`: the list has 2, counted from 0".to_owned()));
+    }
+
+    #[test]
+    fn a_name_chooses_from_a_list() {
+        let mut node =
+            Node::parse("m.toml", "[[group]]\nname = \"a\"\nn = 2\n[[group]]\nname = \"b\"\nn = 3\n").unwrap();
+        change(&mut node, "group.b.n", "9").unwrap();
+        let n = |path| find(&node, path).map(|node| node.value.clone());
+        assert_eq!(["group.a.n", "group.b.n", "group.n"].map(n), [2, 9, 2].map(|n| Some(Value::Integer(n))));
+        assert_eq!((n("group.c.n"), n("group.2.n")), (None, None));
     }
 
     #[test]

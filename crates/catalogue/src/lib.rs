@@ -10,6 +10,7 @@ pub mod difference;
 pub mod embedded;
 pub mod experiment;
 pub mod ground;
+pub mod group;
 pub mod hardware;
 pub mod library;
 pub mod machine_file;

@@ -9,11 +9,13 @@
 //! [[disk]]      # a block device; one such table for each
 //! [network]     # a network card, if it has one
 //! [before]      # contents of memory before the run
+//! [[group]]     # a memory control group; one such table for each
 //! ```
 //!
 //! The crates that use a section define its type. This module reads the file and knows the line of every value, so that
 //! an error names file, line and the nearest known key.
 
+use crate::group::{self, Group};
 use placed::{Entry, Error, Node, Place};
 use serde::de::DeserializeOwned;
 
@@ -40,12 +42,14 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     pub network: Option<Network>,
     /// The contents of memory before the run.
     pub before: Before,
+    /// The memory control groups, parents first.
+    pub groups: Vec<Group>,
     /// The whole file laid over its bases, for messages and explanations.
     pub node: Node,
 }
 
 /// Keys at the top level of a machine file.
-const KEYS: [&str; 8] = ["about", "base", "memory", "cpu", "cost", "disk", "network", "before"];
+const KEYS: [&str; 9] = ["about", "base", "memory", "cpu", "cost", "disk", "network", "before", "group"];
 
 /// The words that `from` may have in a constant: the ways in which a value was found.
 const ORIGINS: [&str; 6] = ["published", "data-sheet", "measured", "fitted", "inferred", "assumed"];
@@ -84,9 +88,17 @@ where
             disks: ordered.get("disk").map(|node| in_section("disk", node)).transpose()?.unwrap_or_default(),
             network: ordered.get("network").map(|node| in_section("network", node)).transpose()?,
             before: in_section("before", section("before")?)?,
+            groups: groups_of(&node)?,
             node,
         })
     }
+}
+
+/// Reads the groups of a machine file, and checks them.
+fn groups_of(node: &Node) -> Result<Vec<Group>, Error> {
+    let groups: Vec<Group> = node.get("group").map(|node| in_section("group", node)).transpose()?.unwrap_or_default();
+    group::check(&groups, node)?;
+    Ok(groups)
 }
 
 /// Moves the keys `model` and `name` to the front of each table, because they decide how the other keys are read.

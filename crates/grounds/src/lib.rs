@@ -7,6 +7,7 @@
 //! is a module of this crate.
 
 pub mod backend;
+pub mod groups;
 pub mod job;
 #[cfg(feature = "linux")]
 pub mod real_time;
@@ -135,7 +136,8 @@ impl<W: Workload> Runnable for W {
 
     fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
         let resources = on!(job.ground, B => B::resources(job)).ok()?;
-        W::row_names(&job.params.read().ok()?, &resources)
+        let own = W::row_names(&job.params.read().ok()?, &resources)?;
+        Some(own.into_iter().chain(groups::row_names(&job.machine.groups)).collect())
     }
 
     fn run_described(&self, job: &Described, progress: &Progress) -> Result<Outcome, Failure> {

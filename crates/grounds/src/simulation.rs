@@ -16,6 +16,7 @@ use engine::stat::Vmstat;
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
 use figures::engine_view::EngineView;
+use figures::figure::Row;
 use figures::scale::Scale;
 use figures::series::Recorder;
 use figures::usage::DiskSample;
@@ -223,11 +224,17 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
     let ended = Arc::new(Mutex::new(Nanos(0)));
     let end = ended.clone();
     let engine = system.shared_engine();
+    let groups = job.machine.groups.clone();
     let (counted, is_idle) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let (events, idle) = (counted.clone(), is_idle.clone());
     sim.run("main", move || {
         let outcome = before::prepare(&simulation.before, &system, simulation.scale)
-            .and_then(|()| workload(&system))
+            .and_then(|()| system.create_groups(&groups, simulation.scale))
+            .and_then(|()| {
+                system.enter_group_of("main");
+                workload(&system)
+            })
+            .map(|found| with_rows(found, system.group_rows()))
             .map(|found| with_profile(found, &system));
         let vmstat = system.vmstat();
         events.store(page_events(&vmstat), Ordering::Relaxed);
@@ -268,6 +275,12 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         steps: found.steps,
         times: found.times,
     })
+}
+
+/// Adds rows behind those of the workload.
+fn with_rows(mut found: Measurements, rows: Vec<Row>) -> Measurements {
+    found.rows.extend(rows);
+    found
 }
 
 /// Adds a profile of the whole run if the workload has not divided its run into parts with profiles.

@@ -38,6 +38,11 @@ pub struct Params {
     pub reads_per_touch: u64,
     /// Way of reading a page of the hot set. Default: mapped.
     pub access: Access,
+    /// The memory control group in which the hot set is used, a [[group]] of the machine file. Default: the group of the
+    /// task.
+    pub hot_group: Option<String>,
+    /// The group in which the file of the pass is read. Default: the group of the task.
+    pub cold_group: Option<String>,
 }
 
 impl Default for Params {
@@ -49,6 +54,8 @@ impl Default for Params {
             cold_mib: None,
             reads_per_touch: 4,
             access: Access::Mapped,
+            hot_group: None,
+            cold_group: None,
         }
     }
 }
@@ -104,6 +111,7 @@ impl Workload for Hotset {
         let Files { hot, cold } = files;
         files.make(system)?;
         let (access, reads) = (params.access, params.reads_per_touch);
+        let groups = [params.hot_group.clone(), params.cold_group.clone()];
         let measured = Measured {
             name: "hotset",
             tasks: 1,
@@ -113,8 +121,10 @@ impl Workload for Hotset {
             look_every: LOOK_EVERY,
         };
         let course = measure(system, &measured, move |system, _, tally| {
+            let groups = &groups;
+            enter(system, &groups[0])?;
             let mut set = HotSet::open(system, hot, access)?;
-            let done = pass_beside(system, &mut set, reads, tally);
+            let done = pass_beside(system, &mut set, reads, groups, tally);
             set.close(system);
             done
         })?;
@@ -162,9 +172,20 @@ impl<S: System> HotSet<S> {
     }
 }
 
+/// Moves the task to a group, if one is named.
+fn enter<S: System>(system: &S, group: &Option<String>) -> Result<(), SystemError> {
+    group.as_deref().map_or(Ok(()), |group| system.enter_group(Some(group)))
+}
+
 /// Touches the hot set twice from its beginning to its end. Then reads the large file once, with a hot touch after
 /// every `reads` pages; stops early if the measurement is over.
-fn pass_beside<S: System>(system: &S, set: &mut HotSet<S>, reads: u64, tally: &mut Tally) -> Result<(), SystemError> {
+fn pass_beside<S: System>(
+    system: &S,
+    set: &mut HotSet<S>,
+    reads: u64,
+    [hot_group, cold_group]: &[Option<String>; 2],
+    tally: &mut Tally,
+) -> Result<(), SystemError> {
     let kept = system.kept();
     let mut rng = system.rng(STREAM);
     let mut cold = system.open(COLD)?;
@@ -178,11 +199,13 @@ fn pass_beside<S: System>(system: &S, set: &mut HotSet<S>, reads: u64, tally: &m
     tally.begin(system);
     let (mut next, mut bytes) = (0, vec![0; PAGE_BYTES]);
     while !tally.is_over() && !system.is_killed() {
+        enter(system, cold_group)?;
         for page in next..next + reads {
             big_file::read_whole(system, &mut cold, COLD, page_bytes(page), &mut bytes)?;
             Pattern::new(COLD, 1).verify(kept, page_bytes(page), &bytes)?;
         }
         next += reads;
+        enter(system, hot_group)?;
         let started = system.now();
         set.touch(system, rng.below(set.pages))?;
         tally.count(system.now().since(started));

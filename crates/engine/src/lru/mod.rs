@@ -17,6 +17,7 @@ pub mod check;
 pub mod choices;
 pub mod drop_pages;
 pub(crate) mod given;
+mod group_stat;
 pub mod huge;
 pub mod isolated;
 pub mod kinds;

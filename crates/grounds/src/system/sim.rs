@@ -1,14 +1,18 @@
 //! The ground `sim`: the engine in a simulated machine.
 
+use crate::groups::NamedGroups;
+use catalogue::group::Group;
 use engine::anonymous::Region;
 use engine::anonymous::region::ENTRIES;
-use engine::memory::{Block, Gfp, Layout};
+use engine::memory::{Block, Gfp, GroupId, Layout};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
 use engine::{Engine, ReadPattern, ReadState, Task, Unacknowledged};
 use figures::engine_view::EngineView;
+use figures::figure::Row;
+use figures::scale::Scale;
 use figures::usage::{CpuTimes, DiskSample, Faults};
 use foldhash::fast::FixedState;
 use machine::atomic::AtomicU32;
@@ -36,6 +40,8 @@ struct Shared {
     samples: DiskSamples,
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
+    /// The memory control groups of the machine file.
+    groups: RefCell<NamedGroups>,
     /// The function that is called when the workload sets a mark, a named point in its run.
     at_marks: RefCell<Option<AtMark>>,
 }
@@ -105,11 +111,49 @@ impl SimSystem {
         let kernel_tasks = RefCell::new(kernel_tasks.collect());
         let kept = if config.stamps { Kept::Stamps } else { Kept::Nothing };
         let (files, samples) = (RefCell::default(), DiskSamples::default());
-        let (has_khugepaged, at_marks) = (Cell::new(false), RefCell::default());
+        let (has_khugepaged, at_marks, groups) = (Cell::new(false), RefCell::default(), RefCell::default());
         let sim = sim.clone();
-        let shared =
-            Rc::new(Shared { sim, engine, files, given, kept, samples, kernel_tasks, has_khugepaged, at_marks });
-        Ok(Self::for_task(&shared))
+        let shared = Rc::new(Shared {
+            sim,
+            engine,
+            files,
+            given,
+            kept,
+            samples,
+            kernel_tasks,
+            has_khugepaged,
+            groups,
+            at_marks,
+        });
+        Ok(Self::for_task(&shared, GroupId::ROOT))
+    }
+
+    /// Creates the memory control groups of a machine file, with their limits at a scale. The calling task stays in the
+    /// root group.
+    ///
+    /// # Errors
+    /// When the engine has no room for them.
+    pub fn create_groups(&self, groups: &[Group], scale: Scale) -> Result<(), SystemError> {
+        *self.shared.groups.borrow_mut() = NamedGroups::create(self.engine(), groups, scale).map_err(SystemError)?;
+        Ok(())
+    }
+
+    /// Returns the rows of all groups.
+    #[must_use]
+    pub fn group_rows(&self) -> Vec<Row> {
+        self.shared.groups.borrow().rows(self.engine())
+    }
+
+    /// Moves the calling task to the group that names a task called `task`; without such a group, it stays where it is.
+    pub fn enter_group_of(&self, task: &str) {
+        if let Some(group) = self.shared.groups.borrow().of_task(task) {
+            self.task.borrow_mut().group = group;
+        }
+    }
+
+    fn group(&self, name: &str) -> Result<GroupId, SystemError> {
+        let id = self.shared.groups.borrow().id(name);
+        id.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
     }
 
     /// Returns the engine, for checks, for printing lists, and for preparing the state before a run.
@@ -266,8 +310,8 @@ impl SimSystem {
         self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);
     }
 
-    fn for_task(shared: &Rc<Shared>) -> Self {
-        Self { shared: shared.clone(), task: RefCell::new(Task::user()) }
+    fn for_task(shared: &Rc<Shared>, group: GroupId) -> Self {
+        Self { shared: shared.clone(), task: RefCell::new(Task::in_group(group)) }
     }
 }
 
@@ -313,7 +357,9 @@ impl System for SimSystem {
 
     fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> sim::TaskId {
         let shared = self.shared.clone();
-        self.shared.sim.spawn(name, move || body(&Self::for_task(&shared)))
+        let named = shared.groups.borrow().of_task(name);
+        let group = named.unwrap_or_else(|| self.task.borrow().group);
+        self.shared.sim.spawn(name, move || body(&Self::for_task(&shared, group)))
     }
 
     fn join(&self, task: &sim::TaskId) {
@@ -322,6 +368,22 @@ impl System for SimSystem {
 
     fn kill(&self, task: &sim::TaskId) {
         self.shared.sim.kill(*task);
+    }
+
+    fn enter_group(&self, name: Option<&str>) -> Result<(), SystemError> {
+        let group = name.map_or(Ok(GroupId::ROOT), |name| self.group(name))?;
+        self.task.borrow_mut().group = group;
+        Ok(())
+    }
+
+    fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
+        let group = self.group(name)?;
+        let mut task = self.task.borrow_mut();
+        Ok(self.engine().reclaim().reclaim_group(&mut task, group, pages, swappiness) >= pages)
+    }
+
+    fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {
+        Ok(Some(self.engine().lru().group_stat(self.group(name)?)))
     }
 
     fn memory_pages(&self) -> u64 {
@@ -571,7 +633,6 @@ impl System for SimSystem {
 mod tests {
     use super::*;
     use catalogue::library;
-    use figures::scale::Scale;
     use workloads::system::conformance;
     use workloads::system::contents::Pattern;
 

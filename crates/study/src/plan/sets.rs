@@ -6,6 +6,7 @@ use engine::kernel::{self, choice};
 use placed::{Error, Node};
 
 use super::Request;
+use catalogue::change;
 use catalogue::experiment::Experiment;
 use catalogue::hardware::Machine;
 use catalogue::library;
@@ -124,10 +125,7 @@ pub(super) fn check_owners(
         let is_default = || key.split('.').try_fold(&defaults, |value, word| value.get(word)).is_some();
         words.try_fold(&experiment.params, |node, word| node.get(word)).is_some() || is_default()
     };
-    let is_of_machine = |key: &str| {
-        let found = key.split('.').try_fold(&setup.machine.node, |node, key| node.first().get(key));
-        key.contains('.') && found.is_some()
-    };
+    let is_of_machine = |key: &str| key.contains('.') && change::find(&setup.machine.node, key).is_some();
     for key in request.set.iter().map(|set| set.key.as_str()) {
         let (plain, is_known) = match (key.strip_prefix(OF_MACHINE), key.strip_prefix(OF_PARAMS)) {
             (Some(plain), _) => (plain, is_of_machine(plain)),

@@ -133,6 +133,34 @@ pub trait System: Sized + 'static {
         Started { name: name.to_owned(), task, found }
     }
 
+    /// Moves this task to a memory control group of the machine file, by its name; `None` is the root group. Pages that
+    /// the task uses first from now on are charged to that group.
+    ///
+    /// # Errors
+    /// When there is no such group, or the system has no groups.
+    fn enter_group(&self, name: Option<&str>) -> Result<(), SystemError> {
+        let _ = name;
+        Err(SystemError("this ground has no memory control groups".into()))
+    }
+    /// Reclaims pages of a group and its descendants, as a write to `memory.reclaim` does. `swappiness` takes the place
+    /// of `vm.swappiness` if it is given. Returns whether as much as was asked for was freed.
+    ///
+    /// # Errors
+    /// When there is no such group, or the system has no groups or no such file.
+    fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
+        let _ = (name, pages, swappiness);
+        Err(SystemError("this ground has no memory control groups".into()))
+    }
+    /// Returns the counters of a group under their names in `memory.stat`, pages and events, with `memory.current` and
+    /// the events of `memory.events`; none if the system has no groups.
+    ///
+    /// # Errors
+    /// When there is no such group.
+    fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {
+        let _ = name;
+        Ok(None)
+    }
+
     /// Returns the number of pages of memory that the system manages.
     fn memory_pages(&self) -> u64;
     /// Returns the number of free pages.

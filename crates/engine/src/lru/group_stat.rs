@@ -1,0 +1,42 @@
+//! The counters of a memory control group, under their names in `memory.stat` and `memory.events`.
+
+use super::lruvec::COUNTED;
+use super::{ListKind, Lru};
+use crate::memory::{GroupEvent, GroupId};
+use crate::stat::Vmstat;
+use machine::Machine;
+
+impl<M: Machine> Lru<M> {
+    /// Returns the counters of a group and its descendants: `memory.current` and `memory.peak`; the gauges and events of
+    /// `memory.stat`; and the group's own events as `memory.events.high` and so on. Gauges are pages. Empty if memory
+    /// has no groups.
+    #[must_use]
+    #[doc(alias = "memory.stat")]
+    pub fn group_stat(&self, group: GroupId) -> Vmstat {
+        let mut stat = Vmstat::new();
+        let Some(groups) = &self.groups else { return stat };
+        stat.insert("memory.current".into(), groups.usage(group));
+        stat.insert("memory.peak".into(), groups.peak(group));
+        for event in GroupEvent::ALL {
+            stat.insert(format!("memory.events.{}", event.name()), groups.events(group, event));
+        }
+        let lruvecs = self.lruvecs_of_group(group);
+        for (name, kind) in [
+            ("inactive_anon", ListKind::InactiveAnon),
+            ("active_anon", ListKind::ActiveAnon),
+            ("inactive_file", ListKind::InactiveFile),
+            ("active_file", ListKind::ActiveFile),
+        ] {
+            stat.insert(name.into(), lruvecs.iter().map(|lruvec| self.listed_below(lruvec, kind)).sum());
+        }
+        for event in COUNTED {
+            let name = event.name();
+            let count: u64 = lruvecs.iter().map(|lruvec| lruvec.events(event)).sum();
+            for sum in ["pgscan", "pgsteal"].into_iter().filter(|sum| name.starts_with(&format!("{sum}_"))) {
+                *stat.entry(sum.to_owned()).or_default() += count;
+            }
+            stat.insert(name.to_owned(), count);
+        }
+        stat
+    }
+}

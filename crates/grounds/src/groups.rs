@@ -1,0 +1,82 @@
+//! The memory control groups of a machine file on the ground `sim`: creates them, and reports their rows.
+
+use catalogue::group::Group;
+use engine::Engine;
+use engine::memory::{GroupId, Limit};
+use engine::stat::Vmstat;
+use figures::figure::{Better, Format, Row, RowName, names};
+use figures::scale::Scale;
+use machine::Machine;
+
+/// The groups of a run, by name.
+#[derive(Clone, Debug, Default)]
+pub struct NamedGroups {
+    groups: Vec<(Group, GroupId)>,
+}
+
+impl NamedGroups {
+    /// Creates the groups of a machine file in an engine, with their limits at a scale. Parents stand before their
+    /// children.
+    ///
+    /// # Errors
+    /// When the engine has no room for them, in words.
+    pub fn create<M: Machine>(engine: &Engine<M>, groups: &[Group], scale: Scale) -> Result<Self, String> {
+        let mut made = Self::default();
+        for group in groups {
+            let tree = engine.memory().groups.as_ref().ok_or("the engine has no room for groups")?;
+            let parent = group.parent().and_then(|parent| made.id(parent)).unwrap_or(GroupId::ROOT);
+            let id = tree.create(parent).map_err(|error| error.to_string())?;
+            for (file, pages) in group.limits(scale) {
+                let limit = Limit::ALL.into_iter().find(|limit| limit.name() == file);
+                tree.set_limit(id, limit.ok_or_else(|| format!("no limit `{file}`"))?, pages);
+            }
+            made.groups.push((group.clone(), id));
+        }
+        Ok(made)
+    }
+
+    /// Returns the number of a group; none if there is no such group.
+    #[must_use]
+    pub fn id(&self, name: &str) -> Option<GroupId> {
+        self.groups.iter().find(|(group, _)| group.name == name).map(|(_, id)| *id)
+    }
+
+    /// Returns the group that names a task of the workload; none if none does.
+    #[must_use]
+    pub fn of_task(&self, task: &str) -> Option<GroupId> {
+        self.groups.iter().find(|(group, _)| group.has_task(task)).map(|(_, id)| *id)
+    }
+
+    /// Returns the rows of all groups at the end of a run.
+    #[must_use]
+    pub fn rows<M: Machine>(&self, engine: &Engine<M>) -> Vec<Row> {
+        self.groups.iter().flat_map(|(group, id)| rows(&group.name, &engine.lru().group_stat(*id))).collect()
+    }
+}
+
+/// Returns the names of the rows of the groups of a machine file.
+#[must_use]
+pub fn row_names(groups: &[Group]) -> Vec<RowName> {
+    names(groups.iter().flat_map(|group| rows(&group.name, &Vmstat::new())).collect())
+}
+
+/// Returns the rows of one group. Each is named after the group and its file or counter.
+pub(crate) fn rows(group: &str, stat: &Vmstat) -> Vec<Row> {
+    let count = |name: &str| stat.get(name).copied().unwrap_or_default() as f64;
+    let title = format!("group {group}");
+    let row = |name: &str, unit: &str, better, decimals, value| {
+        Row::new(&title, format!("{group}: {name}"), unit, better, Format::Decimals(decimals), value)
+    };
+    let mib = |name: &str, value: f64| row(name, "MiB", Better::Neutral, 1, value / 256.0);
+    let sizes = [
+        mib("memory.current", count("memory.current")),
+        mib("memory.peak", count("memory.peak")),
+        mib("anon", count("inactive_anon") + count("active_anon")),
+        mib("file", count("inactive_file") + count("active_file")),
+    ];
+    let pages = |name: &str| row(name, "pages", Better::Lower, 0, count(name));
+    let events = |name: &str| row(name, "", Better::Neutral, 0, count(&format!("memory.events.{name}")));
+    let counted = ["pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file"].map(pages);
+    let of_events = ["low", "high", "max", "oom"].map(events);
+    sizes.into_iter().chain(counted).chain(of_events).collect()
+}
