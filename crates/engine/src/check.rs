@@ -65,7 +65,7 @@ impl<M: Machine> Access<M> {
         for frame in (0..end as u32).map(FrameNumber) {
             let group = self.frames.group(frame);
             if !group.is_root() {
-                pages[usize::from(group.0)] += self.frames.pages(frame);
+                pages[usize::from(group.0)] += 1;
             }
         }
         for group in groups.subtree(GroupId::ROOT).into_iter().skip(1) {

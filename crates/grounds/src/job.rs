@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sim::trace::{Trace, TraceConfig};
 
 use catalogue::ground::Ground;
+use catalogue::group::Group;
 use catalogue::hardware::Machine;
 use figures::cgroup::{Cgroup, Version};
 use figures::curves::{Curve, Steps};
@@ -135,6 +136,9 @@ pub struct Described {
     pub memory_every_ns: Option<u64>,
     /// Version of the cgroup that limits the worker's memory; `None` if there is no limit.
     pub cgroup: Option<Version>,
+    /// The memory control groups of the machine file.
+    #[serde(default)]
+    pub groups: Vec<Group>,
     /// Compressed size of a page of the worker's contents, percent of a page; `None` if swap is not compressed memory.
     pub compressed_percent: Option<u32>,
 }

@@ -45,6 +45,9 @@ pub const PORT: &str = "highwater";
 /// The first characters of a console line that says why the guest cannot continue.
 pub const CANNOT: &str = "highwater: ";
 
+/// The folder of the root group of cgroups of version 2.
+pub const HIERARCHY: &str = "/sys/fs/cgroup";
+
 /// The devices of two disks: `DISK` has the file system, `SWAP` is the swap area.
 const DISK: &str = "/dev/vda";
 const SWAP: &str = "/dev/vdb";

@@ -12,6 +12,7 @@ pub mod cpu_rows;
 pub mod exhaust;
 pub mod exits;
 pub mod extent;
+pub mod grow;
 pub mod highalloc;
 pub mod hotset;
 pub mod livelock;

@@ -37,7 +37,7 @@ impl<M: Machine> Allocate<M> {
     pub(super) fn commit_charge(&self, group: GroupId, order: Order, found: Option<FrameNumber>) {
         let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) else { return };
         match found {
-            Some(head) => self.frames.set_group(head, group),
+            Some(head) => self.frames.set_group(head, order, group),
             None => groups.uncharge(group, order.pages()),
         }
     }

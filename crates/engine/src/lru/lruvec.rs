@@ -181,10 +181,10 @@ impl<M: Machine> Lru<M> {
         self.lruvecs.iter().skip(usize::from(zone.lruvec.0)).step_by(self.lruvecs_of_group)
     }
 
-    /// Returns the lruvec of a page, by the page's head.
+    /// Returns the lruvec of a page.
     #[inline]
-    pub(super) fn lruvec_of_page(&self, head: FrameNumber) -> &Lruvec<M> {
-        self.lruvec_in(self.zone_of(head), self.frames.group(head))
+    pub(super) fn lruvec_of_page(&self, frame: FrameNumber) -> &Lruvec<M> {
+        self.lruvec_in(self.zone_of(frame), self.frames.group(frame))
     }
 
     /// Returns the lruvec of another group in the same zones.
@@ -226,7 +226,7 @@ impl<M: Machine> Lru<M> {
     #[inline]
     pub(super) fn is_page_of(&self, lruvec: &Lruvec<M>, frame: FrameNumber) -> bool {
         let has_zone = usize::from(self.zone_of(frame).lruvec.0) == usize::from(lruvec.id.0) % self.lruvecs_of_group;
-        has_zone && (self.groups.is_none() || self.frames.group(self.frames.head(frame)) == lruvec.group)
+        has_zone && (self.groups.is_none() || self.frames.group(frame) == lruvec.group)
     }
 
     /// Returns the reach of a request whose highest zone is `zone`: the lruvec of the zone's pages, with the lruvec's
@@ -242,10 +242,10 @@ impl<M: Machine> Lru<M> {
         Reach { lruvec: self.lruvec_in(reach.zone, group), ..reach }
     }
 
-    /// Returns the reach of the lruvec that a page in a zone is on, by the page's head.
+    /// Returns the reach of the lruvec that a page in a zone is on.
     #[inline]
-    pub(super) fn reach_of_page<'a>(&'a self, zone: &'a Zone<M>, head: FrameNumber) -> Reach<'a, M> {
-        self.reach_in(self.reach(zone), self.frames.group(head))
+    pub(super) fn reach_of_page<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> Reach<'a, M> {
+        self.reach_in(self.reach(zone), self.frames.group(frame))
     }
 
     /// Counts an event for the zone where it happened, on an lruvec and on those of its group's ancestors.

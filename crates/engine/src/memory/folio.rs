@@ -157,11 +157,9 @@ impl FrameTable {
     pub fn unmake_folio(&self, head: FrameNumber) -> Folio {
         let folio = self.folio(head);
         assert!(folio.is_large() && folio.head == head, "{head} is no head of a large folio: {folio:?}");
-        let group = self.group(head);
         for frame in folio.frames().rev() {
             self[frame].clear(Flags::COMPOUND);
             if frame != head {
-                self.set_group(frame, group);
                 self[frame].set_folio_word(0);
             }
         }

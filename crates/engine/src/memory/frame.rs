@@ -11,7 +11,7 @@ use super::group::GroupId;
 use super::list::Links;
 use super::zeroes::zeroes;
 use machine::atomic::{AtomicU16, AtomicU32, Ordering};
-use machine::{FrameNumber, IoError, prefetch};
+use machine::{FrameNumber, IoError, Order, prefetch};
 use std::fmt;
 
 /// Largest number of frames: 2^30 (4 TiB), because a slot of an index has 30 bits for a frame's number.
@@ -683,8 +683,8 @@ impl Frame {
 #[derive(Debug)]
 pub struct FrameTable {
     frames: Box<[Frame]>,
-    /// The group that each folio is charged to, at its head; `None` if memory has no groups. It is a table of its own
-    /// so that it takes no memory where there are no groups.
+    /// The group that each page is charged to; `None` if memory has no groups. It is a table of its own so that it takes
+    /// no memory where there are no groups.
     groups: Option<Box<[AtomicU16]>>,
 }
 
@@ -723,24 +723,25 @@ impl FrameTable {
         self.frames.is_empty()
     }
 
-    /// Returns the group that a folio is charged to, by the folio's head; the root group for a page that is not
-    /// charged. The group of a page in use changes only when the page moves to another frame.
+    /// Returns the group that a page is charged to; the root group for a page that is not charged. The group of a page
+    /// in use changes only when the page moves to another frame.
     #[inline]
     #[must_use]
     #[doc(alias = "folio_memcg")]
-    pub fn group(&self, head: FrameNumber) -> GroupId {
+    pub fn group(&self, frame: FrameNumber) -> GroupId {
         match &self.groups {
             None => GroupId::ROOT,
-            Some(groups) => GroupId(groups[head.index()].load(Ordering::Relaxed)),
+            Some(groups) => GroupId(groups[frame.index()].load(Ordering::Relaxed)),
         }
     }
 
-    /// Notes the group that a folio is charged to, by the folio's head. The caller has changed the counters of the
+    /// Notes the group that the 2^`order` pages of a block are charged to. The caller has changed the counters of the
     /// group, or changes them.
     #[inline]
-    pub(crate) fn set_group(&self, head: FrameNumber, group: GroupId) {
+    pub(crate) fn set_group(&self, head: FrameNumber, order: Order, group: GroupId) {
         if let Some(groups) = &self.groups {
-            groups[head.index()].store(group.0, Ordering::Relaxed);
+            let block = &groups[head.index()..head.index() + order.pages() as usize];
+            block.iter().for_each(|page| page.store(group.0, Ordering::Relaxed));
         }
     }
 }

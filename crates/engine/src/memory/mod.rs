@@ -31,7 +31,7 @@ pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner
 pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
-pub use group::{GroupEvent, GroupId, Groups, Limit};
+pub use group::{GroupError, GroupEvent, GroupId, Groups, Limit};
 pub use lent::Block;
 pub use list::{Links, List, NO_FRAME};
 pub use map::{BlockMap, Use, ZoneMap};
@@ -343,9 +343,7 @@ impl<M: Machine> Memory<M> {
         // before. The lookup frees the first page when it sees its mistake. The rest of the block is freed now, half by
         // half.
         for half in (0..order.0).rev().map(Order) {
-            let rest = FrameNumber(head.0 + half.pages() as u32);
-            self.frames.set_group(rest, self.frames.group(head));
-            self.free(rest, half, Warmth::Hot);
+            self.free(FrameNumber(head.0 + half.pages() as u32), half, Warmth::Hot);
         }
     }
 
@@ -405,7 +403,7 @@ impl<M: Machine> Memory<M> {
         let Some(groups) = &self.groups else { return };
         let group = self.frames.group(head);
         if !group.is_root() {
-            self.frames.set_group(head, GroupId::ROOT);
+            self.frames.set_group(head, order, GroupId::ROOT);
             groups.uncharge(group, order.pages());
         }
     }

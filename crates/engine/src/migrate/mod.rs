@@ -217,8 +217,8 @@ impl<M: Machine> Migrate<M> {
         let (old, new) = (&self.frames[from.head], &self.frames[to.head]);
         self.prepare_given_folio(to);
         // The charge moves with the contents; no counter changes.
-        self.frames.set_group(to.head, self.frames.group(from.head));
-        self.frames.set_group(from.head, GroupId::ROOT);
+        self.frames.set_group(to.head, to.order, self.frames.group(from.head));
+        self.frames.set_group(from.head, from.order, GroupId::ROOT);
         new.set_free(Flags(old.flags().0 & CARRIED.0));
         new.set_owner(old.owner(), old.index());
         if old.is(Flags::SWAPCACHE) {

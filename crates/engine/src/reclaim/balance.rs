@@ -164,7 +164,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns the number of the highest zone that needs work. Ages a few pages of that zone and of the zones above it.
-    fn highest_unbalanced(&self, node: NodeId, control: &ScanControl) -> Option<usize> {
+    fn highest_unbalanced(&self, node: NodeId, control: &mut ScanControl) -> Option<usize> {
         for (kind, zone) in self.zones_up_to(node, usize::MAX).rev() {
             if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
                 continue;

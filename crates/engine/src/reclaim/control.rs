@@ -46,6 +46,9 @@ pub struct ScanControl {
     pub swappiness: Option<u64>,
     /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
     pub breaks_low: bool,
+    /// `true` if no pass was made yet, or a scan of the last pass freed so many pages that none need be aged
+    /// (`memcgs_need_aging`, inverted).
+    pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
     pub has_left_low: bool,
     /// `true` if pages are taken for the sake of their blocks, used or not. With `LumpyReclaim::AlignedBlocks` this
@@ -89,6 +92,7 @@ impl ScanControl {
             swappiness: None,
             breaks_low: false,
             has_left_low: false,
+            has_got_on: true,
             takes_blocks: false,
             blocks_last: true,
             waits_for_writeback: false,

@@ -143,7 +143,11 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Ages the lruvecs of all groups in the zones of a reach, before a pass of kswapd.
-    pub(super) fn age_groups_before_pass(&self, reach: Reach<'_, M>, control: &ScanControl) {
+    pub(super) fn age_groups_before_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
+        let has_got_on = std::mem::replace(&mut control.has_got_on, false);
+        if !self.begins_pass_with_ageing(control.is_kswapd, has_got_on) {
+            return;
+        }
         let demand = self.demand(control);
         match &self.groups {
             None => self.age_before_pass(reach, &demand),

@@ -70,6 +70,7 @@ impl<M: Machine> Reclaim<M> {
             WrittenPages::Plugged => self.machine.plugged(shrink),
         }
         control.reclaimed += freed;
+        control.has_got_on |= self.has_got_on(freed);
         control.left_active |= self.end_scan(reach, &scan);
         self.throttle_vm_writeout(control.gfp);
     }

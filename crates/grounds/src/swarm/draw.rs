@@ -2,6 +2,7 @@
 
 use super::chance::{log_between, pick};
 use super::drawn::Drawn;
+use super::groups;
 use catalogue::{embedded, library};
 use engine::Kernel;
 use engine::kernel::choice::{self, Choice};
@@ -84,6 +85,8 @@ pub(super) struct World {
     /// Swap slots; 0 for no swap.
     pub swap_slots: u32,
     pub cgroup: Cgroup,
+    /// Whether there are memory control groups.
+    pub has_groups: bool,
     pub kernel: Kernel,
     pub tasks: Vec<TaskPlan>,
     /// Number of shared files and regions.
@@ -132,6 +135,7 @@ impl World {
             swap_device,
             swap_slots,
             cgroup: Cgroup::draw(seed, pages, workload.is_some()),
+            has_groups: groups::draw(seed, workload.is_some()),
             kernel: draw_kernel(rng),
             tasks,
             shared: 1 + rng.below(3),
@@ -157,6 +161,7 @@ impl World {
         layout.nodes.extend(self.more_nodes.pages.iter().map(node));
         layout.distances = self.more_nodes.distances.clone();
         layout.limit_pages = self.cgroup.limit_pages;
+        layout.groups = if self.has_groups { groups::ROOM } else { 0 };
         layout
     }
 

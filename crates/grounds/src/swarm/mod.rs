@@ -15,6 +15,7 @@ mod chance;
 mod conditions;
 mod draw;
 mod drawn;
+mod groups;
 mod store;
 mod task;
 mod workload;
@@ -78,6 +79,8 @@ struct Shared {
     /// Every file and region that was not dropped yet, by number.
     live: RefCell<BTreeMap<u64, Rc<Store>>>,
     next_number: Cell<u64>,
+    /// The memory control groups.
+    groups: groups::Tree,
     /// Number of operations of tasks that failed because memory was exhausted.
     out_of_memory: Rc<Cell<u64>>,
     /// Whether the world has used so much CPU time that its tasks must end ([`LATE_PART`]).
@@ -145,6 +148,7 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
         common: RefCell::default(),
         live: RefCell::default(),
         next_number: Cell::new(1),
+        groups: groups::Tree::default(),
         out_of_memory: Rc::default(),
         is_late: Rc::default(),
     });
@@ -206,12 +210,14 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     let (sim, engine) = (&shared.sim, &shared.engine);
     let mut rng = Rng::new(plan.seed, u64::MAX - 8);
     let mut task = Task::user();
+    shared.groups.grow(engine, &mut Rng::new(plan.seed, u64::MAX - 33));
     make_common(shared, plan, &mut task, &mut rng)?;
     let mut events: Vec<(machine::Nanos, Event)> = Vec::new();
     let mut workers = Vec::new();
     for (number, of_task) in plan.tasks.iter().enumerate() {
         let sharers_before = plan.tasks[..number].iter().filter(|task| task.role == Role::Sharer).count();
-        let worker = Worker::new(shared, of_task.clone(), sharers_before as u32, Rng::new(rng.next_u64(), 0));
+        let rngs = [Rng::new(rng.next_u64(), 0), Rng::new(plan.seed, u64::MAX - 100 - number as u64)];
+        let worker = Worker::new(shared, of_task.clone(), sharers_before as u32, rngs);
         let id = sim.spawn(&format!("{:?}", of_task.role).to_lowercase(), move || worker.run());
         events.extend(of_task.killed_at.map(|time| (time, Event::Kill(id))));
         workers.push(id);

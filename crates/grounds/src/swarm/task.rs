@@ -24,6 +24,9 @@ pub(super) struct Worker {
     number: u32,
     task: Task,
     rng: Rng,
+    /// Chance in what the task does to groups. It has its own random stream, so that worlds without groups do not depend
+    /// on it.
+    groups_rng: Rng,
     left_pages: u64,
     state: ReadState,
     /// Number of times that an operation of this task failed because memory was exhausted.
@@ -31,10 +34,11 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub fn new(shared: &Rc<Shared>, plan: TaskPlan, number: u32, rng: Rng) -> Self {
+    /// Creates a worker with its chance, and the chance in what it does to groups.
+    pub fn new(shared: &Rc<Shared>, plan: TaskPlan, number: u32, [rng, groups_rng]: [Rng; 2]) -> Self {
         let left_pages = plan.budget_pages;
         let (shared, task, state, refusals) = (shared.clone(), Task::user(), ReadState::default(), Cell::new(0));
-        Self { shared, plan, number, task, rng, left_pages, state, refusals }
+        Self { shared, plan, number, task, rng, groups_rng, left_pages, state, refusals }
     }
 
     /// Works until the task's budget of pages is used up, the task is told to end, or the whole world has used too much
@@ -49,12 +53,14 @@ impl Worker {
             Role::Churn => self.churn(),
             Role::DropCaches => self.drop_caches(),
         }
+        self.shared.groups.leave(&mut self.task);
     }
 
     /// Subtracts pages from the task's budget, and sometimes sleeps or computes. Returns whether the task is to
     /// continue.
     fn go_on(&mut self, pages: u64) -> bool {
         self.left_pages = self.left_pages.saturating_sub(pages.max(1));
+        self.shared.groups.meddle(&self.shared.engine, &mut self.task, &mut self.groups_rng);
         let sim = &self.shared.sim;
         match self.rng.below(64) {
             0 => sim.pause(Nanos(self.rng.below(20_000_000))),

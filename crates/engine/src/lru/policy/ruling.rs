@@ -331,6 +331,21 @@ impl<M: Machine> Lru<M> {
 
 /// Functions of the policy that reclaim calls.
 impl<M: Machine> Lru<M> {
+    /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` says that the
+    /// pass is the reclaim's first, or that a scan of the last pass got on ([`Lru::has_got_on`]).
+    pub(crate) const fn begins_pass_with_ageing(&self, is_kswapd: bool, has_got_on: bool) -> bool {
+        match &self.ruling {
+            Ruling::Classic(_) => true,
+            Ruling::Multigen(multigen) => Self::begins_round_with_ageing(multigen, is_kswapd, has_got_on),
+            Ruling::Own(_) => false,
+        }
+    }
+
+    /// Returns whether a scan that freed `freed` pages got on so well that the next pass need not age.
+    pub(crate) const fn has_got_on(&self, freed: u64) -> bool {
+        freed >= multigen::GOT_ON
+    }
+
     /// Ages pages before a pass of kswapd, so that the pass finds pages to reclaim.
     pub(crate) fn age_before_pass(&self, reach: Reach<'_, M>, demand: &Demand) {
         match &self.ruling {

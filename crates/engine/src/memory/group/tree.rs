@@ -20,13 +20,11 @@ pub enum Limit {
     Low,
     /// `memory.min`: reclaim never takes these pages.
     Min,
-    /// `memory.swap.max`: the number of slots of swap.
-    SwapMax,
 }
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 5] = [Self::Max, Self::High, Self::Low, Self::Min, Self::SwapMax];
+    pub const ALL: [Self; 4] = [Self::Max, Self::High, Self::Low, Self::Min];
 
     /// Returns the name of the limit's file.
     #[must_use]
@@ -36,7 +34,6 @@ impl Limit {
             Self::High => "memory.high",
             Self::Low => "memory.low",
             Self::Min => "memory.min",
-            Self::SwapMax => "memory.swap.max",
         }
     }
 
@@ -44,7 +41,7 @@ impl Limit {
     #[must_use]
     pub const fn default_pages(self) -> u64 {
         match self {
-            Self::Max | Self::High | Self::SwapMax => u64::MAX,
+            Self::Max | Self::High => u64::MAX,
             Self::Low | Self::Min => 0,
         }
     }

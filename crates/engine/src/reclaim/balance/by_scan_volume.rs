@@ -26,7 +26,7 @@ impl<M: Machine> Reclaim<M> {
                 KswapdCompact::Never | KswapdCompact::AfterBalance => false,
             };
             control.reclaimed = 0;
-            let Some(highest) = self.highest_unbalanced(node, &control) else { break priority };
+            let Some(highest) = self.highest_unbalanced(node, &mut control) else { break priority };
             end = highest;
             request.classzone = end;
             let lru_pages = self.reclaimable_up_to(node, end);

@@ -28,7 +28,7 @@ impl<M: Machine> Reclaim<M> {
             let mut total_scanned = 0;
             for priority in (self.floor()..=DEF_PRIORITY).rev() {
                 control.priority = priority;
-                let Some(highest) = self.highest_unbalanced(node, &control) else {
+                let Some(highest) = self.highest_unbalanced(node, &mut control) else {
                     is_balanced = true;
                     break;
                 };

@@ -14,9 +14,12 @@ mod settings;
 use super::records::Records;
 use super::{fits, outcome_of, room};
 use crate::backend::Backend;
+use crate::groups;
 use crate::job::{Described, Failure, Job, NamedJob, Outcome, Runnable};
 use crate::system::linux::LinuxSystem;
+use crate::system::linux::groups::Groups;
 use catalogue::ground::{Ground, GroundOptions};
+use catalogue::group::Group;
 use catalogue::versions;
 use computer::counters::Counters;
 use figures::cgroup::Cgroup;
@@ -30,7 +33,7 @@ use machine::{Nanos, PAGE_BYTES};
 use std::io;
 use std::path::Path;
 use workloads::system::contents::Kept;
-use workloads::system::{Given, SystemError};
+use workloads::system::{Given, System, SystemError};
 use workloads::workload::{Resources, Workload};
 
 pub use guest::inside::act_if_first;
@@ -189,6 +192,14 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
         Kept::First((percent * PAGE_BYTES as u32 / 100).clamp(8, PAGE_BYTES as u32) as u16)
     });
     let system = LinuxSystem::new(inside::FILES.into(), job.memory_pages, counters, given, kept).map_err(told)?;
+    let scale = job.scale.parse()?;
+    let system = match job.groups.as_slice() {
+        [] => system,
+        groups => {
+            let made = Groups::create(Path::new(inside::HIERARCHY), groups, scale).map_err(told)?;
+            system.with_groups(made).map_err(told)?
+        }
+    };
     let records = Records {
         series: job.series_every,
         more: Some(Box::new(move |values| known::add(values, cgroup.as_ref()))),
@@ -198,7 +209,9 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     let mut outcome = outcome_of(&system, &|system| W::run(system, &params), records).map_err(told)?;
     let of_zram = |pages| format!("swap is compressed memory (zram), which took at most {pages} pages of memory");
     outcome.notes.extend(inside::zram_pages_max().map(of_zram));
-    let rows = outcome.rows.into_iter().chain(nodes::rows(&known::nodes())).collect();
+    let stat = |group: &Group| system.group_stat(&group.name).ok().flatten().unwrap_or_default();
+    let of_groups = job.groups.iter().flat_map(|group| groups::rows(&group.name, &stat(group)));
+    let rows = outcome.rows.into_iter().chain(of_groups).chain(nodes::rows(&known::nodes())).collect();
     Ok(Outcome { rows, ..outcome })
 }
 

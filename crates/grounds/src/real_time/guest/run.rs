@@ -93,6 +93,7 @@ pub(super) fn run(
         generations_every_ns: job.generations_every.map(|every| every.0),
         memory_every_ns: job.memory_every.map(|every| every.0),
         cgroup: job.layout().limit_pages.map(|_| place.start.cgroup),
+        groups: job.machine.groups.clone(),
         compressed_percent: match swap(job) {
             Swap::Zram { .. } => {
                 job.machine.swap_disk().and_then(|(_, disk)| Some(disk.memory_percent.as_ref()?.value))

@@ -6,6 +6,7 @@
 //!
 //! Counters come from the cgroup if it has them, and otherwise from the whole computer: see [`counters`].
 
+pub mod groups;
 pub mod limit;
 pub mod region;
 pub mod swap;
@@ -15,6 +16,7 @@ use computer::counters::{self, Counters};
 use computer::sys;
 use engine::stat::Vmstat;
 use figures::usage::Faults;
+use groups::Groups;
 use region::Region;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -31,6 +33,8 @@ use workloads::system::{Given, MapMode, System, SystemError, page_bytes};
 struct Shared {
     common: Common,
     counters: Counters,
+    /// The memory control groups of the machine file; none if the machine file has none.
+    groups: Option<Groups>,
     /// The mapping of each file, which all tasks share. A mapping exists as long as a handle uses it.
     mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
     /// A token for each file name. While a region of the file exists, the token does, too, and the file cannot be
@@ -74,8 +78,21 @@ impl LinuxSystem {
             return Err(SystemError(format!("{folder} lies in memory (tmpfs): `--dir` must name a folder on a disk")));
         }
         let common = Common::new(given, folder, memory_pages, kept);
-        let shared = Shared { common, counters, mapped: Mutex::default(), regions: Mutex::default() };
+        let shared = Shared { common, counters, groups: None, mapped: Mutex::default(), regions: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
+    }
+
+    /// Gives the system its memory control groups.
+    ///
+    /// # Errors
+    /// When a task was started before.
+    pub fn with_groups(self, groups: Groups) -> Result<Self, SystemError> {
+        let shared = Arc::into_inner(self.shared).ok_or_else(|| SystemError("a task runs already".into()))?;
+        Ok(Self { shared: Arc::new(Shared { groups: Some(groups), ..shared }), stop: self.stop })
+    }
+
+    fn groups(&self) -> Result<&Groups, SystemError> {
+        self.shared.groups.as_ref().ok_or_else(|| SystemError("the machine file has no [[group]]".into()))
     }
 
     fn path(&self, name: &str) -> Result<PathBuf, SystemError> {
@@ -115,6 +132,18 @@ impl System for LinuxSystem {
     type File = OpenFile;
     type Region = Region;
     tasks_are_threads!();
+
+    fn enter_group(&self, name: Option<&str>) -> Result<(), SystemError> {
+        self.groups()?.enter(name)
+    }
+
+    fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
+        self.groups()?.reclaim(name, pages, swappiness)
+    }
+
+    fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {
+        self.groups()?.stat(name).map(Some)
+    }
 
     fn free_pages(&self) -> u64 {
         self.shared.counters.free_pages(self.shared.common.memory_pages)

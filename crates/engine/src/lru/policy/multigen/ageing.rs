@@ -12,7 +12,6 @@ use crate::lru::wait::STALL;
 use crate::lru::{CLUSTER, DEF_PRIORITY, Family, Lru, Lruvec};
 use crate::memory::Flags;
 use crate::stat::Gauge;
-use machine::atomic::Ordering::{AcqRel, Release};
 use machine::{Lock, Machine, Nanos, Step};
 
 /// Smallest ratio of old pages to young ones at which no generation has to begin. Also the number of generations that
@@ -21,7 +20,7 @@ use machine::{Lock, Machine, Nanos, Step};
 const SPREAD: u64 = 2;
 
 /// If a scan of kswapd frees at least this many pages, kswapd's next round begins no generation (`Ageing::KeepsThree`).
-const GOT_ON: u64 = 64;
+pub(in crate::lru) const GOT_ON: u64 = 64;
 
 /// Priority below which a direct reclaimer waits for a generation that another task is about to begin, because nothing
 /// can be reclaimed before. mechanisms/multigen, 5.1, gives the value for version 2 of the patches; here it is used for
@@ -104,20 +103,25 @@ impl<M: Machine> Lru<M> {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }
 
+    /// Returns whether generations may begin before a round of a reclaim. `has_got_on` says that the round is the
+    /// reclaim's first, or that a scan of the last round freed [`GOT_ON`] pages or more.
+    pub(in crate::lru) const fn begins_round_with_ageing(
+        multigen: &Multigen,
+        is_kswapd: bool,
+        has_got_on: bool,
+    ) -> bool {
+        is_kswapd
+            && match multigen.choices.ageing {
+                Ageing::KeepsThree => !has_got_on,
+                Ageing::BeforeRounds => true,
+                Ageing::AtThree | Ageing::WithinScan => false,
+            }
+    }
+
     /// Begins a generation before a round of kswapd, if one is wanted.
     pub(in crate::lru) fn age_before_round(&self, multigen: &Multigen, lruvec: &Lruvec<M>, demand: &Demand) {
-        if !demand.is_kswapd {
-            return;
-        }
-        let of = lruvec.generational();
-        let rule = multigen.choices.ageing;
-        match rule {
-            Ageing::KeepsThree if of.got_on.swap(false, AcqRel) => return,
-            Ageing::KeepsThree | Ageing::BeforeRounds => {}
-            Ageing::AtThree | Ageing::WithinScan => return,
-        }
         let evictable = self.evictable(demand);
-        if is_wanted_before_round(rule, &Ages::of(&of.generations, evictable)) {
+        if is_wanted_before_round(multigen.choices.ageing, &Ages::of(&lruvec.generational().generations, evictable)) {
             self.age_generations(multigen, lruvec, evictable, false);
         }
     }
@@ -151,13 +155,6 @@ impl<M: Machine> Lru<M> {
             }
         }
         Aged::ByOthers
-    }
-
-    /// Notes that a scan has ended and has freed `freed` pages.
-    pub(super) fn note_progress(&self, lruvec: &Lruvec<M>, demand: &Demand, freed: u64) {
-        if demand.is_kswapd && freed >= GOT_ON {
-            lruvec.generational().got_on.store(true, Release);
-        }
     }
 
     /// Walks page tables for used pages, then begins a generation. If a shared walk is under way, helps with the

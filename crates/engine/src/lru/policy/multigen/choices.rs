@@ -142,6 +142,15 @@ choices! {
     /// Largest number of pages isolated under one hold of the LRU lock.
     isolate_batch: u32 = 32 in 1..=64, drawn 134: [1, 32, 64];
 
+    /// The largest number of pages that are examined under one hold of the LRU lock.
+    batch_budget: BatchBudget = Share, drawn 161 {
+        /// What is left of the scan's share, but at most 4096.
+        Share,
+        /// 4096. The share is looked at only between two holds, so that even the smallest scan isolates as many pages
+        /// as `multigen.isolate_batch` says.
+        Whole,
+    }
+
     /// Time at which a page that was used through a page table becomes young.
     promotion: Promotion = FirstSighting, drawn 135 {
         /// When the page is found used.

@@ -36,11 +36,11 @@ pub mod walk;
 pub use choices::Choices;
 pub use scan::GenerationScan;
 
+pub(in crate::lru) use ageing::GOT_ON;
 use controller::Controller;
 use filter::Filters;
 use generations::Generations;
 pub(in crate::lru) use lists::Lists;
-use machine::atomic::AtomicBool;
 use machine::{LockClass, Machine};
 use refault::Packing;
 use round::Rounds;
@@ -65,7 +65,6 @@ impl Multigen {
             generations: Generations::new(machine.now()),
             controller: Controller::default(),
             filters: Filters::default(),
-            got_on: AtomicBool::new(false),
             rounds: Rounds::new(machine),
         }
     }
@@ -79,9 +78,6 @@ pub(in crate::lru) struct Generational<M: Machine> {
     controller: Controller,
     /// Bloom filters of the page tables that are worth a walk.
     filters: Filters,
-    /// `true` if kswapd's last scan freed enough pages, so that kswapd's next round begins no generation
-    /// (`Ageing::KeepsThree`).
-    got_on: AtomicBool,
     /// The round of page-table walks that tasks make before a generation begins, if one is under way.
     rounds: Rounds<M>,
 }

@@ -3,7 +3,7 @@
 
 use super::Multigen;
 use super::ageing::Aged;
-use super::choices::{Ageing, KswapdStops};
+use super::choices::{Ageing, BatchBudget, KswapdStops};
 use crate::lru::policy::{Batch, Demand};
 use crate::lru::{Family, ListKind, Lru, Reach};
 use crate::memory::MarkRights;
@@ -85,7 +85,6 @@ impl<M: Machine> Lru<M> {
         freed: u64,
     ) -> Option<Batch> {
         if scan.is_over || self.is_enough(multigen, reach, scan, freed) {
-            self.note_progress(reach.lruvec, &scan.demand, freed);
             return None;
         }
         self.machine.spend(Step::ScanCount, 1);
@@ -107,10 +106,13 @@ impl<M: Machine> Lru<M> {
         };
         let left = wanted.saturating_sub(scan.scanned);
         if left == 0 {
-            self.note_progress(reach.lruvec, &scan.demand, freed);
             return None;
         }
-        let batch = self.evict_batch(multigen, reach, &scan.demand, evictable, left);
+        let budget = match multigen.choices.batch_budget {
+            BatchBudget::Share => left,
+            BatchBudget::Whole => u64::MAX,
+        };
+        let batch = self.evict_batch(multigen, reach, &scan.demand, evictable, budget);
         scan.scanned += batch.scanned;
         // No page was left to examine.
         scan.is_over = batch.entries.is_empty() && batch.scanned < left;

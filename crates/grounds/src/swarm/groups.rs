@@ -1,0 +1,105 @@
+//! Memory control groups of a random world: a tree whose limits change while tasks move between groups, and whose groups
+//! come and go.
+
+use super::chance::{log_between, pick};
+use engine::memory::{GroupError, GroupId, Groups, Limit};
+use engine::{Engine, Task};
+use machine::Machine;
+use sim::{Rng, Sim};
+use std::cell::RefCell;
+
+/// Number of groups that a world has room for, removed ones included.
+pub(super) const ROOM: u16 = 8;
+
+/// One in this many steps of a task changes something about groups.
+const ONE_IN: u64 = 40;
+
+/// Draws whether a world without a workload has groups. The draw has its own random stream, so that it does not change
+/// the other properties of worlds.
+pub(super) fn draw(seed: u64, is_workload: bool) -> bool {
+    Rng::new(seed, u64::MAX - 32).below(4) == 0 && !is_workload
+}
+
+/// The groups of a world, with the number of tasks in each.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    live: RefCell<Vec<(GroupId, u32)>>,
+}
+
+impl Tree {
+    /// Creates some groups, if memory has room for them.
+    pub fn grow(&self, engine: &Engine<Sim>, rng: &mut Rng) {
+        let Some(groups) = &engine.memory().groups else { return };
+        (0..1 + rng.below(5)).for_each(|_| self.create(groups, engine, rng));
+    }
+
+    /// Changes something about groups, now and then: moves the task, sets a limit, removes a group and makes another, or
+    /// reclaims a group's pages.
+    ///
+    /// # Panics
+    /// When a group cannot be removed that has no tasks and no children.
+    pub fn meddle(&self, engine: &Engine<Sim>, task: &mut Task, rng: &mut Rng) {
+        let Some(groups) = &engine.memory().groups else { return };
+        if rng.below(ONE_IN) > 0 {
+            return;
+        }
+        let known: Vec<GroupId> = self.live.borrow().iter().map(|(id, _)| *id).collect();
+        let Some(any) = (!known.is_empty()).then(|| known[rng.below(known.len() as u64) as usize]) else { return };
+        match rng.below(8) {
+            0..3 => self.enter(task, if rng.below(4) == 0 { GroupId::ROOT } else { any }),
+            3..6 => set_limit(groups, any, engine, rng),
+            6 => {
+                let is_unused = self.live.borrow().iter().any(|(id, tasks)| *id == any && *tasks == 0);
+                if is_unused && groups.children(any).iter().all(|child| !groups.is_live(*child)) {
+                    self.live.borrow_mut().retain(|(id, _)| *id != any);
+                    groups.remove(any).unwrap_or_else(|error| panic!("group {} has no tasks: {error}", any.0));
+                }
+                self.create(groups, engine, rng);
+            }
+            _ => {
+                let pages = log_between(rng, 1, 512);
+                let swappiness = (rng.below(2) == 0).then(|| rng.below(201));
+                engine.reclaim().reclaim_group(task, any, pages, swappiness);
+            }
+        }
+    }
+
+    /// Moves a task that ends back to the root group.
+    pub fn leave(&self, task: &mut Task) {
+        self.enter(task, GroupId::ROOT);
+    }
+
+    fn enter(&self, task: &mut Task, group: GroupId) {
+        for (id, tasks) in self.live.borrow_mut().iter_mut() {
+            *tasks -= u32::from(*id == task.group);
+            *tasks += u32::from(*id == group);
+        }
+        task.group = group;
+    }
+
+    fn create(&self, groups: &Groups<Sim>, engine: &Engine<Sim>, rng: &mut Rng) {
+        let mut parents: Vec<GroupId> = self.live.borrow().iter().map(|(id, _)| *id).collect();
+        parents.push(GroupId::ROOT);
+        match groups.create(parents[rng.below(parents.len() as u64) as usize]) {
+            Ok(id) => {
+                self.live.borrow_mut().push((id, 0));
+                (0..rng.below(3)).for_each(|_| set_limit(groups, id, engine, rng));
+            }
+            // Removed groups are there until their last page is freed.
+            Err(GroupError::NoRoom { .. }) => {}
+            Err(error) => panic!("a live group is a parent: {error}"),
+        }
+    }
+}
+
+/// Sets a limit or protection of a group, or takes it away.
+fn set_limit<M: Machine>(groups: &Groups<M>, id: GroupId, engine: &Engine<Sim>, rng: &mut Rng) {
+    let memory = engine.memory().usable_pages();
+    let limit = pick(rng, &Limit::ALL);
+    let most = match limit {
+        Limit::Max | Limit::High => memory,
+        Limit::Low | Limit::Min => memory / 8,
+    };
+    let pages = if rng.below(3) == 0 { limit.default_pages() } else { log_between(rng, 64, most) };
+    groups.set_limit(id, limit, pages);
+}

@@ -1,0 +1,114 @@
+//! The memory control groups of a machine file on a real kernel: folders of the hierarchy of version 2.
+//!
+//! The kernel puts whole processes into groups, not threads. So a task that enters a group moves all tasks of the
+//! workload's process. Pages that were charged before stay where they are.
+
+use catalogue::group::Group;
+use engine::stat::Vmstat;
+use figures::counters::named;
+use figures::scale::Scale;
+use machine::PAGE_BYTES;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+use workloads::system::SystemError;
+
+/// The counters of `memory.stat` that are bytes.
+const SIZES: [&str; 4] = ["inactive_anon", "active_anon", "inactive_file", "active_file"];
+
+/// The groups of a run.
+#[derive(Debug)]
+pub struct Groups {
+    /// The folder of the group that stands for the root group.
+    root: PathBuf,
+    names: Vec<String>,
+}
+
+impl Groups {
+    /// Makes the groups of a machine file below the folder `root`, with their limits at a scale.
+    ///
+    /// # Errors
+    /// When the kernel refuses a group or a limit; also when a group names tasks, because tasks are threads here.
+    pub fn create(root: &Path, groups: &[Group], scale: Scale) -> Result<Self, SystemError> {
+        let told = |path: &Path| {
+            let path = path.display().to_string();
+            move |error: io::Error| SystemError(format!("{path}: {error}"))
+        };
+        let write = |path: PathBuf, text: &str| fs::write(&path, text).map_err(told(&path));
+        for group in groups {
+            if !group.tasks.is_empty() {
+                let name = &group.name;
+                return Err(SystemError(format!(
+                    "[[group]] `{name}` has `tasks`: on a real kernel all tasks of a workload are one process, which is in one group"
+                )));
+            }
+            let parent = group.parent().map_or_else(|| root.to_owned(), |parent| root.join(parent));
+            write(parent.join("cgroup.subtree_control"), "+memory")?;
+            let folder = root.join(&group.name);
+            fs::create_dir(&folder).map_err(told(&folder))?;
+            for (file, pages) in group.limits(scale) {
+                write(folder.join(file), &(pages * PAGE_BYTES as u64).to_string())?;
+            }
+        }
+        Ok(Self { root: root.to_owned(), names: groups.iter().map(|group| group.name.clone()).collect() })
+    }
+
+    /// Returns the folder of a group.
+    ///
+    /// # Errors
+    /// When the machine file has no such group.
+    fn folder(&self, name: &str) -> Result<PathBuf, SystemError> {
+        match self.names.iter().any(|known| known == name) {
+            true => Ok(self.root.join(name)),
+            false => Err(SystemError(format!("the machine file has no [[group]] `{name}`"))),
+        }
+    }
+
+    /// Moves this process to a group; `None` is the root group.
+    ///
+    /// # Errors
+    /// When the machine file has no such group, or the kernel refuses.
+    pub fn enter(&self, name: Option<&str>) -> Result<(), SystemError> {
+        let folder = name.map_or_else(|| Ok(self.root.clone()), |name| self.folder(name))?;
+        let told = |error| SystemError(format!("cannot enter group `{}`: {error}", name.unwrap_or("/")));
+        // 0 stands for the process that writes.
+        fs::write(folder.join("cgroup.procs"), "0").map_err(told)
+    }
+
+    /// Writes to `memory.reclaim` of a group. Returns whether as much as was asked for was freed.
+    ///
+    /// # Errors
+    /// When the machine file has no such group, or the kernel has no such file or refuses the value.
+    pub fn reclaim(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
+        let with = swappiness.map_or_else(String::new, |swappiness| format!(" swappiness={swappiness}"));
+        let text = format!("{}{with}", pages * PAGE_BYTES as u64);
+        match fs::write(self.folder(name)?.join("memory.reclaim"), text) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(SystemError(format!("group `{name}`: memory.reclaim: {error}"))),
+        }
+    }
+
+    /// Returns the counters of a group, as [`workloads::system::System::group_stat`] says.
+    ///
+    /// # Errors
+    /// When the machine file has no such group.
+    pub fn stat(&self, name: &str) -> Result<Vmstat, SystemError> {
+        let folder = self.folder(name)?;
+        let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();
+        let mut stat = named(&read("memory.stat"));
+        for size in SIZES {
+            if let Some(bytes) = stat.get_mut(size) {
+                *bytes /= PAGE_BYTES as u64;
+            }
+        }
+        stat.extend(
+            named(&read("memory.events.local")).into_iter().map(|(name, n)| (format!("memory.events.{name}"), n)),
+        );
+        for file in ["memory.current", "memory.peak"] {
+            stat.extend(
+                read(file).trim().parse::<u64>().ok().map(|bytes| (file.to_owned(), bytes / PAGE_BYTES as u64)),
+            );
+        }
+        Ok(stat)
+    }
+}

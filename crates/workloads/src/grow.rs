@@ -1,0 +1,182 @@
+//! A program that grows in its memory control group, and then is asked to give pages back.
+//!
+//! The task enters its group and reads a file once, then writes anonymous memory, MiB by MiB. Each of the last MiB is
+//! timed, which shows how `memory.high` throttles. In the end it can write to the group's `memory.reclaim`, and reports
+//! which pages were freed.
+
+use super::big_file;
+use super::random::Size;
+use crate::extent::Extent;
+use crate::system::contents::Pattern;
+use crate::system::{System, SystemError, page_bytes};
+use crate::workload::{Measurements, Resources, Workload};
+use documented::DocumentedFields;
+use engine::stat::Vmstat;
+use figures::figure::{Better, Format, Row, RowName, names};
+use figures::scale::Scale;
+use machine::PAGE_BYTES;
+use serde::{Deserialize, Serialize};
+
+/// The file that is read, and the name under which the contents of the memory are made.
+const FILE: &str = "read";
+const MEMORY: &str = "memory";
+
+/// Pages of a MiB.
+const MIB_PAGES: u64 = 256;
+
+/// Largest number of timed MiB, each of which has a row.
+const TIMED_MAX: u64 = 64;
+
+/// Parameters of the workload `grow`, from `[params]` in an experiment's file.
+#[derive(Clone, Debug, Default, Deserialize, DocumentedFields, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// The memory control group of the program, a [[group]] of the machine file. Default: the group of the task.
+    pub group: Option<String>,
+    /// Size of the file that is read once at the beginning, MiB. Default 0.
+    pub file_mib: u64,
+    /// Anonymous memory that is written once, MiB. Default 0.
+    pub anon_mib: u64,
+    /// Number of MiB at the end of the anonymous memory whose writing is timed, each by itself. Default 0.
+    pub timed_mib: u64,
+    /// MiB that the group is asked to free in the end (`memory.reclaim`). Default 0: it is not asked.
+    pub reclaim_mib: u64,
+    /// Value of `swappiness=` in `memory.reclaim`. Default: none is written.
+    pub swappiness: Option<u64>,
+}
+
+impl Params {
+    fn sizes(&self, scale: Scale) -> [u64; 2] {
+        let pages = |mib| Size { percent: 0, mib: Some(mib) }.pages(0, scale);
+        [pages(self.file_mib), pages(self.anon_mib)]
+    }
+}
+
+/// The workload `grow`: a program that grows in its group, and is asked to give pages back.
+#[derive(Debug)]
+pub struct Grow;
+
+impl Workload for Grow {
+    type Params = Params;
+
+    const NAME: &'static str = "grow";
+
+    const ABOUT: &'static str = "a program that grows in its control group, and is asked to give pages back";
+
+    const VERIFIES: bool = true;
+
+    fn about_param(key: &str) -> Option<&'static str> {
+        Params::get_field_docs(key).ok()
+    }
+
+    fn check(params: &Params, resources: &Resources) -> Result<(), String> {
+        let Params { anon_mib, timed_mib, reclaim_mib, swappiness, .. } = params;
+        let Resources { memory_pages, swap_pages, .. } = *resources;
+        let pages = anon_mib.saturating_mul(MIB_PAGES);
+        if pages > memory_pages / 10 * 9 + swap_pages {
+            return Err(format!(
+                "anon_mib is {anon_mib}: it does not fit {memory_pages} pages of memory and {swap_pages} of swap"
+            ));
+        }
+        if timed_mib > anon_mib || *timed_mib > TIMED_MAX {
+            return Err(format!("timed_mib is {timed_mib}: at most {TIMED_MAX}, and at most anon_mib, {anon_mib}"));
+        }
+        if *reclaim_mib > 0 && params.group.is_none() {
+            return Err("reclaim_mib asks a group: `group` must name one".into());
+        }
+        match swappiness {
+            Some(swappiness) if *swappiness > 200 => Err(format!("swappiness is {swappiness}: at most 200")),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn extent(params: &Params, _: &Resources, scale: Scale) -> Extent {
+        let [file_pages, anon] = params.sizes(scale);
+        // A MiB above a `high` line may take 8 s, because 64 pages take 2 s.
+        let wait_s = params.timed_mib.saturating_mul(8);
+        Extent { wait_s, operations: file_pages.saturating_add(anon), file_pages, time_s: None }
+    }
+
+    fn row_names(params: &Params, _: &Resources) -> Option<Vec<RowName>> {
+        let empty = Vmstat::new();
+        let freed = (params.reclaim_mib > 0).then_some((&empty, &empty, false));
+        Some(names(rows(params, &vec![0.0; params.timed_mib as usize], freed)))
+    }
+
+    fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
+        let [file, anon] = params.sizes(system.given().scale);
+        if file > 0 {
+            big_file::make(system, FILE, file)?;
+            system.drop_caches()?;
+        }
+        if let Some(group) = &params.group {
+            system.enter_group(Some(group))?;
+        }
+        let mut bytes = vec![0; PAGE_BYTES];
+        if file > 0 {
+            let mut open = system.open(FILE)?;
+            for offset in (0..file).map(page_bytes).take_while(|_| !system.is_killed()) {
+                big_file::read_whole(system, &mut open, FILE, offset, &mut bytes)?;
+            }
+        }
+        let region = system.map(anon.max(1) as u32)?;
+        let timed_from = anon.saturating_sub(params.timed_mib * MIB_PAGES);
+        let mut times = Vec::new();
+        let mut began = system.now();
+        for page in (0..anon).take_while(|_| !system.is_killed()) {
+            Pattern::new(MEMORY, 1).fill(system.kept(), page_bytes(page), &mut bytes);
+            system.store(&region, page_bytes(page), &bytes)?;
+            if page < timed_from {
+                began = system.now();
+            } else if (page + 1 - timed_from).is_multiple_of(MIB_PAGES) {
+                times.push(system.now().since(began).0 as f64 / 1e9);
+                began = system.now();
+            }
+        }
+        let freed = reclaim(system, params)?;
+        for page in (0..anon).take_while(|_| !system.is_killed()) {
+            system.load(&region, page_bytes(page), &mut bytes)?;
+            Pattern::new(MEMORY, 1).verify(system.kept(), page_bytes(page), &bytes)?;
+        }
+        system.unmap(region);
+        system.enter_group(None).or_else(|error| if params.group.is_some() { Err(error) } else { Ok(()) })?;
+        if file > 0 {
+            system.remove(FILE)?;
+        }
+        times.resize(params.timed_mib as usize, 0.0);
+        let freed = freed.as_ref().map(|(before, after, is_all)| (before, after, *is_all));
+        Ok(Measurements { rows: rows(params, &times, freed), ..Measurements::default() })
+    }
+}
+
+/// Asks the group to free pages, if the parameters say so. Returns its counters before and after, and whether as much as
+/// was asked for was freed.
+fn reclaim<S: System>(system: &S, params: &Params) -> Result<Option<(Vmstat, Vmstat, bool)>, SystemError> {
+    let Some(group) = params.group.as_ref().filter(|_| params.reclaim_mib > 0) else { return Ok(None) };
+    let stat = || system.group_stat(group).map(Option::unwrap_or_default);
+    let before = stat()?;
+    let pages = system.given().scale.of(params.reclaim_mib * MIB_PAGES);
+    let is_all = system.reclaim_group(group, pages, params.swappiness)?;
+    Ok(Some((before, stat()?, is_all)))
+}
+
+fn rows(params: &Params, times: &[f64], freed: Option<(&Vmstat, &Vmstat, bool)>) -> Vec<Row> {
+    let first = params.anon_mib - params.timed_mib.min(params.anon_mib) + 1;
+    let timed = (first..).zip(times).map(|(mib, seconds)| {
+        Row::new("seconds for a MiB", format!("MiB {mib}"), "s", Better::Lower, Format::Decimals(2), *seconds)
+    });
+    let freed = freed.into_iter().flat_map(|(before, after, is_all)| {
+        let sum = |stat: &Vmstat, names: [&str; 2]| names.iter().filter_map(|name| stat.get(*name)).sum::<u64>() as f64;
+        let mib = |name: &str, lists: [&str; 2]| {
+            let pages = sum(before, lists) - sum(after, lists);
+            Row::new("memory.reclaim", name, "MiB", Better::Neutral, Format::Decimals(1), pages / MIB_PAGES as f64)
+        };
+        let is_all = f64::from(u8::from(is_all));
+        [
+            mib("freed anon", ["inactive_anon", "active_anon"]),
+            mib("freed file", ["inactive_file", "active_file"]),
+            Row::new("memory.reclaim", "all freed", "", Better::Higher, Format::Decimals(0), is_all),
+        ]
+    });
+    timed.chain(freed).collect()
+}
