@@ -133,6 +133,7 @@ impl ScanControl {
             is_kswapd: self.is_kswapd,
             is_cgroup: self.is_cgroup,
             group: self.group,
+            freed_before: if self.is_cgroup { self.reclaimed } else { 0 },
             breaks_low: self.breaks_low,
             may_swap: self.may_swap,
             swappiness: self.swappiness,

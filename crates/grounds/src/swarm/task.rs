@@ -12,6 +12,9 @@ use sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 
+/// Time after which a task ends, whatever is left to do: far above a `memory.high` line, each page of it may take 2 s.
+const ENOUGH_TIME: Nanos = Nanos::from_secs(10_000);
+
 /// Largest number of files of one task.
 const FILES: usize = 3;
 
@@ -67,7 +70,8 @@ impl Worker {
             1..8 => sim.compute(Nanos(self.rng.below(50_000))),
             _ => {}
         }
-        self.left_pages > 0 && !self.shared.is_late.get() && self.refusals.get() < REFUSALS_MAX && !sim.is_killed()
+        let is_over = self.shared.is_late.get() || sim.now() >= ENOUGH_TIME || sim.is_killed();
+        self.left_pages > 0 && self.refusals.get() < REFUSALS_MAX && !is_over
     }
 
     /// Returns the value of a result, or `None` for an error that a program must expect. Panics for any other error,

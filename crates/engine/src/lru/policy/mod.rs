@@ -162,6 +162,8 @@ pub struct Demand {
     pub is_cgroup: bool,
     /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
     pub group: GroupId,
+    /// Number of pages that the reclaim of a group freed before this scan; 0 for other reclaims.
+    pub freed_before: u64,
     /// `true` if pages within a group's `low` protection may be taken, because nothing else was found.
     pub breaks_low: bool,
     /// `true` if anonymous pages may go to swap.
@@ -190,6 +192,7 @@ impl Demand {
         is_kswapd: false,
         is_cgroup: false,
         group: GroupId::ROOT,
+        freed_before: 0,
         breaks_low: false,
         may_swap: true,
         swappiness: None,

@@ -121,7 +121,7 @@ impl<M: Machine> Lru<M> {
 
     /// Returns whether a scan has freed enough, or kswapd has enough free memory.
     fn is_enough(&self, multigen: &Multigen, reach: Reach<'_, M>, scan: &GenerationScan, freed: u64) -> bool {
-        if freed >= scan.demand.to_reclaim_pages.max(2 << scan.order.0) {
+        if freed + scan.demand.freed_before >= scan.demand.to_reclaim_pages.max(2 << scan.order.0) {
             return true;
         }
         let highest = reach.zones.iter().map(|zone| zone.kind as usize).max();
