@@ -128,6 +128,7 @@ impl Workload for Hotset {
             set.close(system);
             done
         })?;
+        enter(system, &params.hot_group)?;
         let left = pages_left(system, hot, access)?;
         Files::remove(system)?;
         Ok(Measurements { rows: rows(&course, left), times: course.times("Touch"), ..Measurements::default() })
