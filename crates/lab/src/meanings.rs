@@ -1,5 +1,6 @@
 //! Meanings of the keys of machine files and of workload parameters, taken from the comments at their declarations.
 
+use catalogue::group::Group;
 use catalogue::hardware::{Before, CacheLines, Cpu, Disk, Network, Programs, Tlb};
 use catalogue::{embedded, library};
 use documented::DocumentedFields;
@@ -38,7 +39,7 @@ const OTHERS: [(&str, &str); 11] = [
 /// Returns each key of a machine file, by its path, with its meaning.
 #[must_use]
 pub fn of_machines() -> Vec<(String, &'static str)> {
-    let sections: [(&str, &[&str], &[&str]); 13] = [
+    let sections: [(&str, &[&str], &[&str]); 14] = [
         ("cpu", Cpu::FIELD_NAMES, Cpu::FIELD_DOCS),
         ("cpu.tlb", Tlb::FIELD_NAMES, Tlb::FIELD_DOCS),
         ("cpu.cache_lines", CacheLines::FIELD_NAMES, CacheLines::FIELD_DOCS),
@@ -52,6 +53,7 @@ pub fn of_machines() -> Vec<(String, &'static str)> {
         ("network", Network::FIELD_NAMES, Network::FIELD_DOCS),
         ("before", Before::FIELD_NAMES, Before::FIELD_DOCS),
         ("before.programs", Programs::FIELD_NAMES, Programs::FIELD_DOCS),
+        ("group", Group::FIELD_NAMES, Group::FIELD_DOCS),
     ];
     let others = OTHERS.iter().map(|(path, about)| ((*path).to_owned(), *about));
     let costs = Step::ALL.iter().map(|step| (format!("cost.{}", step.name()), step.about().trim()));

@@ -243,7 +243,7 @@ fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     if has("workload") {
         return Ok(Kind::Experiment);
     }
-    if ["cpu", "cost", "disk", "network", "before"].into_iter().any(has) || has_nodes() {
+    if ["cpu", "cost", "disk", "network", "before", "group"].into_iter().any(has) || has_nodes() {
         return Ok(Kind::Machine);
     }
     let Some((base, name)) = node.get("base").and_then(|base| Some((base, base.as_text()?))) else {
