@@ -6,6 +6,9 @@ use placed::{Entry, Error, Node, Place, Value, one_of};
 /// constant replaces the value of this key.
 const VALUES: [&str; 2] = ["value", "ns"];
 
+/// The first key of the paths of control groups.
+const OF_GROUPS: &str = "group.";
+
 /// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
 /// number (from 0) or a `name` selects the element, as in `disk.1.swap_slots` and `group.server.low_mib`; without one the
 /// first element is changed. A
@@ -26,6 +29,11 @@ pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
             continue;
         }
         let entries = entries(node).ok_or_else(|| Error::at(&place, format!("`{key}` is not in a table")))?;
+        // Keys of a group may be left out of the file. The reader refuses those that a group cannot have.
+        if path.starts_with(OF_GROUPS) && path.ends_with(key) && entries.iter().all(|entry| entry.key != key) {
+            let node = Node { place: place.clone(), comment: None, value: value.clone() };
+            entries.push(Entry { key: key.into(), place: place.clone(), node });
+        }
         let Some(at) = entries.iter().position(|entry| entry.key == key) else {
             let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
             return Err(Error::at(&place, format!("unknown key `{key}`{}", one_of(key, &keys))));

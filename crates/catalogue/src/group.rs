@@ -58,6 +58,17 @@ impl Group {
     }
 }
 
+/// Largest number of groups in a machine file.
+const GROUPS_MAX: usize = 1000;
+
+/// Longest part of a group's path, as of a name in a file system.
+const NAME_MAX: usize = 255;
+
+/// Returns whether a text can be a part of a group's path, which is a folder in a guest.
+fn is_name(part: &str) -> bool {
+    (1..=NAME_MAX).contains(&part.len()) && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}
+
 /// Checks the groups of a machine file, whose node is `file`.
 ///
 /// # Errors
@@ -70,13 +81,22 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
         };
         tables.get(n).and_then(|table| table.get("name")).map_or(&file.place, |name| &name.place).clone()
     };
+    if groups.len() > GROUPS_MAX {
+        return Err(Error::at(&place(GROUPS_MAX), format!("in [[group]]: at most {GROUPS_MAX} groups can be")));
+    }
     for (n, group) in groups.iter().enumerate() {
         let refuse = |why: String| Err(Error::at(&place(n), format!("in [[group]]: {why}")));
-        let is_path = group.name.split('/').all(|part| !part.is_empty() && !part.starts_with('.'));
+        let is_path = group.name.split('/').all(is_name);
         if !is_path {
             return refuse(format!(
-                "`{}` is no name of a group: expected a path such as `server` or `pod/server`",
+                "`{}` is no name of a group: expected letters, digits, `-` and `_`, such as `server` or `pod/server`",
                 group.name
+            ));
+        }
+        let is_pattern = |task: &String| !task.is_empty() && !task.strip_suffix('*').unwrap_or(task).contains('*');
+        if let Some(task) = group.tasks.iter().find(|task| !is_pattern(task)) {
+            return refuse(format!(
+                "`tasks`: `{task}` is no name of a task: expected a name, or a prefix with `*` at its end"
             ));
         }
         if groups[..n].iter().any(|other| other.name == group.name) {
@@ -128,7 +148,7 @@ mod tests {
         );
         assert_eq!(
             told("[[group]]\nname = \"/a\"\n"),
-            "m.toml:2: in [[group]]: `/a` is no name of a group: expected a path such as `server` or `pod/server`"
+            "m.toml:2: in [[group]]: `/a` is no name of a group: expected letters, digits, `-` and `_`, such as `server` or `pod/server`"
         );
     }
 }

@@ -23,9 +23,9 @@ impl NamedGroups {
     pub fn create<M: Machine>(engine: &Engine<M>, groups: &[Group], scale: Scale) -> Result<Self, String> {
         let mut made = Self::default();
         for group in groups {
-            let tree = engine.memory().groups.as_ref().ok_or("the engine has no room for groups")?;
             let parent = group.parent().and_then(|parent| made.id(parent)).unwrap_or(GroupId::ROOT);
-            let id = tree.create(parent).map_err(|error| error.to_string())?;
+            let id = engine.lru().create_group(parent).map_err(|error| error.to_string())?;
+            let tree = engine.memory().groups.as_ref().ok_or("the engine has no groups")?;
             for (file, pages) in group.limits(scale) {
                 let limit = Limit::ALL.into_iter().find(|limit| limit.name() == file);
                 tree.set_limit(id, limit.ok_or_else(|| format!("no limit `{file}`"))?, pages);
@@ -52,6 +52,18 @@ impl NamedGroups {
     pub fn rows<M: Machine>(&self, engine: &Engine<M>) -> Vec<Row> {
         self.groups.iter().flat_map(|(group, id)| rows(&group.name, &engine.lru().group_stat(*id))).collect()
     }
+}
+
+/// Checks that a machine file has the groups that the parameters of a workload name.
+///
+/// # Errors
+/// The first group that it lacks, in words.
+pub(crate) fn check(machine: &str, groups: &[Group], named: &[&str]) -> Result<(), String> {
+    let has = |name: &str| groups.iter().any(|group| group.name == name);
+    let Some(missing) = named.iter().find(|name| !has(name)) else { return Ok(()) };
+    let known: Vec<String> = groups.iter().map(|group| format!("`{}`", group.name)).collect();
+    let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+    Err(format!("machine `{machine}` has no [[group]] `{missing}`, which the parameters name: {known}"))
 }
 
 /// Returns the names of the rows of the groups of a machine file.

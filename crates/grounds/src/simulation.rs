@@ -177,6 +177,7 @@ impl Backend for Simulated {
 
     fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
         let params: W::Params = job.params.read()?;
+        crate::groups::check(&job.machine.name, &job.machine.groups, &W::groups(&params)).map_err(Failure)?;
         let simulation = Simulation::of_job(job)?;
         let resources = simulation.resources();
         let [first, end] = simulation.disks[0].file_blocks.value;

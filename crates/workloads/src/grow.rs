@@ -24,6 +24,9 @@ const MEMORY: &str = "memory";
 /// Pages of a MiB.
 const MIB_PAGES: u64 = 256;
 
+/// Largest size of a file or of memory, MiB: 8 TiB.
+const MIB_MAX: u64 = 8 << 20;
+
 /// Largest number of timed MiB, each of which has a row.
 const TIMED_MAX: u64 = 64;
 
@@ -69,17 +72,15 @@ impl Workload for Grow {
         Params::get_field_docs(key).ok()
     }
 
-    fn check(params: &Params, resources: &Resources) -> Result<(), String> {
+    fn check(params: &Params, _: &Resources) -> Result<(), String> {
         let Params { anon_mib, timed_mib, reclaim_mib, swappiness, .. } = params;
-        let Resources { memory_pages, swap_pages, .. } = *resources;
-        let pages = anon_mib.saturating_mul(MIB_PAGES);
-        if pages > memory_pages / 10 * 9 + swap_pages {
-            return Err(format!(
-                "anon_mib is {anon_mib}: it does not fit {memory_pages} pages of memory and {swap_pages} of swap"
-            ));
-        }
         if timed_mib > anon_mib || *timed_mib > TIMED_MAX {
             return Err(format!("timed_mib is {timed_mib}: at most {TIMED_MAX}, and at most anon_mib, {anon_mib}"));
+        }
+        for (name, mib) in [("file_mib", params.file_mib), ("anon_mib", *anon_mib), ("reclaim_mib", *reclaim_mib)] {
+            if mib > MIB_MAX {
+                return Err(format!("{name} is {mib}: at most {MIB_MAX}"));
+            }
         }
         if *reclaim_mib > 0 && params.group.is_none() {
             return Err("reclaim_mib asks a group: `group` must name one".into());
@@ -88,6 +89,10 @@ impl Workload for Grow {
             Some(swappiness) if *swappiness > 200 => Err(format!("swappiness is {swappiness}: at most 200")),
             Some(_) | None => Ok(()),
         }
+    }
+
+    fn groups(params: &Params) -> Vec<&str> {
+        params.group.iter().map(String::as_str).collect()
     }
 
     fn extent(params: &Params, _: &Resources, scale: Scale) -> Extent {
@@ -120,7 +125,9 @@ impl Workload for Grow {
             }
         }
         let region = system.map(anon.max(1) as u32)?;
-        let timed_from = anon.saturating_sub(params.timed_mib * MIB_PAGES);
+        // At another scale than 1, a MiB of the parameters is more or fewer pages.
+        let mib_pages = system.given().scale.of(MIB_PAGES).max(1);
+        let timed_from = anon.saturating_sub(params.timed_mib * mib_pages);
         let mut times = Vec::new();
         let mut began = system.now();
         for page in (0..anon).take_while(|_| !system.is_killed()) {
@@ -128,7 +135,7 @@ impl Workload for Grow {
             system.store(&region, page_bytes(page), &bytes)?;
             if page < timed_from {
                 began = system.now();
-            } else if (page + 1 - timed_from).is_multiple_of(MIB_PAGES) {
+            } else if (page + 1 - timed_from).is_multiple_of(mib_pages) {
                 times.push(system.now().since(began).0 as f64 / 1e9);
                 began = system.now();
             }
@@ -143,7 +150,9 @@ impl Workload for Grow {
         if file > 0 {
             system.remove(FILE)?;
         }
-        times.resize(params.timed_mib as usize, 0.0);
+        if times.len() < params.timed_mib as usize {
+            return Err(SystemError("the program was told to end before all of its memory was written".into()));
+        }
         let freed = freed.as_ref().map(|(before, after, is_all)| (before, after, *is_all));
         Ok(Measurements { rows: rows(params, &times, freed), ..Measurements::default() })
     }

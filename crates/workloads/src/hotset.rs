@@ -97,6 +97,10 @@ impl Workload for Hotset {
         }
     }
 
+    fn groups(params: &Params) -> Vec<&str> {
+        params.hot_group.iter().chain(&params.cold_group).map(String::as_str).collect()
+    }
+
     fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
         let file_pages = params.files(resources.memory_pages, scale).pages();
         Extent { wait_s: 0, operations: file_pages, file_pages, time_s: None }

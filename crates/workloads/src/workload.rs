@@ -71,6 +71,14 @@ pub trait Workload: Sync + 'static {
         None
     }
 
+    /// Returns the names of the memory control groups that the parameters name. Each must be a `[[group]]` of the machine
+    /// file.
+    #[must_use]
+    fn groups(params: &Self::Params) -> Vec<&str> {
+        let _ = params;
+        Vec::new()
+    }
+
     /// Checks parameters quickly before anything runs.
     ///
     /// # Errors

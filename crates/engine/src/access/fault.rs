@@ -226,7 +226,7 @@ impl<M: Machine> Access<M> {
             }
             Err(NoTable::NoMemory(frame)) => {
                 self.free_kernel(frame, Gauge::NrPageTablePages);
-                Err(self.out_of_memory(OutOfMemory { order: Order::ZERO }))
+                Err(self.out_of_memory(OutOfMemory::of_memory(Order::ZERO)))
             }
         }
     }

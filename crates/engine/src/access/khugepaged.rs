@@ -11,6 +11,7 @@ use super::choices::{HugePages, Khugepaged, KhugepagedDefrag};
 use crate::anonymous::Region;
 use crate::anonymous::region::ENTRIES;
 use crate::lru::Insert;
+use crate::memory::GroupId;
 use crate::memory::{Flags, Gfp, PAGEBLOCK_ORDER};
 use crate::stat::Event;
 use crate::task::Task;
@@ -136,7 +137,11 @@ impl<M: Machine> Access<M> {
             KhugepagedDefrag::No => false,
         };
         let gfp = Gfp { wait, node: Some(self.zone_of(first).node), ..Gfp::HUGE_PAGE };
-        let Ok(head) = self.allocate(task, gfp, PAGEBLOCK_ORDER) else {
+        // The huge page is charged to the group that has the small ones.
+        task.group = self.frames.group(first);
+        let head = self.allocate(task, gfp, PAGEBLOCK_ORDER);
+        (task.group, task.over_high_pages) = (GroupId::ROOT, 0);
+        let Ok(head) = head else {
             self.stat.count(Event::ThpCollapseAllocFailed, 1);
             return Looked::NoMemory;
         };

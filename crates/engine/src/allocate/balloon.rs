@@ -55,7 +55,7 @@ impl<M: Machine> Allocate<M> {
                     Progress::Freed(_) => 1,
                 };
                 if fruitless > FRUITLESS_MAX || self.machine.is_killed() {
-                    return Err(OutOfMemory { order: Order::ZERO });
+                    return Err(OutOfMemory::of_memory(Order::ZERO));
                 }
                 let waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);
                 self.machine.pause(RETRY_WAIT);

@@ -5,9 +5,10 @@
 //! engine ([`super::throttle_high`]).
 
 use super::{Allocate, OutOfMemory};
-use crate::memory::{Gfp, GroupEvent, GroupId, Groups, MigrateType};
+use crate::memory::{Gfp, GroupEvent, GroupId, Groups, Limit, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
 use crate::reclaim::group::GroupReclaim;
+use crate::stat::Event;
 use crate::task::Task;
 use machine::note::Work;
 use machine::{FrameNumber, Machine, Order};
@@ -82,16 +83,16 @@ impl<M: Machine> Allocate<M> {
         work: &mut Work,
     ) -> Result<u64, OutOfMemory> {
         let pages = order.pages();
-        let failed = || {
-            self.note_group_exhausted(order);
-            Err(OutOfMemory { order })
+        let failed = |full, event| {
+            self.stat.count(event, 1);
+            Err(OutOfMemory { order, full: Some((full, groups.limit(full, Limit::Max))) })
         };
         let _stall = self.pressure.stall(&self.machine);
         let (mut retries, mut has_drained) = (RETRIES_MAX, false);
         loop {
             groups.count(full, GroupEvent::Max);
             if !gfp.wait {
-                return failed();
+                return failed(full, Event::AllocFailed);
             }
             let wanted = GroupReclaim { group: full, pages, gfp, may_swap: true, swappiness: None };
             let freed = self.try_to_free_group_pages(task, wanted, work);
@@ -109,14 +110,15 @@ impl<M: Machine> Allocate<M> {
                 return Ok(pages);
             }
             if gfp.no_retry {
-                return failed();
+                return failed(full, Event::AllocFailed);
             }
             if freed > 0 && order <= COSTLY_ORDER {
                 continue;
             }
             if retries == 0 {
                 groups.count(full, GroupEvent::Oom);
-                return failed();
+                let event = if order == Order::ZERO { Event::OutOfMemory } else { Event::AllocFailed };
+                return failed(full, event);
             }
             retries -= 1;
         }

@@ -65,7 +65,7 @@ impl<M: Machine> Allocate<M> {
     ) -> Result<(), OutOfMemory> {
         let failed = |event| {
             self.stat.count(event, 1);
-            OutOfMemory { order }
+            OutOfMemory::of_memory(order)
         };
         if !gfp.wait {
             return Err(failed(Event::AllocFailed));

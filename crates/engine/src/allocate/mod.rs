@@ -19,7 +19,7 @@ mod zonelist_cache;
 
 pub use choices::Choices;
 
-use crate::memory::Gfp;
+use crate::memory::{Gfp, GroupId};
 use crate::reclaim::Reclaim;
 use crate::slab::SlabCache;
 use crate::stat::{Event, Gauge};
@@ -35,10 +35,24 @@ use zonelist_cache::ZonelistCache;
 pub struct OutOfMemory {
     /// The order of the request.
     pub order: Order,
+    /// The control group whose limit refused the request, with the limit, pages; `None` if memory itself is exhausted.
+    pub full: Option<(GroupId, u64)>,
+}
+
+impl OutOfMemory {
+    /// Creates the error of a request for which memory itself is exhausted.
+    #[must_use]
+    pub const fn of_memory(order: Order) -> Self {
+        Self { order, full: None }
+    }
 }
 
 impl std::fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some((group, limit)) = self.full {
+            let group = group.0;
+            return write!(f, "control group {group} is full: nothing can be freed of its {limit} pages (memory.max)");
+        }
         match self.order {
             Order::ZERO => f.write_str("out of memory: no page can be made free"),
             order => write!(f, "out of memory: no block of {order} can be made free"),

@@ -203,7 +203,7 @@ impl<M: Machine> Allocate<M> {
             // A request that must not wait, or that may fail, can get no page although memory is not exhausted.
             let is_exhausted = order == Order::ZERO && gfp.wait && !gfp.no_retry;
             self.stat.count(if is_exhausted { Event::OutOfMemory } else { Event::AllocFailed }, 1);
-            OutOfMemory { order }
+            OutOfMemory::of_memory(order)
         })
     }
 

@@ -73,7 +73,10 @@ impl<M: Machine> Allocate<M> {
     /// pages.
     fn reclaim_high(&self, groups: &Groups<M>, task: &mut Task, pages: u64) -> u64 {
         let mut freed = 0;
-        for group in groups.over_high(task.group).collect::<Vec<_>>() {
+        for group in groups.with_ancestors(task.group) {
+            if groups.usage(group) <= groups.limit(group, Limit::High) {
+                continue;
+            }
             groups.count(group, GroupEvent::High);
             let _stall = self.pressure.stall(&self.machine);
             let wanted = GroupReclaim { group, pages, gfp: Gfp::KERNEL, may_swap: true, swappiness: None };

@@ -105,7 +105,7 @@ impl<M: Machine> Compact<M> {
         };
         while offset < end && run.pages.count() < CLUSTER {
             let is_due = offset.is_multiple_of(HELD_FRAMES) && offset > start;
-            match self.about_others(zone, run, is_due) {
+            match self.about_others(zone, look.lists.as_ref(), run, is_due) {
                 Others::GoOn => {}
                 Others::LetIn => {
                     self.account(zone, &mut look, offset);
@@ -178,8 +178,11 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    fn about_others(&self, zone: &Zone<M>, run: &Run, is_due: bool) -> Others {
-        let somebody_waits = || self.machine.is_resched_due() || self.are_lists_contended(self.lruvec_of(zone));
+    fn about_others(&self, zone: &Zone<M>, held: Option<&HeldLists<'_, M>>, run: &Run, is_due: bool) -> Others {
+        let somebody_waits = || {
+            self.machine.is_resched_due()
+                || self.are_lists_contended(held.map_or(self.lruvec_of(zone), HeldLists::lruvec))
+        };
         match self.choices.contention {
             Contention::Held => Others::GoOn,
             Contention::Released if is_due || somebody_waits() => Others::LetIn,
@@ -197,7 +200,8 @@ impl<M: Machine> Compact<M> {
 
     /// Returns whether the lruvecs of the zone have more than half as many isolated pages as listed ones.
     fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
-        let isolated: u64 = Family::ALL.into_iter().map(|family| self.isolated_pages_beside(zone, family)).sum();
+        let isolated: u64 =
+            Family::ALL.into_iter().map(|family| self.isolated_pages_beside(self.lruvec_of(zone), family)).sum();
         let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages_of_all(self.reach(zone), kind)).sum();
         isolated > listed / 2
     }

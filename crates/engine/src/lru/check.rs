@@ -54,7 +54,8 @@ impl<M: Machine> Lru<M> {
             }
         }
         for family in Family::ALL {
-            let isolated = zone.gauges.get(family.isolated()).max(self.isolated_pages_beside(zone, family));
+            let of_lruvecs = self.lruvecs_of_zone(zone).map(|lruvec| lruvec.isolated_pages(family)).sum();
+            let isolated = zone.gauges.get(family.isolated()).max(of_lruvecs);
             if isolated > 0 {
                 return Err(format!("{zone}: {isolated} {family:?} pages isolated"));
             }

@@ -38,6 +38,13 @@ pub(crate) struct HeldLists<'a, M: Machine> {
     lists: LockedLists<'a, M>,
 }
 
+impl<M: Machine> HeldLists<'_, M> {
+    /// Returns the lruvec whose lists are locked.
+    pub(crate) fn lruvec(&self) -> &Lruvec<M> {
+        self.lruvec
+    }
+}
+
 impl<M: Machine> Lru<M> {
     /// Locks the lists of an lruvec.
     pub(crate) fn hold_lists<'a>(&self, lruvec: &'a Lruvec<M>) -> HeldLists<'a, M> {
@@ -58,15 +65,24 @@ impl<M: Machine> Lru<M> {
         if held.as_ref().is_some_and(|held| held.lruvec.id != lruvec.id) {
             *held = None;
         }
-        let held = held.get_or_insert_with(|| self.hold_lists(lruvec));
-        // Before the lock was taken, others may have made another folio of the frame, for another group. From now on
-        // the folio stays the same while it is on a list.
+        let lists = held.get_or_insert_with(|| self.hold_lists(lruvec));
+        // Before the lock was taken, others may have made another folio of the frame, for another group. Only a page
+        // that has a reference stays in its group. If it is on a list then, this is a list that is locked here.
+        let has_groups = self.groups.is_some();
+        if has_groups && !self.frames[folio.head].get_unless_zero() {
+            return false;
+        }
         let is_same = self.frames.folio(folio.head) == folio && self.frames.group(folio.head) == lruvec.group;
         let is_taken = is_same
             && self.frames[folio.head].is(Flags::LRU)
-            && self.take_given(lruvec, &mut held.lists, folio.head, taken.of_lruvec(lruvec.id));
+            && self.take_given(lruvec, &mut lists.lists, folio.head, taken.of_lruvec(lruvec.id));
         if is_taken {
             taken.pages.push(folio.head);
+        }
+        if has_groups && self.frames[folio.head].put() {
+            // All others released the page meanwhile. It leaves its list under the same lock.
+            *held = None;
+            self.free_unreferenced(folio.head);
         }
         is_taken
     }

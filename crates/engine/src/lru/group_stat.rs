@@ -31,7 +31,7 @@ impl<M: Machine> Lru<M> {
         }
         for event in COUNTED {
             let name = event.name();
-            let count: u64 = lruvecs.iter().map(|lruvec| lruvec.events(event)).sum();
+            let count: u64 = lruvecs.iter().map(|lruvec| self.events_of(lruvec, event)).sum();
             for sum in ["pgscan", "pgsteal"].into_iter().filter(|sum| name.starts_with(&format!("{sum}_"))) {
                 *stat.entry(sum.to_owned()).or_default() += count;
             }

@@ -52,7 +52,7 @@ impl<M: Machine> Lru<M> {
     /// Returns whether more pages of a family are isolated than `lru.isolated_limit` allows.
     #[doc(alias = "too_many_isolated")]
     fn are_too_many_isolated(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
-        let inactive = || self.list_pages(reach, family.inactive());
+        let inactive = || self.list_pages_of_all(reach, family.inactive());
         let limit = match self.choices.isolated_limit {
             IsolatedLimit::None => return false,
             // A task that may not enter the file system gets a higher limit. Otherwise it would wait for tasks that
@@ -60,7 +60,7 @@ impl<M: Machine> Lru<M> {
             IsolatedLimit::Eighth if demand.may_do_all => inactive() / 8,
             IsolatedLimit::Eighth | IsolatedLimit::Whole => inactive(),
         };
-        reach.lruvec.isolated_pages(family) > limit
+        self.isolated_pages_beside(reach.lruvec, family) > limit
     }
 
     /// Waits while too many pages of any family of `families` are isolated. Returns whether the task was killed

@@ -8,9 +8,9 @@
 
 use super::policy::ruling::State;
 use super::{DEF_PRIORITY, Family, ListKind, Lru};
-use crate::memory::{GroupId, LruvecId, NodeId, Zone, ZoneKind};
+use crate::memory::{GroupError, GroupId, LruvecId, NodeId, Zone, ZoneKind};
 use crate::stat::ZoneEvent;
-use machine::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use machine::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Machine};
 use std::ops::Range;
 
@@ -34,6 +34,8 @@ pub const COUNTED: [ZoneEvent; 11] = [
 pub struct Lruvec<M: Machine> {
     /// Number of the lruvec.
     pub id: LruvecId,
+    /// Number of the root group's lruvec with the same zones.
+    of_root: LruvecId,
     /// The group whose pages are on the lruvec.
     pub group: GroupId,
     /// The node of the lruvec's pages.
@@ -49,10 +51,9 @@ pub struct Lruvec<M: Machine> {
     listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
     /// Number of isolated pages of each family. The gauges of the lruvec's highest zone count the same pages.
     isolated: [AtomicU64; Family::ALL.len()],
-    /// The events of [`COUNTED`] on the lruvec and on those of its group's descendants.
+    /// The events of [`COUNTED`] on the lruvec and on those of its group's descendants. Not counted for the root group,
+    /// whose events the zones count, where there are no groups.
     events: [AtomicU64; COUNTED.len()],
-    /// The group at which the last walk of the subtree of the lruvec's group ended early.
-    last_walked: AtomicU16,
     /// The lowest priority of the reclaim under way; if none is under way, the last priority of the previous reclaim.
     priority: AtomicU32,
 }
@@ -66,6 +67,7 @@ impl<M: Machine> Lruvec<M> {
             let first = usize::from(run[0].id.0);
             Self {
                 id: LruvecId((group * runs.len()) as u16 + run[0].lruvec.0),
+                of_root: run[0].lruvec,
                 group: GroupId(group as u16),
                 node: run[0].node,
                 zones: first..first + run.len(),
@@ -74,7 +76,6 @@ impl<M: Machine> Lruvec<M> {
                 listed: Default::default(),
                 isolated: Default::default(),
                 events: Default::default(),
-                last_walked: AtomicU16::new(u16::MAX),
                 priority: AtomicU32::new(DEF_PRIORITY),
             }
         };
@@ -104,28 +105,10 @@ impl<M: Machine> Lruvec<M> {
         ZoneKind::ALL.into_iter().map(|zone| self.listed_in(zone, list)).sum()
     }
 
-    /// Returns how often an event of [`COUNTED`] has happened on the lruvec and on those of its group's descendants in
-    /// the same zones; 0 for other events.
-    #[must_use]
-    pub fn events(&self, event: ZoneEvent) -> u64 {
-        COUNTED.iter().position(|counted| *counted == event).map_or(0, |n| self.events[n].load(Relaxed))
-    }
-
     /// Returns the number of isolated pages of a family.
     #[must_use]
     pub fn isolated_pages(&self, family: Family) -> u64 {
         self.isolated[family as usize].load(Relaxed)
-    }
-
-    /// Returns the group at which the last walk of the subtree of the lruvec's group ended early; a number that no
-    /// group has if none has.
-    pub(crate) fn last_walked(&self) -> GroupId {
-        GroupId(self.last_walked.load(Relaxed))
-    }
-
-    /// Notes the group at which a walk of the subtree of the lruvec's group ended early.
-    pub(crate) fn end_walk_at(&self, group: GroupId) {
-        self.last_walked.store(group.0, Relaxed);
     }
 
     /// Notes the priority of a scan that begins.
@@ -193,8 +176,7 @@ impl<M: Machine> Lru<M> {
         if lruvec.group == group {
             return lruvec;
         }
-        let at = usize::from(lruvec.id.0) % self.lruvecs_of_group;
-        &self.lruvecs[usize::from(group.0) * self.lruvecs_of_group + at]
+        &self.lruvecs[usize::from(group.0) * self.lruvecs_of_group + usize::from(lruvec.of_root.0)]
     }
 
     /// Visits an lruvec, then the lruvecs of its group's ancestors in the same zones, up to that of the root group.
@@ -225,8 +207,23 @@ impl<M: Machine> Lru<M> {
     /// Returns whether a page, which may be a part of a folio, belongs on an lruvec.
     #[inline]
     pub(super) fn is_page_of(&self, lruvec: &Lruvec<M>, frame: FrameNumber) -> bool {
-        let has_zone = usize::from(self.zone_of(frame).lruvec.0) == usize::from(lruvec.id.0) % self.lruvecs_of_group;
-        has_zone && (self.groups.is_none() || self.frames.group(frame) == lruvec.group)
+        self.zone_of(frame).lruvec == lruvec.of_root
+            && (self.groups.is_none() || self.frames.group(frame) == lruvec.group)
+    }
+
+    /// Creates a memory control group below `parent`, with no limits and no protection. Its lruvecs begin without the
+    /// counts of a former group of the same number.
+    ///
+    /// # Errors
+    /// If `parent` does not exist, or memory has no room for another group.
+    pub fn create_group(&self, parent: GroupId) -> Result<GroupId, GroupError> {
+        let id = self.groups.as_ref().ok_or(GroupError::NoRoom { room: 0 })?.create(parent)?;
+        for lruvec in self.lruvecs_of_group(id) {
+            lruvec.events.iter().chain(&lruvec.saved_targets).for_each(|count| count.store(0, Relaxed));
+            lruvec.priority.store(DEF_PRIORITY, Relaxed);
+            self.end_reclaim(lruvec);
+        }
+        Ok(id)
     }
 
     /// Returns the reach of a request whose highest zone is `zone`: the lruvec of the zone's pages, with the lruvec's
@@ -248,11 +245,28 @@ impl<M: Machine> Lru<M> {
         self.reach_in(self.reach(zone), self.frames.group(frame))
     }
 
+    /// Returns how often an event of [`COUNTED`] has happened on an lruvec and on those of its group's descendants in the
+    /// same zones; 0 for other events.
+    #[must_use]
+    pub fn events_of(&self, lruvec: &Lruvec<M>, event: ZoneEvent) -> u64 {
+        match COUNTED.iter().position(|counted| *counted == event) {
+            // The zones count the events of all groups.
+            Some(_) if lruvec.group.is_root() => self.zones_of(lruvec).iter().map(|zone| zone.stat.get(event)).sum(),
+            Some(n) => lruvec.events[n].load(Relaxed),
+            None => 0,
+        }
+    }
+
     /// Counts an event for the zone where it happened, on an lruvec and on those of its group's ancestors.
     #[inline]
     pub(crate) fn count_in(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, event: ZoneEvent, count: u64) {
+        if count == 0 {
+            return;
+        }
         zone.stat.count(event, count);
-        if let Some(n) = COUNTED.iter().position(|counted| *counted == event) {
+        if self.groups.is_some()
+            && let Some(n) = COUNTED.iter().position(|counted| *counted == event)
+        {
             self.for_each_above(lruvec, |lruvec| {
                 lruvec.events[n].fetch_add(count, Relaxed);
             });

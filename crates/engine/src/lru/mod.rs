@@ -42,7 +42,7 @@ pub use policy::{Blocks, CLUSTER, CommandError, Demand, Insert, Taken, Verdict, 
 pub use workingset::{Left, Workingset};
 
 use crate::anonymous::Anonymous;
-use crate::memory::{Flags, Groups, Memory, Warmth, Zone};
+use crate::memory::{Flags, Groups, Memory, Warmth};
 use crate::page_cache::PageCache;
 use crate::slab::Slab;
 use crate::swap::{Swap, SwapLayout};
@@ -147,9 +147,22 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of isolated pages of a family that come from the lruvecs of a zone.
-    pub(crate) fn isolated_pages_beside(&self, zone: &Zone<M>, family: Family) -> u64 {
-        self.lruvecs_of_zone(zone).map(|lruvec| lruvec.isolated_pages(family)).sum()
+    /// Returns the number of pages on one list of a reclaim's target and of its descendants that lie in the zones of a
+    /// reach.
+    pub(crate) fn list_pages_of_target(&self, reach: Reach<'_, M>, demand: &Demand, kind: ListKind) -> u64 {
+        match self.groups {
+            Some(_) if !demand.group.is_root() => self.listed_below(self.beside(reach.lruvec, demand.group), kind),
+            Some(_) | None => self.list_pages_of_all(reach, kind),
+        }
+    }
+
+    /// Returns the number of isolated pages of a family that come from the lruvecs of all groups in the zones of an
+    /// lruvec.
+    pub(crate) fn isolated_pages_beside(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
+        match self.groups {
+            None => lruvec.isolated_pages(family),
+            Some(_) => self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(family.isolated())).sum(),
+        }
     }
 
     /// Marks an isolated page as active, so that it goes back to an active list.

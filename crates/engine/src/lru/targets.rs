@@ -72,6 +72,11 @@ impl<M: Machine> Lru<M> {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }
 
+    /// Returns the number of pages on all lists of all groups that lie in the zones of a reach.
+    pub(crate) fn listed_pages_of_all(&self, reach: Reach<'_, M>) -> u64 {
+        ListKind::ALL.into_iter().map(|kind| self.list_pages_of_all(reach, kind)).sum()
+    }
+
     /// Returns the number of pages in the zones of `reach` that scans can hand out: the inactive file pages and, while
     /// swap has room, the inactive anonymous pages.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {

@@ -2,18 +2,15 @@
 //! (mechanisms/groups, 2, 3 and 5).
 //!
 //! Each reclaim has a group as its target: the root group for kswapd and for a task that wants a free page, and
-//! otherwise the group that is at its limit. A pass visits the lruvecs of the target's subtree, parents first. Kswapd
-//! visits all of them. Other reclaims share a position in the tree, so that each goes on where the last one ended, and a
-//! reclaim for a limit ends once it has freed enough.
+//! otherwise the group that is at its limit. A pass visits the lruvecs of the target's subtree, parents first.
 
 use super::control::ScanControl;
 use super::{DEF_PRIORITY, Reclaim};
 use crate::lru::{CLUSTER, Reach};
 use crate::memory::{Gfp, GroupEvent, GroupId, Groups};
-use crate::stat::Event;
 use crate::task::Task;
 use machine::note::Work;
-use machine::{Func, Machine, Order};
+use machine::{Func, Machine};
 
 /// A reclaim of the pages of a group and its descendants.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +51,9 @@ impl<M: Machine> Reclaim<M> {
                 break;
             }
         }
-        for group in self.groups.as_ref().map_or_else(Vec::new, |groups| groups.subtree(wanted.group)) {
-            for lruvec in self.lruvecs_of_group(group) {
-                lruvec.end_at_priority(control.priority);
-                self.end_reclaim(lruvec);
-            }
+        for lruvec in self.lruvecs_of_group(wanted.group) {
+            lruvec.end_at_priority(control.priority);
+            self.end_reclaim(lruvec);
         }
         task.may_use_reserve = had_reserve;
         control.add_to(work);
@@ -98,28 +93,11 @@ impl<M: Machine> Reclaim<M> {
     /// protection allows (`shrink_node_memcgs`).
     pub(super) fn shrink_groups(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let Some(groups) = &self.groups else { return self.shrink_lruvec(task, reach, control) };
-        for id in self.walk(groups, reach, control) {
-            if !self.may_shrink(groups, id, control) {
-                continue;
-            }
-            self.shrink_lruvec(task, self.reach_in(reach, id), control);
-            if control.is_cgroup && control.reclaimed >= control.to_reclaim_pages {
-                self.beside(reach.lruvec, control.group).end_walk_at(id);
-                return;
+        for id in groups.subtree(control.group) {
+            if self.may_shrink(groups, id, control) {
+                self.shrink_lruvec(task, self.reach_in(reach, id), control);
             }
         }
-    }
-
-    /// Returns the groups of a pass in the order in which they are visited.
-    fn walk(&self, groups: &Groups<M>, reach: Reach<'_, M>, control: &ScanControl) -> Vec<GroupId> {
-        let mut walk = groups.subtree(control.group);
-        if !control.is_kswapd {
-            let last = self.beside(reach.lruvec, control.group).last_walked();
-            let next = walk.iter().position(|id| *id == last).map_or(0, |at| at + 1);
-            let next = next % walk.len();
-            walk.rotate_left(next);
-        }
-        walk
     }
 
     /// Returns whether the protection of a group lets a reclaim take its pages.
@@ -132,14 +110,14 @@ impl<M: Machine> Reclaim<M> {
         if usage <= protection.min {
             return false;
         }
-        if usage <= protection.low {
-            if !control.breaks_low {
-                control.has_left_low = true;
-                return false;
-            }
+        let is_within_low = usage <= protection.low;
+        if !control.breaks_low && (is_within_low || protection.low > protection.min && self.protects_in_proportion()) {
+            control.has_left_low = true;
+        }
+        if is_within_low && control.breaks_low {
             groups.count(id, GroupEvent::Low);
         }
-        true
+        !is_within_low || control.breaks_low
     }
 
     /// Ages the lruvecs of all groups in the zones of a reach, before a pass of kswapd.
@@ -178,11 +156,5 @@ impl<M: Machine> Reclaim<M> {
             }
         }
         freed
-    }
-
-    /// Notes that a charge of `order` to a group failed, and that the group has no more pages to free.
-    pub(crate) fn note_group_exhausted(&self, order: Order) {
-        let event = if order == Order::ZERO { Event::OutOfMemory } else { Event::AllocFailed };
-        self.stat.count(event, 1);
     }
 }

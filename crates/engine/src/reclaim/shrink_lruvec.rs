@@ -231,7 +231,7 @@ impl<M: Machine> Reclaim<M> {
             return false;
         }
         let may_look_on =
-            || control.gfp.repeat && round.scanned > 0 && round.scanned_in_vain < self.listed_pages(reach);
+            || control.gfp.repeat && round.scanned > 0 && round.scanned_in_vain < self.listed_pages_of_all(reach);
         if round.reclaimed == 0 && !may_look_on() {
             return false;
         }

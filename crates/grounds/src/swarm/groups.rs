@@ -80,7 +80,7 @@ impl Tree {
     fn create(&self, groups: &Groups<Sim>, engine: &Engine<Sim>, rng: &mut Rng) {
         let mut parents: Vec<GroupId> = self.live.borrow().iter().map(|(id, _)| *id).collect();
         parents.push(GroupId::ROOT);
-        match groups.create(parents[rng.below(parents.len() as u64) as usize]) {
+        match engine.lru().create_group(parents[rng.below(parents.len() as u64) as usize]) {
             Ok(id) => {
                 self.live.borrow_mut().push((id, 0));
                 (0..rng.below(3)).for_each(|_| set_limit(groups, id, engine, rng));

@@ -125,7 +125,9 @@ pub(super) fn check_owners(
         let is_default = || key.split('.').try_fold(&defaults, |value, word| value.get(word)).is_some();
         words.try_fold(&experiment.params, |node, word| node.get(word)).is_some() || is_default()
     };
-    let is_of_machine = |key: &str| key.contains('.') && change::find(&setup.machine.node, key).is_some();
+    // What a group may have is known when the machine is read.
+    let is_of_machine =
+        |key: &str| key.starts_with("group.") || key.contains('.') && change::find(&setup.machine.node, key).is_some();
     for key in request.set.iter().map(|set| set.key.as_str()) {
         let (plain, is_known) = match (key.strip_prefix(OF_MACHINE), key.strip_prefix(OF_PARAMS)) {
             (Some(plain), _) => (plain, is_of_machine(plain)),

@@ -341,6 +341,14 @@ impl<M: Machine> Lru<M> {
         }
     }
 
+    /// Returns whether the protection of a group shortens its scans, and does not only leave the group out.
+    pub(crate) const fn protects_in_proportion(&self) -> bool {
+        match &self.ruling {
+            Ruling::Classic(_) | Ruling::Own(_) => true,
+            Ruling::Multigen(_) => false,
+        }
+    }
+
     /// Returns whether a scan that freed `freed` pages got on so well that the next pass need not age.
     pub(crate) const fn has_got_on(&self, freed: u64) -> bool {
         freed >= multigen::GOT_ON

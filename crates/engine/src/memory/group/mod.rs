@@ -227,7 +227,6 @@ impl<M: Machine> Groups<M> {
             let before = self.group(at).usage.fetch_sub(pages, Relaxed);
             debug_assert!(before >= pages, "group {} had {before} pages and lost {pages}", at.0);
         }
-        self.tree.note_uncharged(id, || self.usage(id) == 0);
     }
 
     /// Returns the number of pages that CPUs hold in stock for a group.

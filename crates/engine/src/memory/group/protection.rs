@@ -29,8 +29,7 @@ impl<M: Machine> Groups<M> {
     pub(crate) fn update_protection(&self, root: GroupId, id: GroupId) -> Protection {
         let group = self.group(id);
         if id == root {
-            // The root of a reclaim is not protected from itself, and what it has passes to its children as a whole.
-            group.effective.iter().for_each(|pages| pages.store(0, Relaxed));
+            // The root of a reclaim is not protected from itself. What other reclaims know of it stays.
             return Protection::default();
         }
         let parent = self.tree.parent(id);

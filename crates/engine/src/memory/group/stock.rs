@@ -93,6 +93,11 @@ impl<M: Machine> Groups<M> {
         self.lineage(id).any(|at| self.usage(at) > self.limit(at, Limit::High))
     }
 
+    /// Returns the group and its ancestors without the root group, from the group up.
+    pub(crate) fn with_ancestors(&self, id: GroupId) -> Vec<GroupId> {
+        self.lineage(id).collect()
+    }
+
     /// Returns the group and its ancestors that are above their `high` lines, from the group up.
     pub(crate) fn over_high(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         self.lineage(id).filter(|at| self.usage(*at) > self.limit(*at, Limit::High))

@@ -1,8 +1,9 @@
 //! The tree of groups: which exist, their order, and walks of a subtree.
 //!
 //! Groups stand in *preorder*: each before its descendants, so that a subtree is a stretch of the order. A group that
-//! is removed while pages are charged to it stays in the tree, to be reclaimed with the rest, until its last page is
-//! freed (`mem_cgroup_css_offline`). Its number is used again after that.
+//! is removed while pages are charged to it stays in the tree, to be reclaimed with the rest (`mem_cgroup_css_offline`).
+//! Once its last page was freed, the next group that is made or removed takes it out of the tree, and its number is used
+//! again. Freed pages do not look for such groups, because they may be freed in an interrupt.
 
 use super::{GroupId, Groups};
 use machine::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
@@ -109,8 +110,6 @@ pub(super) struct Tree<M: Machine> {
     parents: Box<[AtomicU16]>,
     /// The [`State`] of each group. Changed under the lock of `order`.
     states: Box<[AtomicU8]>,
-    /// Number of removed groups that still have pages. While it is 0, freed pages need not look for one.
-    dying: AtomicU16,
     order: M::Lock<Order>,
 }
 
@@ -121,7 +120,6 @@ impl<M: Machine> Tree<M> {
         let tree = Self {
             parents: (0..count).map(|_| AtomicU16::new(0)).collect(),
             states: (0..count).map(|_| AtomicU8::new(State::Unused as u8)).collect(),
-            dying: AtomicU16::new(0),
             order: machine.lock(LockClass::Other, order),
         };
         tree.set_state(GroupId::ROOT, State::Live);
@@ -147,9 +145,10 @@ impl<M: Machine> Tree<M> {
         (!id.is_root()).then(|| self.parent(id))
     }
 
-    /// Adds a group as the last child of `parent`.
-    fn insert(&self, parent: GroupId) -> Result<GroupId, GroupError> {
+    /// Adds a group as the last child of `parent`. `is_empty` says whether a removed group has no pages left.
+    fn insert(&self, parent: GroupId, is_empty: impl Fn(GroupId) -> bool) -> Result<GroupId, GroupError> {
         let mut order = self.order.lock();
+        self.bury(&mut order, is_empty);
         if !self.is(parent, State::Live) {
             return Err(GroupError::Unknown(parent));
         }
@@ -180,22 +179,13 @@ impl<M: Machine> Tree<M> {
         }
     }
 
-    /// Notes that pages of a group were freed. A group that was removed leaves the tree if `is_empty` says that it has
-    /// no page.
-    #[inline]
-    pub(super) fn note_uncharged(&self, id: GroupId, is_empty: impl Fn() -> bool) {
-        if self.dying.load(Relaxed) > 0 && is_empty() {
-            self.bury(id, is_empty);
-        }
-    }
-
-    #[cold]
-    fn bury(&self, id: GroupId, is_empty: impl Fn() -> bool) {
-        let mut order = self.order.lock();
-        let number = usize::from(id.0);
-        if self.is(id, State::Dying) && order.size[number] == 1 && is_empty() {
-            self.dying.fetch_sub(1, Relaxed);
-            self.take_out(&mut order, id);
+    /// Takes the removed groups out of the tree that `is_empty` says have no pages, children before parents.
+    fn bury(&self, order: &mut Order, is_empty: impl Fn(GroupId) -> bool) {
+        for at in (1..order.preorder.len()).rev() {
+            let id = order.preorder[at];
+            if self.is(id, State::Dying) && order.size[usize::from(id.0)] == 1 && is_empty(id) {
+                self.take_out(order, id);
+            }
         }
     }
 }
@@ -218,12 +208,13 @@ impl Order {
 }
 
 impl<M: Machine> Groups<M> {
-    /// Creates a group below `parent`, with no limits and no protection.
+    /// Creates a group below `parent`, with no limits and no protection. [`crate::lru::Lru::create_group`] also gives its
+    /// lruvecs the state of new ones.
     ///
     /// # Errors
     /// If `parent` does not exist, or there is no room for another group.
-    pub fn create(&self, parent: GroupId) -> Result<GroupId, GroupError> {
-        let id = self.tree.insert(parent)?;
+    pub(crate) fn create(&self, parent: GroupId) -> Result<GroupId, GroupError> {
+        let id = self.tree.insert(parent, |id| self.usage(id) == 0)?;
         self.group(id).reset();
         Ok(id)
     }
@@ -238,7 +229,6 @@ impl<M: Machine> Groups<M> {
         }
         self.drain_stocks();
         let mut order = self.tree.order.lock();
-        let number = usize::from(id.0);
         if !self.tree.is(id, State::Live) {
             return Err(GroupError::Unknown(id));
         }
@@ -246,15 +236,8 @@ impl<M: Machine> Groups<M> {
         if below.any(|child| self.tree.is(*child, State::Live)) {
             return Err(GroupError::HasChildren(id));
         }
-        if self.usage(id) == 0 && order.size[number] == 1 {
-            self.tree.take_out(&mut order, id);
-        } else {
-            self.tree.set_state(id, State::Dying);
-            self.tree.dying.fetch_add(1, Relaxed);
-            // The group's last page may have been freed just before the group was marked.
-            drop(order);
-            self.tree.note_uncharged(id, || self.usage(id) == 0);
-        }
+        self.tree.set_state(id, State::Dying);
+        self.tree.bury(&mut order, |id| self.usage(id) == 0);
         Ok(())
     }
 
@@ -336,7 +319,21 @@ mod tests {
         assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, group]);
         assert_eq!(groups.create(GroupId::ROOT), Err(GroupError::NoRoom { room: 1 }));
         groups.uncharge(group, 1);
-        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT]);
         assert_eq!(groups.create(GroupId::ROOT), Ok(group));
+        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, group]);
+    }
+
+    #[test]
+    fn removed_groups_go_with_their_removed_parents() {
+        let groups = groups(3);
+        let parent = groups.create(GroupId::ROOT).unwrap();
+        let child = groups.create(parent).unwrap();
+        groups.add(child, 1).unwrap();
+        groups.remove(child).unwrap();
+        groups.remove(parent).unwrap();
+        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, parent, child]);
+        groups.uncharge(child, 1);
+        let new = groups.create(GroupId::ROOT).unwrap();
+        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, new]);
     }
 }

@@ -86,6 +86,7 @@ impl Backend for Guest {
 
     fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
         let params: W::Params = job.params.read()?;
+        groups::check(&job.machine.name, &job.machine.groups, &W::groups(&params)).map_err(Failure)?;
         let told = |why| Failure(format!("ground `{}`: {why}", Ground::Guest));
         fits::<W>(&params, job, &Self::resources(job)?).map_err(told)
     }

@@ -5,7 +5,7 @@ use super::Recent;
 use crate::anonymous::{MappedUse, Owners};
 use crate::lru::choices::{InactiveRatio, MappedPages};
 use crate::lru::policy::{Blocks, Demand};
-use crate::lru::{CLUSTER, Family, ListKind, Lru, Reach};
+use crate::lru::{CLUSTER, Family, ListKind, Lru, Lruvec, Reach};
 use crate::memory::Flags;
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Machine, Order};
@@ -151,9 +151,27 @@ impl<M: Machine> Lru<M> {
     /// are used nevertheless: there the task waits until the counters are added up again, and Linux was seen to fail
     /// because of old numbers.
     pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
+        let exact = |kind| self.list_pages(reach, kind);
+        self.is_low(reach, reach.lruvec, family, demand, exact)
+    }
+
+    /// Returns whether the inactive list of a family is too short in the target of a reclaim with its descendants.
+    pub(super) fn is_inactive_low_in_target(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
+        let exact = |kind| self.list_pages_of_target(reach, demand, kind);
+        self.is_low(reach, self.beside(reach.lruvec, demand.group), family, demand, exact)
+    }
+
+    fn is_low(
+        &self,
+        reach: Reach<'_, M>,
+        summed: &Lruvec<M>,
+        family: Family,
+        demand: &Demand,
+        exact: impl Fn(ListKind) -> u64,
+    ) -> bool {
         let counts_anew = demand.doubts_marks && !demand.is_cgroup;
-        let sum = |kind| if counts_anew { None } else { self.summed_list_pages(reach.lruvec, kind) };
-        let pages = |kind| sum(kind).unwrap_or_else(|| self.list_pages(reach, kind));
+        let sum = |kind| if counts_anew { None } else { self.summed_list_pages(summed, kind) };
+        let pages = |kind| sum(kind).unwrap_or_else(|| exact(kind));
         let (inactive, active) = (pages(family.inactive()), pages(family.active()));
         if family == Family::Anon && self.swap.total_slots() == 0 {
             return false;

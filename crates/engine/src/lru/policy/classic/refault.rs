@@ -241,7 +241,7 @@ impl<M: Machine> Lru<M> {
     fn activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         match self.sums(lruvec) {
             Some(sums) => sums.activations[family as usize].load(Relaxed),
-            None => activated_refaults_of(lruvec, family),
+            None => self.sum_activated_refaults(lruvec, family),
         }
     }
 
@@ -266,13 +266,22 @@ impl<M: Machine> Lru<M> {
         let is_due = now.since(Nanos(last)) >= SUMMED_EVERY;
         if is_due && sums.at.compare_exchange(last, now.0, Relaxed, Relaxed).is_ok() {
             for family in Family::ALL {
-                sums.activations[family as usize].store(activated_refaults_of(lruvec, family), Relaxed);
+                sums.activations[family as usize].store(self.sum_activated_refaults(lruvec, family), Relaxed);
             }
             for kind in ListKind::ALL {
                 sums.list_pages[kind as usize].store(self.listed_below(lruvec, kind), Relaxed);
             }
         }
         Some(sums)
+    }
+
+    /// Returns the exact number of refaults of an lruvec, and of its group's descendants, that became active.
+    fn sum_activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
+        let event = match family {
+            Family::Anon => ZoneEvent::WorkingsetActivateAnon,
+            Family::File => ZoneEvent::WorkingsetActivateFile,
+        };
+        self.events_of(lruvec, event)
     }
 
     /// Adds to the cost of a family, on an lruvec and on those of its group's ancestors. `io` is the number of reads or writes that evicting its pages caused; `in_vain` is
@@ -292,14 +301,6 @@ impl<M: Machine> Lru<M> {
             lruvec.classic().lists.lock().note_cost(family, cost, listed);
         });
     }
-}
-
-/// Returns the exact number of an lruvec's refaults that became active.
-fn activated_refaults_of<M: Machine>(lruvec: &Lruvec<M>, family: Family) -> u64 {
-    lruvec.events(match family {
-        Family::Anon => ZoneEvent::WorkingsetActivateAnon,
-        Family::File => ZoneEvent::WorkingsetActivateFile,
-    })
 }
 
 #[cfg(test)]

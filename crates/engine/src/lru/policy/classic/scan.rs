@@ -149,7 +149,7 @@ impl<M: Machine> Lru<M> {
             ActiveScan::WhenLowOrRefaulted => {
                 demand.forces_aging
                     || demand.doubts_marks
-                    || self.is_inactive_low(reach, family, demand)
+                    || self.is_inactive_low_in_target(reach, family, demand)
                     || self.has_refaulted(self.beside(reach.lruvec, demand.group), family)
             }
         }

@@ -69,10 +69,12 @@ impl<M: Machine> Lru<M> {
         let family_pages =
             |family: Family| self.list_pages(reach, family.inactive()) + self.list_pages(reach, family.active());
         let file = family_pages(Family::File);
+        let of_target = |kind| self.list_pages_of_target(reach, demand, kind);
+        let file_of_all = of_target(ListKind::InactiveFile) + of_target(ListKind::ActiveFile);
         // With almost no file pages, the zone would thrash on the few that are left.
         let (free, high) =
             reach.zones.iter().fold((0, 0), |(free, high), it| (free + it.free_pages(), high + it.high()));
-        let has_share = |family: Family| self.list_pages(reach, family.inactive()) >> demand.priority > 0;
+        let has_share = |family: Family| of_target(family.inactive()) >> demand.priority > 0;
         let may_be_anon_only = match self.choices.few_files {
             FewFiles::ScansAnon => true,
             // After a scan that found nothing (`doubts_marks`), the rule applies in any case. Other scans wait until
@@ -82,7 +84,7 @@ impl<M: Machine> Lru<M> {
                 demand.doubts_marks || !may_age[Family::Anon as usize] && has_share(Family::Anon)
             }
         };
-        if !demand.is_cgroup && file + free <= high && may_be_anon_only {
+        if !demand.is_cgroup && file_of_all + free <= high && may_be_anon_only {
             return Balance::Only(Family::Anon);
         }
         // With enough inactive file pages, anonymous pages are left alone.

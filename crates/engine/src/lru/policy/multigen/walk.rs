@@ -32,6 +32,8 @@ pub(super) struct SeenEntries {
     /// Number of examined entries, with a page or without.
     entries: u32,
     young: u32,
+    /// Number of used entries whose page is on the lruvec of another group.
+    of_other_groups: u32,
 }
 
 impl SeenEntries {
@@ -69,6 +71,7 @@ impl<M: Machine> Lru<M> {
                 continue;
             }
             for part in region.parts_with_table(0) {
+                let part_start = part.start;
                 let table = table_of(&region, part.start);
                 // The table's bit is cleared before the walk, so that a later use sets it again.
                 if is_filtered && !is_forced && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
@@ -85,6 +88,10 @@ impl<M: Machine> Lru<M> {
                     continue;
                 };
                 let seen = self.promote_used(multigen, lruvec, &region, part, Marks::Taken, &mut pending);
+                if seen.of_other_groups > 0 {
+                    // The walks of those groups must find the table, too.
+                    region.note_table_touched(part_start);
+                }
                 if seen.is_dense() {
                     of.filters.insert(seq + 1, table);
                 }
@@ -116,9 +123,10 @@ impl<M: Machine> Lru<M> {
             let step = if entry.is_huge() { ENTRIES } else { 1 };
             seen.entries += 1;
             if let Some(frame) = entry.frame() {
-                let is_ours = self.is_page_of(lruvec, frame);
-                let is_young = entry.is_accessed()
-                    && is_ours
+                let is_accessed = entry.is_accessed();
+                let is_ours = is_accessed && self.is_page_of(lruvec, frame);
+                seen.of_other_groups += u32::from(is_accessed && !is_ours && self.groups.is_some());
+                let is_young = is_ours
                     && match marks {
                         Marks::Taken => region.test_clear_accessed(page),
                         Marks::TakenOfListed => {
