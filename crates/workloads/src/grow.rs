@@ -45,7 +45,7 @@ pub struct Params {
     /// MiB that the group is asked to free in the end (`memory.reclaim`). Default 0: it is not asked.
     pub reclaim_mib: u64,
     /// Value of `swappiness=` in `memory.reclaim`. Default: none is written.
-    pub swappiness: Option<u64>,
+    pub reclaim_swappiness: Option<u64>,
 }
 
 impl Params {
@@ -73,7 +73,7 @@ impl Workload for Grow {
     }
 
     fn check(params: &Params, _: &Resources) -> Result<(), String> {
-        let Params { anon_mib, timed_mib, reclaim_mib, swappiness, .. } = params;
+        let Params { anon_mib, timed_mib, reclaim_mib, reclaim_swappiness, .. } = params;
         if timed_mib > anon_mib || *timed_mib > TIMED_MAX {
             return Err(format!("timed_mib is {timed_mib}: at most {TIMED_MAX}, and at most anon_mib, {anon_mib}"));
         }
@@ -85,8 +85,8 @@ impl Workload for Grow {
         if *reclaim_mib > 0 && params.group.is_none() {
             return Err("reclaim_mib asks a group: `group` must name one".into());
         }
-        match swappiness {
-            Some(swappiness) if *swappiness > 200 => Err(format!("swappiness is {swappiness}: at most 200")),
+        match reclaim_swappiness {
+            Some(swappiness) if *swappiness > 200 => Err(format!("reclaim_swappiness is {swappiness}: at most 200")),
             Some(_) | None => Ok(()),
         }
     }
@@ -165,7 +165,7 @@ fn reclaim<S: System>(system: &S, params: &Params) -> Result<Option<(Vmstat, Vms
     let stat = || system.group_stat(group).map(Option::unwrap_or_default);
     let before = stat()?;
     let pages = system.given().scale.of(params.reclaim_mib * MIB_PAGES);
-    let is_all = system.reclaim_group(group, pages, params.swappiness)?;
+    let is_all = system.reclaim_group(group, pages, params.reclaim_swappiness)?;
     Ok(Some((before, stat()?, is_all)))
 }
 
