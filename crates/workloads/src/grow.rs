@@ -34,7 +34,8 @@ const TIMED_MAX: u64 = 64;
 #[derive(Clone, Debug, Default, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The memory control group of the program, a [[group]] of the machine file. Default: the group of the task.
+    /// The memory control group of the program, a section `[[group]]` of the machine file. Default: the group of the
+    /// task.
     pub group: Option<String>,
     /// Size of the file that is read once at the beginning, MiB. Default 0.
     pub file_mib: u64,

@@ -38,8 +38,8 @@ pub struct Params {
     pub reads_per_touch: u64,
     /// Way of reading a page of the hot set. Default: mapped.
     pub access: Access,
-    /// The memory control group in which the hot set is used, a [[group]] of the machine file. Default: the group of the
-    /// task.
+    /// The memory control group in which the hot set is used, a section `[[group]]` of the machine file. Default: the
+    /// group of the task.
     pub hot_group: Option<String>,
     /// The group in which the file of the pass is read. Default: the group of the task.
     pub cold_group: Option<String>,
