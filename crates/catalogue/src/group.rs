@@ -1,6 +1,7 @@
 //! The sections `[[group]]` of a machine file: memory control groups, and the tasks in them.
 
 use documented::DocumentedFields;
+use engine::memory::Limit;
 use figures::scale::Scale;
 use placed::{Error, Node, Value};
 use serde::{Deserialize, Serialize};
@@ -45,16 +46,16 @@ impl Group {
         })
     }
 
-    /// Returns the limits and protections that are set, each with the name of its file and its pages at a scale.
+    /// Returns the limits and protections that are set, each with its pages at a scale.
     #[must_use]
-    pub fn limits(&self, scale: Scale) -> Vec<(&'static str, u64)> {
-        let files = [
-            ("memory.max", self.max_mib),
-            ("memory.high", self.high_mib),
-            ("memory.low", self.low_mib),
-            ("memory.min", self.min_mib),
+    pub fn limits(&self, scale: Scale) -> Vec<(Limit, u64)> {
+        let limits = [
+            (Limit::Max, self.max_mib),
+            (Limit::High, self.high_mib),
+            (Limit::Low, self.low_mib),
+            (Limit::Min, self.min_mib),
         ];
-        files.into_iter().filter_map(|(file, mib)| Some((file, scale.of(mib?.saturating_mul(256))))).collect()
+        limits.into_iter().filter_map(|(limit, mib)| Some((limit, scale.of(mib?.saturating_mul(256))))).collect()
     }
 }
 
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn limits_follow_the_scale() {
         let group = Group { max_mib: Some(8), min_mib: Some(0), ..Group::default() };
-        assert_eq!(group.limits("1/4".parse().unwrap()), [("memory.max", 512), ("memory.min", 0)]);
+        assert_eq!(group.limits("1/4".parse().unwrap()), [(Limit::Max, 512), (Limit::Min, 0)]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a workload records of a run for pictures: curves of its own quantities, and the steps of its work.
+//! Records that a workload makes for the pictures of a run: curves of its own quantities, and the steps of its work.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What physical memory holds over time, for the options `--memory-map` and `--buddyinfo`.
+//! Records of the contents of physical memory over time, for the options `--memory-map` and `--buddyinfo`.
 
 use std::{borrow::Cow, io};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::csv_error::io_error;
 use crate::moments::OfRun;
 
-/// What physical memory holds at one moment of a run.
+/// The contents of physical memory at one moment of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Moment {
     /// Time since the system started, ns.
@@ -28,7 +28,7 @@ impl Moment {
     }
 }
 
-/// What one zone holds at one moment of a run.
+/// The contents of one zone at one moment of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Zone {
     /// Node that contains the zone.
@@ -119,7 +119,7 @@ impl Most {
     }
 }
 
-/// What physical memory holds over one run.
+/// The contents of physical memory over one run.
 pub type RunMemory = OfRun<Moment>;
 
 /// Writes the memory of runs as CSV. For each moment, zone and migrate type there is a line for each order, with the

@@ -2,7 +2,7 @@
 
 use catalogue::group::Group;
 use engine::Engine;
-use engine::memory::{GroupId, Limit};
+use engine::memory::GroupId;
 use engine::stat::Vmstat;
 use figures::figure::{Better, Format, Row, RowName, names};
 use figures::scale::Scale;
@@ -26,10 +26,7 @@ impl NamedGroups {
             let parent = group.parent().and_then(|parent| made.id(parent)).unwrap_or(GroupId::ROOT);
             let id = engine.lru().create_group(parent).map_err(|error| error.to_string())?;
             let tree = engine.memory().groups.as_ref().ok_or("the engine has no groups")?;
-            for (file, pages) in group.limits(scale) {
-                let limit = Limit::ALL.into_iter().find(|limit| limit.name() == file);
-                tree.set_limit(id, limit.ok_or_else(|| format!("no limit `{file}`"))?, pages);
-            }
+            group.limits(scale).into_iter().for_each(|(limit, pages)| tree.set_limit(id, limit, pages));
             made.groups.push((group.clone(), id));
         }
         Ok(made)

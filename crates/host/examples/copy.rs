@@ -29,7 +29,7 @@ const CHUNK: u64 = 256 << 10;
 /// enough for efficient writes.
 const GIVEN_UP: u64 = 2 * MIB;
 
-/// How a file is copied: naively, or with care for the hot set in memory.
+/// The way in which a file is copied: naively, or with care for the hot set in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Naive,

@@ -102,7 +102,7 @@ fn leftovers() -> MutexGuard<'static, Vec<PathBuf>> {
 }
 
 /// Makes this module listen to no signals, because the program in which it runs, such as Python, has its own handlers.
-/// Has no effect if the module already listens.
+/// If the module already listens, this changes nothing.
 ///
 /// An interrupt then no longer removes unfinished files; only dropping their [`Leftover`] does.
 pub fn leave_to_others() {

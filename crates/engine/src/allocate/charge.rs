@@ -4,6 +4,7 @@
 //! (`try_charge`). Above a `high` line the charge goes through. The task notes its pages, and pays on its way out of the
 //! engine ([`super::throttle_high`]).
 
+use super::limit::RETRIES_MAX;
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, GroupEvent, GroupId, Groups, Limit, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
@@ -12,9 +13,6 @@ use crate::stat::Event;
 use crate::task::Task;
 use machine::note::Work;
 use machine::{FrameNumber, Machine, Order};
-
-/// Number of reclaims without success before a charge fails (`MAX_RECLAIM_RETRIES`).
-const RETRIES_MAX: u32 = 16;
 
 impl<M: Machine> Allocate<M> {
     /// Charges 2^`order` pages to the group of the task, if the pages are for files and programs. Returns the group
@@ -55,7 +53,7 @@ impl<M: Machine> Allocate<M> {
             Ok(charged) => charged,
             // A task that itself makes room, or that is dying, may exceed the limit.
             Err(_) if task.may_use_reserve || self.machine.is_killed() => {
-                groups.charge_forced(group, order.pages());
+                groups.add_forced(group, order.pages());
                 return Ok(group);
             }
             Err(full) => {
@@ -99,6 +97,7 @@ impl<M: Machine> Allocate<M> {
             if !has_drained && groups.margin(full) < pages {
                 groups.drain_stocks();
                 has_drained = true;
+                // The attempt with the drained pages counts as none.
                 retries += 1;
             }
             match groups.charge(task.group, pages) {
@@ -106,7 +105,7 @@ impl<M: Machine> Allocate<M> {
                 Err(at) => full = at,
             }
             if self.machine.is_killed() {
-                groups.charge_forced(task.group, pages);
+                groups.add_forced(task.group, pages);
                 return Ok(pages);
             }
             if gfp.no_retry {

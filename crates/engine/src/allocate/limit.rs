@@ -15,8 +15,8 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::Work;
 use machine::{Machine, Nanos, Order, WaitReason, Waiting};
 
-/// Number of reclaims without success before a task waits until another task frees a page (`MAX_RECLAIM_RETRIES`).
-const RETRIES_MAX: u32 = 16;
+/// Number of reclaims without success before a task at a limit gives up, or sleeps (`MAX_RECLAIM_RETRIES`).
+pub(super) const RETRIES_MAX: u32 = 16;
 
 /// Interval at which a waiting request reclaims again. Linux wakes the request when a page is freed. If all tasks wait,
 /// no page is freed; the `linux` ground then makes the kernel reclaim some pages at this interval.

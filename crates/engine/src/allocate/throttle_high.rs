@@ -4,6 +4,7 @@
 //! above its line, and then sleeps, the longer the further the group is above the line.
 
 use super::Allocate;
+use super::limit::RETRIES_MAX;
 use crate::lru::CLUSTER;
 use crate::memory::group::stock::STOCK_PAGES;
 use crate::memory::{Gfp, GroupEvent, GroupId, Groups, Limit};
@@ -11,9 +12,6 @@ use crate::reclaim::group::GroupReclaim;
 use crate::task::Task;
 use machine::note::Work;
 use machine::{Machine, Nanos, WaitReason, Waiting};
-
-/// Number of times that a task reclaims again before it sleeps, if reclaim frees nothing (`MAX_RECLAIM_RETRIES`).
-const RETRIES_MAX: u32 = 16;
 
 /// Length of a tick, in which sleeps are counted. Distributions build kernels with 250 ticks a second (`CONFIG_HZ`).
 const TICK: Nanos = Nanos::from_millis(4);

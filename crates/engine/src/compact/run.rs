@@ -27,7 +27,7 @@ pub struct CompactRequest {
 /// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How far the run got, or why there was none.
+    /// The outcome of the run, or the reason why there was none.
     pub suitability: Suitability,
     /// The block that the run took for its request, with one reference on the first page.
     pub captured: Option<FrameNumber>,

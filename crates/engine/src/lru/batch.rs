@@ -242,6 +242,7 @@ impl<M: Machine> Lru<M> {
             let zone = self.zone_of(*first);
             let reach = self.reach_of_page(zone, *first);
             let is_of_run = |frame: &FrameNumber| zone.holds(*frame) && self.frames.group(*frame) == reach.lruvec.group;
+            // A page that the batch does not hold may change its group between both looks.
             let run = rest.iter().take_while(|frame| is_of_run(frame)).count().max(1);
             let places = places.get(pages.len() - rest.len()..).unwrap_or_default();
             let (pages, others) = rest.split_at(run);

@@ -93,7 +93,7 @@ impl<M: Machine> Migrate<M> {
     /// of the order that it is asked for. The block lies in the zone of the folio and has no reference. If `target`
     /// returns `None`, the folio stays. Returns the number of moved pages, and the folios that stay. *May sleep.*
     ///
-    /// Does not wait for the lock of a folio, although mechanisms/reclaim, 23.7, lets a caller outside of reclaim wait.
+    /// The call never waits for the lock of a folio, although mechanisms/reclaim, 23.7, lets a caller outside of reclaim wait.
     /// In a small zone, the holder of the lock may itself wait until the caller's other pages are back on their lists.
     pub fn migrate_pages(
         &self,

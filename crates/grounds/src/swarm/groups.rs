@@ -4,7 +4,6 @@
 use super::chance::{log_between, pick};
 use engine::memory::{GroupError, GroupId, Groups, Limit};
 use engine::{Engine, Task};
-use machine::Machine;
 use sim::{Rng, Sim};
 use std::cell::RefCell;
 
@@ -93,7 +92,7 @@ impl Tree {
 }
 
 /// Sets a limit or protection of a group, or takes it away.
-fn set_limit<M: Machine>(groups: &Groups<M>, id: GroupId, engine: &Engine<Sim>, rng: &mut Rng) {
+fn set_limit(groups: &Groups<Sim>, id: GroupId, engine: &Engine<Sim>, rng: &mut Rng) {
     let memory = engine.memory().usable_pages();
     let limit = pick(rng, &Limit::ALL);
     let most = match limit {

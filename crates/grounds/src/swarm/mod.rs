@@ -204,7 +204,7 @@ impl Plan {
     }
 }
 
-/// Is the main task of a world: makes the shared files and regions, starts the tasks, waits for them, and checks
+/// Runs the main task of a world: makes the shared files and regions, starts the tasks, waits for them, and checks
 /// everything. Returns the counters at the end.
 fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result<engine::stat::Vmstat, String> {
     let (sim, engine) = (&shared.sim, &shared.engine);

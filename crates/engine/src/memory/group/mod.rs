@@ -22,9 +22,6 @@ use machine::{Machine, PerCpu};
 use stock::Stock;
 use tree::Tree;
 
-/// Largest number of groups that can exist at a time, without the root group (`MEM_CGROUP_ID_MAX`).
-pub const GROUPS_MAX: u16 = u16::MAX;
-
 /// The number of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u16);
@@ -52,13 +49,11 @@ pub enum GroupEvent {
     Max,
     /// A charge failed, and reclaim could not make room.
     Oom,
-    /// A task of the group was killed for lack of memory.
-    OomKill,
 }
 
 impl GroupEvent {
     /// All events, in the order of `memory.events`.
-    pub const ALL: [Self; 5] = [Self::Low, Self::High, Self::Max, Self::Oom, Self::OomKill];
+    pub const ALL: [Self; 4] = [Self::Low, Self::High, Self::Max, Self::Oom];
 
     /// Returns the event's name in `memory.events`.
     #[must_use]
@@ -68,7 +63,6 @@ impl GroupEvent {
             Self::High => "high",
             Self::Max => "max",
             Self::Oom => "oom",
-            Self::OomKill => "oom_kill",
         }
     }
 }
@@ -214,7 +208,7 @@ impl<M: Machine> Groups<M> {
     }
 
     /// Adds pages to the counters of a group and of its ancestors, over their limits if need be.
-    fn add_forced(&self, id: GroupId, pages: u64) {
+    pub(crate) fn add_forced(&self, id: GroupId, pages: u64) {
         for at in self.lineage(id) {
             let usage = self.group(at).usage.fetch_add(pages, Relaxed) + pages;
             self.group(at).peak.fetch_max(usage, Relaxed);

@@ -67,7 +67,7 @@ impl<M: Machine> Groups<M> {
     }
 }
 
-/// What a group's share of its parent's protection depends on, pages.
+/// The numbers from which a group's share of its parent's protection follows, pages.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     usage: u64,

@@ -52,11 +52,6 @@ impl<M: Machine> Groups<M> {
         self.add(id, pages).map(|()| pages)
     }
 
-    /// Charges pages to a group and its ancestors, over their limits if need be.
-    pub(crate) fn charge_forced(&self, id: GroupId, pages: u64) {
-        self.add_forced(id, pages);
-    }
-
     fn put_in_stock(&self, id: GroupId, pages: u64) {
         let mut unused = Stock { group: id, pages };
         {
@@ -90,7 +85,7 @@ impl<M: Machine> Groups<M> {
 
     /// Returns whether the group or an ancestor is above its `high` line.
     pub(crate) fn is_over_high(&self, id: GroupId) -> bool {
-        self.lineage(id).any(|at| self.usage(at) > self.limit(at, Limit::High))
+        self.over_high(id).next().is_some()
     }
 
     /// Returns the group and its ancestors without the root group, from the group up.

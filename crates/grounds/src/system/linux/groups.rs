@@ -27,7 +27,7 @@ impl Groups {
     /// Makes the groups of a machine file below the folder `root`, with their limits at a scale.
     ///
     /// # Errors
-    /// When the kernel refuses a group or a limit; also when a group names tasks, because tasks are threads here.
+    /// When the kernel refuses a group or a limit.
     pub fn create(root: &Path, groups: &[Group], scale: Scale) -> Result<Self, SystemError> {
         let told = |path: &Path| {
             let path = path.display().to_string();
@@ -35,18 +35,12 @@ impl Groups {
         };
         let write = |path: PathBuf, text: &str| fs::write(&path, text).map_err(told(&path));
         for group in groups {
-            if !group.tasks.is_empty() {
-                let name = &group.name;
-                return Err(SystemError(format!(
-                    "[[group]] `{name}` has `tasks`: on a real kernel all tasks of a workload are one process, which is in one group"
-                )));
-            }
             let parent = group.parent().map_or_else(|| root.to_owned(), |parent| root.join(parent));
             write(parent.join("cgroup.subtree_control"), "+memory")?;
             let folder = root.join(&group.name);
             fs::create_dir(&folder).map_err(told(&folder))?;
-            for (file, pages) in group.limits(scale) {
-                write(folder.join(file), &(pages * PAGE_BYTES as u64).to_string())?;
+            for (limit, pages) in group.limits(scale) {
+                write(folder.join(limit.name()), &(pages * PAGE_BYTES as u64).to_string())?;
             }
         }
         Ok(Self { root: root.to_owned(), names: groups.iter().map(|group| group.name.clone()).collect() })

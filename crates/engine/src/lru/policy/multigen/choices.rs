@@ -144,7 +144,7 @@ choices! {
 
     /// The largest number of pages that are examined under one hold of the LRU lock.
     batch_budget: BatchBudget = Share, drawn 161 {
-        /// What is left of the scan's share, but at most 4096.
+        /// The rest of the scan's share, but at most 4096.
         Share,
         /// 4096. The share is looked at only between two holds, so that even the smallest scan isolates as many pages
         /// as `multigen.isolate_batch` says.

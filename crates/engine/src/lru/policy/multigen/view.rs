@@ -47,7 +47,7 @@ fn tier_row(tier: usize, counts: [TierCounts; 2]) -> String {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the generations of all lruvecs in the format of debugfs' `lru_gen`: a line for the only cgroup, one for
+    /// Returns the generations of the root group in the format of debugfs' `lru_gen`: a line for the group, one for
     /// each node, and one for each generation with its number, its age in ms, and its numbers of anonymous pages and of
     /// pages of files. Returns an empty text if the kernel has no generations. If zones have lruvecs of their own, the
     /// line of a node stands before the generations of each of its lruvecs.
