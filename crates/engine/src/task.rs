@@ -1,5 +1,6 @@
 //! The state of a task. Each operation of the engine that works for a task takes the caller's state as `&mut Task`.
 
+use crate::anonymous::ProcessId;
 use crate::memory::GroupId;
 use crate::page_cache::ReadPattern;
 use machine::{DeviceId, Nanos};
@@ -20,6 +21,9 @@ pub struct Task {
     pub writes_to: Option<DeviceId>,
     /// The memory control group to which the task's pages are charged.
     pub group: GroupId,
+    /// The process of the task, if there is one: the owner of the regions that the task maps. If its request exhausts
+    /// memory, a process is killed (mechanisms/killer).
+    pub process: Option<ProcessId>,
     /// Number of pages that the task has charged while its group, or an ancestor, was above its `high` line, and has not
     /// yet been throttled for.
     pub over_high_pages: u64,

@@ -110,7 +110,7 @@ fn use_region_of(world: &Shared, worker: usize, pages: u32, is_huge_allowed: boo
     let at_work = AtWork(world);
     let engine = &world.engine;
     let mut task = Task::user();
-    let region = engine.anonymous().create_region(pages, is_huge_allowed);
+    let region = engine.anonymous().create_region(None, pages, is_huge_allowed);
     let mut versions = vec![0; pages as usize];
     let mut chance = Chance(worker as u64 + 1);
     let mut found = vec![0; PAGE_BYTES];

@@ -34,7 +34,7 @@ impl Region {
         if pages > PAGES_MAX {
             return Err(Error::TooLong { bytes });
         }
-        let mapped = shared.engine.anonymous().create_region((pages as u32).max(1), huge_pages);
+        let mapped = shared.engine.anonymous().create_region(None, (pages as u32).max(1), huge_pages);
         Ok(Self { shared: shared.clone(), mapped, bytes })
     }
 

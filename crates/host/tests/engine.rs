@@ -70,7 +70,7 @@ fn patiently<T>(world: &World, mut access: impl FnMut() -> Result<T, Error>) -> 
 fn use_region(world: &World, worker: usize) -> Used {
     let engine = &world.engine;
     let mut task = Task::user();
-    let region = engine.anonymous().create_region(OWN_PAGES, false);
+    let region = engine.anonymous().create_region(None, OWN_PAGES, false);
     let mut versions = vec![0; OWN_PAGES as usize];
     let mut chance = Chance(worker as u64 + 1);
     let mut found = vec![0; PAGE_BYTES];

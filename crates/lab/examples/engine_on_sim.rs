@@ -31,7 +31,7 @@ fn touch(kernel: &str, pages: u32) -> Result<Vmstat, Box<dyn Error>> {
     let (program, result) = (engine.clone(), Rc::new(RefCell::new(Ok(()))));
     let found = result.clone();
     sim.run("main", move || {
-        let region = program.anonymous().create_region(pages, false);
+        let region = program.anonymous().create_region(None, pages, false);
         *found.borrow_mut() = program.access().touch(&mut Task::user(), &region, 0..pages, true);
     })?;
     result.borrow().clone()?;

@@ -141,6 +141,11 @@ pub trait Machine: Observe + Sized + 'static {
     /// every wait, so that a machine can be stopped.
     fn is_killed(&self) -> bool;
 
+    /// Tells all tasks of a process to end: [`Machine::is_killed`] is `true` for them from now on, and their sleeps end.
+    /// *Anywhere.* The engine names processes that its user has created; which tasks belong to one is known to the user
+    /// alone. Default: does nothing, for machines without processes.
+    fn kill_process(&self, _process: u32) {}
+
     // ---- work ----
 
     /// Charges the calling task, or the completion, with the CPU time that a simulated machine takes for `n` times the

@@ -124,6 +124,8 @@ pub enum WaitReason {
     /// A request for memory got no page after a reclaim. The task waits until a device's queue has room, and tries
     /// again.
     Retry,
+    /// Memory is exhausted. The task waits for the memory of a process that was killed.
+    OomKill,
     /// As many tasks as are allowed to are already in direct reclaim.
     DirectReclaimers,
     /// The memory reserve for reclaim is used up. The task waits until memory was freed (`throttle_direct_reclaim`).

@@ -319,7 +319,7 @@ impl World {
         let completions = self.completions.take();
         drop(completions);
         // An observer may own the world, too.
-        let observer = (self.observer.take(), self.at_end.take());
+        let observer = (self.observer.take(), self.at_end.take(), self.at_kill.take());
         drop(observer);
         failure.map_or(Ok(()), Err)
     }

@@ -275,6 +275,12 @@ impl Sim {
         *self.0.at_end.borrow_mut() = Some(Box::new(move |time| look(nanos(time))));
     }
 
+    /// Sets a function that is called with the number of a process that the engine kills ([`Machine::kill_process`]),
+    /// by the task that kills it. It may spawn tasks, and kills those of the process ([`Sim::kill`]).
+    pub fn on_kill_process(&self, end: impl Fn(u32) + 'static) {
+        *self.0.at_kill.borrow_mut() = Some(Rc::new(end));
+    }
+
     /// Starts recording events. The recording does not change the run.
     pub fn start_trace(&self, config: TraceConfig) {
         self.0.start_recording(config);
@@ -473,6 +479,13 @@ impl Machine for Sim {
     #[inline]
     fn is_killed(&self) -> bool {
         self.0.is_killed()
+    }
+
+    fn kill_process(&self, process: u32) {
+        let end = self.0.at_kill.borrow().clone();
+        if let Some(end) = end {
+            end(process);
+        }
     }
 
     #[inline]

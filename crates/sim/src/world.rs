@@ -93,6 +93,8 @@ pub(crate) struct World {
     pub(crate) next_observation: Cell<u64>,
     /// The function to call when the main task has returned.
     pub(crate) at_end: RefCell<Option<AtEnd>>,
+    /// The function that ends the tasks of a process.
+    pub(crate) at_kill: RefCell<Option<AtKill>>,
     pub(crate) stamps: Stamps,
     /// TLBs by CPU; empty if translations cost nothing.
     pub(crate) tlbs: Box<[Tlb]>,
@@ -113,6 +115,9 @@ pub(crate) struct World {
 
 /// A function that is called with the time of the end of a run.
 type AtEnd = Box<dyn FnOnce(u64)>;
+
+/// The function that [`crate::Sim::on_kill_process`] sets, called with the number of the process.
+type AtKill = Rc<dyn Fn(u32)>;
 
 /// A function that looks at the machine at intervals of virtual time (`every`, ps) and changes nothing.
 pub(crate) struct Observer {
@@ -139,6 +144,7 @@ impl World {
             observer: RefCell::default(),
             next_observation: Cell::new(u64::MAX),
             at_end: RefCell::default(),
+            at_kill: RefCell::default(),
             sees_steps: schedule.sees_steps(),
             is_by_rank: schedule.is_by_rank(),
             schedule: RefCell::new(schedule),

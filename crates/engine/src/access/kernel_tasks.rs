@@ -1,4 +1,4 @@
-//! The tasks that the engine itself needs: kswapd, flushers, khugepaged.
+//! The tasks that the engine itself needs: kswapd, flushers, khugepaged, the reaper of killed processes.
 //!
 //! *Flow*: the ground (the simulator or the library) asks which tasks there are and starts each with `run_kernel_task`,
 //! which returns when the task is killed.
@@ -17,6 +17,8 @@ pub enum KernelTask {
     Flusher(DeviceId),
     /// Khugepaged, which makes huge pages of small ones ([`crate::Engine::khugepaged`]).
     Khugepaged,
+    /// The reaper, which frees the memory of killed processes. Started before or at the first kill.
+    OomReaper,
 }
 
 impl KernelTask {
@@ -27,6 +29,7 @@ impl KernelTask {
             Self::Kswapd(node) => format!("kswapd{}", node.0),
             Self::Flusher(device) => format!("flush-{}", device.0),
             Self::Khugepaged => "khugepaged".to_owned(),
+            Self::OomReaper => "oom_reaper".to_owned(),
         }
     }
 
@@ -35,7 +38,7 @@ impl KernelTask {
     pub fn node(self) -> Option<usize> {
         match self {
             Self::Kswapd(node) => Some(node.0.into()),
-            Self::Flusher(_) | Self::Khugepaged => None,
+            Self::Flusher(_) | Self::Khugepaged | Self::OomReaper => None,
         }
     }
 }
@@ -70,6 +73,7 @@ impl<M: Machine> Access<M> {
             KernelTask::Kswapd(node) => self.run_kswapd(node),
             KernelTask::Flusher(device) => self.run_flusher(device),
             KernelTask::Khugepaged => self.run_khugepaged(),
+            KernelTask::OomReaper => self.run_reaper(),
         }
     }
 }

@@ -30,7 +30,7 @@ impl<M: Machine> Access<M> {
         mode: MapMode,
     ) -> Result<Arc<Region<M>>, Error> {
         self.open(task, file)?;
-        Ok(self.create_file_region(file, first_page, pages, mode))
+        Ok(self.create_file_region(task.process, file, first_page, pages, mode))
     }
 
     /// Writes the dirty pages of the file that a shared mapping maps, and waits until they are on the device (`msync`).

@@ -19,6 +19,7 @@ pub mod khugepaged;
 pub mod length;
 pub mod map_file;
 pub mod pin;
+mod process;
 pub mod read;
 pub mod readahead;
 pub mod send;

@@ -20,16 +20,21 @@ impl<M: Machine> Access<M> {
         let _span = self.machine.span(Func::ExitMmap);
         self.drain_before_use();
         region.is_closing.store(true, Release);
-        for part in region.parts_with_table(0) {
-            self.zap_pages(region, part);
-            self.machine.cond_resched();
-        }
+        self.empty_region(region);
         for frame in region.table_frames() {
             self.free_kernel(frame, Gauge::NrPageTablePages);
         }
         self.forget_region(region);
         if let Some(mapped) = &region.file {
             self.close(&mapped.file);
+        }
+    }
+
+    /// Empties all entries of a region, which is closing.
+    pub(super) fn empty_region(&self, region: &Region<M>) {
+        for part in region.parts_with_table(0) {
+            self.zap_pages(region, part);
+            self.machine.cond_resched();
         }
     }
 

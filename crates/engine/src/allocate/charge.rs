@@ -5,6 +5,7 @@
 //! engine ([`super::throttle_high`]).
 
 use super::limit::RETRIES_MAX;
+use super::out_of_memory::{Exhausted, Hope};
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, GroupEvent, GroupId, Groups, Limit, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
@@ -116,6 +117,10 @@ impl<M: Machine> Allocate<M> {
             }
             if retries == 0 {
                 groups.count(full, GroupEvent::Oom);
+                if self.out_of_memory(task, Exhausted::Group(full), gfp, order) == Hope::Memory {
+                    (retries, has_drained) = (RETRIES_MAX, false);
+                    continue;
+                }
                 let event = if order == Order::ZERO { Event::OutOfMemory } else { Event::AllocFailed };
                 return failed(full, event);
             }

@@ -1,7 +1,8 @@
 //! Allocation: the fast path, and the slow path below the low mark.
 //!
 //! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]). If that fails, it wakes kswapd, tries
-//! at the min mark, compacts, reclaims, tries again, and in the end reports that memory is exhausted ([`slow`]). In a
+//! at the min mark, compacts, reclaims, tries again, and in the end kills a process
+//! ([`out_of_memory`]) or reports that memory is exhausted ([`slow`]). In a
 //! cgroup with a limit, room is first made under the limit (`limit`). The pages of a task in a control group are charged
 //! to it (`charge`, `throttle_high`). *Called by* `access`. *Locks*: none of its own.
 //! *Description*: mechanisms/reclaim, 15, 16.
@@ -13,6 +14,7 @@ mod charge;
 pub mod choices;
 pub mod fast;
 mod limit;
+pub mod out_of_memory;
 pub mod slow;
 mod throttle_high;
 mod zonelist_cache;
@@ -27,6 +29,7 @@ use crate::task::Task;
 use choices::ZonelistCacheUse;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Func, Machine, Order};
+use out_of_memory::Killer;
 use std::ops::Deref;
 use zonelist_cache::ZonelistCache;
 
@@ -68,6 +71,7 @@ pub struct Allocate<M: Machine> {
     /// A cache for each node. Empty if there is one node, or if the kernel has no such caches.
     zonelist_caches: Vec<ZonelistCache>,
     times_at_limit: AtomicU64,
+    killer: Killer<M>,
     /// The section `[allocate]` of the kernel file.
     pub choices: Choices,
 }
@@ -88,7 +92,8 @@ impl<M: Machine> Allocate<M> {
             ZonelistCacheUse::Kept | ZonelistCacheUse::Off => 0,
         };
         let zonelist_caches = (0..cached_nodes).map(|_| ZonelistCache::new(reclaim.zones.len())).collect();
-        Self { reclaim, zonelist_caches, times_at_limit: AtomicU64::new(0), choices }
+        let killer = Killer::new(&reclaim.machine);
+        Self { reclaim, zonelist_caches, times_at_limit: AtomicU64::new(0), killer, choices }
     }
 
     /// Returns the number of requests that would have exceeded the limit of the memory cgroup of all tasks.

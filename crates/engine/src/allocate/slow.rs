@@ -5,6 +5,7 @@ use super::choices::{
     RetryWait,
 };
 use super::fast::Until;
+use super::out_of_memory::{Exhausted, Hope};
 use super::{Allocate, OutOfMemory};
 use crate::compact::{CompactRequest, Suitability};
 use crate::memory::{Gfp, MarkRights, MigrateType};
@@ -32,9 +33,9 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 /// hopeless, so a request that finds no page to scan would try endlessly. Second, a request in a hopeless zone would
 /// fail at once, even if pages that were held during the last scan have been released since: only a freed page clears
 /// the mark. So all reclaims but the first ignore the mark, and also sums of counters that may be old
-/// (`lru.cgroup_counters`). Linux trusts both to the end and then kills a task; here no task is killed. The waits
-/// between reclaims add up to a quarter of a second, in which other tasks release pages that they hold for a moment,
-/// even if a thread gets no CPU for a while.
+/// (`lru.cgroup_counters`). Linux trusts both to the end and then kills a process. The waits between reclaims add up to
+/// a quarter of a second, in which other tasks release pages that they hold for a moment, even if a thread gets no CPU
+/// for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
 /// Time after which a reclaim that frees nothing counts as fruitless even if it gives hope ([`Progress::Hope`]) or
@@ -94,7 +95,7 @@ enum Outcome {
         /// The wait, if the round was fruitless.
         after: Option<Nanos>,
     },
-    /// Memory is exhausted.
+    /// Memory is exhausted: a process is killed, or the request fails.
     Exhausted,
     /// The round freed no page, and memory does not count as exhausted.
     NothingFreed,
@@ -257,7 +258,12 @@ impl<M: Machine> Allocate<M> {
                 ends_with(self.take_after_reclaim(gfp, order, rights))?;
             }
             Outcome::Exhausted => {
-                return ControlFlow::Break(self.take_from_zonelist(gfp, order, Until::High, rights));
+                ends_with(self.take_from_zonelist(gfp, order, Until::High, rights))?;
+                if self.out_of_memory(task, Exhausted::Memory, gfp, order) == Hope::None {
+                    return ControlFlow::Break(None);
+                }
+                *effort = Effort { compaction: effort.compaction, ..Effort::default() };
+                return ControlFlow::Continue(());
             }
             Outcome::NothingFreed => {}
         }

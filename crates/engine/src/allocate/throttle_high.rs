@@ -14,7 +14,7 @@ use machine::note::Work;
 use machine::{Machine, Nanos, WaitReason, Waiting};
 
 /// Length of a tick, in which sleeps are counted. Distributions build kernels with 250 ticks a second (`CONFIG_HZ`).
-const TICK: Nanos = Nanos::from_millis(4);
+pub(super) const TICK: Nanos = Nanos::from_millis(4);
 
 /// Ticks a second.
 const HZ: u64 = 250;

@@ -1,6 +1,7 @@
 //! Anonymous: regions of a process's memory, and the way from a page back to the entries that map it.
 //!
-//! *Holds* the regions with their page tables ([`region`]), and which of them map a file ([`reverse_map`]). *Flow*: a
+//! *Holds* the regions with their page tables ([`region`]), the processes that own them ([`process`]), and which of them
+//! map a file ([`reverse_map`]). *Flow*: a
 //! fault fills an entry; reclaim asks the entries whether they were used ([`Anonymous::page_referenced`]) and empties
 //! them ([`Anonymous::try_to_unmap`]). An entry of anonymous memory then names the swap slot of its page. *Called by*
 //! `writeback`, `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`.
@@ -9,10 +10,12 @@
 //! Next: [`crate::writeback`], which makes all mappings of a page read-only before it writes the page.
 
 pub mod owners;
+pub mod process;
 pub mod region;
 pub mod reverse_map;
 
 pub use owners::Owners;
+pub use process::{Process, ProcessId, Resident};
 pub use region::{Entry, Region};
 pub use reverse_map::{FileMapping, MapMode, MappedUse, Sharing};
 
@@ -20,6 +23,7 @@ use crate::memory::Flags;
 use crate::page_cache::table::Table;
 use crate::swap::Swap;
 use machine::{FrameNumber, Lock, LockClass, Machine, Step};
+use process::Processes;
 use reverse_map::FileMappers;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -31,6 +35,7 @@ pub struct Anonymous<M: Machine> {
     regions: M::Lock<Table<Region<M>>>,
     /// The regions that map a file.
     mappers: FileMappers<M>,
+    processes: Processes<M>,
 }
 
 impl<M: Machine> Deref for Anonymous<M> {
@@ -48,14 +53,15 @@ impl<M: Machine> Anonymous<M> {
         Self {
             regions: machine.lock(LockClass::Table, Table::default()),
             mappers: FileMappers::new(machine),
+            processes: Processes::new(machine),
             below: swap,
         }
     }
 
-    /// Creates a new region of `pages` untouched pages. `is_huge_allowed` says whether faults may try for huge pages in
-    /// it.
-    pub fn create_region(&self, pages: u32, is_huge_allowed: bool) -> Arc<Region<M>> {
-        self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, is_huge_allowed, None))
+    /// Creates a new region of `pages` untouched pages, which belongs to process `owner` if there is one.
+    /// `is_huge_allowed` says whether faults may try for huge pages in it.
+    pub fn create_region(&self, owner: Option<ProcessId>, pages: u32, is_huge_allowed: bool) -> Arc<Region<M>> {
+        self.regions.lock().insert(|id| Region::new(&self.machine, id, owner, pages, is_huge_allowed, None))
     }
 
     /// Returns the region with a number; `None` if no region has it.

@@ -5,6 +5,7 @@
 //! map is its owner and page number (mechanisms/reclaim, 12, 20). The reverse map of a page of a file is in
 //! [`super::reverse_map`].
 
+use super::process::{ProcessId, Resident};
 use super::reverse_map::FileMapping;
 use crate::memory::LruvecId;
 use crate::swap::window::SwapWindow;
@@ -182,6 +183,8 @@ pub struct Region<M: Machine> {
     pub pages: u32,
     /// `true` if faults may try for a huge page in this region.
     pub is_huge_allowed: bool,
+    /// The process that the region belongs to, if there is one.
+    pub owner: Option<ProcessId>,
     /// The file that the region maps; `None` for anonymous memory.
     pub file: Option<FileMapping<M>>,
     /// The number of slots that the region's faults read from swap together.
@@ -201,12 +204,20 @@ pub struct Region<M: Machine> {
 const LOCKS: usize = 16;
 
 impl<M: Machine> Region<M> {
-    pub(crate) fn new(machine: &M, id: u32, pages: u32, is_huge_allowed: bool, file: Option<FileMapping<M>>) -> Self {
+    pub(crate) fn new(
+        machine: &M,
+        id: u32,
+        owner: Option<ProcessId>,
+        pages: u32,
+        is_huge_allowed: bool,
+        file: Option<FileMapping<M>>,
+    ) -> Self {
         let tables = pages.div_ceil(ENTRIES);
         Self {
             id,
             pages,
             is_huge_allowed,
+            owner,
             file,
             swap_window: SwapWindow::default(),
             is_closing: AtomicBool::new(false),
@@ -314,6 +325,21 @@ impl<M: Machine> Region<M> {
             return None;
         }
         Entry(self.table(page)?.huge.load(Ordering::Acquire)).frame()
+    }
+
+    /// Adds the pages of the region that are in memory, in swap, and in page tables.
+    pub(super) fn add_resident(&self, sum: &mut Resident) {
+        for (_, table) in self.tables() {
+            sum.tables += 1;
+            if Entry(table.huge.load(Ordering::Acquire)).frame().is_some() {
+                sum.anon += u64::from(ENTRIES);
+            }
+            for entry in table.entries.iter().map(|entry| Entry(entry.load(Ordering::Relaxed))) {
+                sum.swapped += u64::from(entry.slot().is_some());
+                sum.file += u64::from(entry.frame().is_some() && entry.is_file());
+                sum.anon += u64::from(entry.frame().is_some() && !entry.is_file());
+            }
+        }
     }
 
     /// Maps a huge page where `page` lies, marked as touched and written, if no entry there is in use. Returns whether
@@ -563,7 +589,7 @@ mod tests {
     }
 
     fn region(pages: u32, is_huge_allowed: bool, tables: impl IntoIterator<Item = u32>) -> Region<Sim> {
-        let region = Region::new(&Sim::new(Config::uniform(1, 0)), 1, pages, is_huge_allowed, None);
+        let region = Region::new(&Sim::new(Config::uniform(1, 0)), 1, None, pages, is_huge_allowed, None);
         for table in tables {
             region.make_table(table * ENTRIES, FrameNumber(table)).expect("nobody else makes tables");
         }

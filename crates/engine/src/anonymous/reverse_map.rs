@@ -8,7 +8,7 @@
 //! region's `page_table`. *Description*: mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux
 //! since 2.6.19.
 
-use super::{Anonymous, Entry, Owners, Region};
+use super::{Anonymous, Entry, Owners, ProcessId, Region};
 use crate::memory::{Flags, Owner};
 use crate::page_cache::{File, ReadPattern, ReadState};
 use crate::stat::Gauge;
@@ -122,6 +122,7 @@ impl<M: Machine> Anonymous<M> {
     /// open.
     pub(crate) fn create_file_region(
         &self,
+        owner: Option<ProcessId>,
         file: &Arc<File<M>>,
         first_page: u32,
         pages: u32,
@@ -130,7 +131,7 @@ impl<M: Machine> Anonymous<M> {
         let state = ReadState { pattern: mode.pattern, ..ReadState::default() };
         let state = self.machine.lock(LockClass::Other, state);
         let mapped = FileMapping { file: file.clone(), first_page, mode, state };
-        let region = self.regions.lock().insert(|id| Region::new(&self.machine, id, pages, false, Some(mapped)));
+        let region = self.regions.lock().insert(|id| Region::new(&self.machine, id, owner, pages, false, Some(mapped)));
         self.mappers.change(file, |mappers| mappers.iter().cloned().chain([Arc::downgrade(&region)]).collect());
         region
     }

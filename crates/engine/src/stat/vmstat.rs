@@ -124,13 +124,15 @@ pub enum Event {
     AllocHighOrderSlow,
     /// `alloc_failed`: requests of order > 0 that failed.
     AllocFailed,
-    /// `oom`: requests that failed because nothing could be reclaimed.
+    /// `oom`: requests that failed because nothing could be reclaimed, and no process could be killed.
     OutOfMemory,
+    /// `oom_kill`: processes that were killed because memory was exhausted.
+    OomKill,
 }
 
 impl Event {
     /// All events, in declaration order.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 53] = [
         Self::Pgpgin,
         Self::Pgpgout,
         Self::Pswpin,
@@ -183,6 +185,7 @@ impl Event {
         Self::AllocHighOrderSlow,
         Self::AllocFailed,
         Self::OutOfMemory,
+        Self::OomKill,
     ];
 
     /// Returns the name in `/proc/vmstat`.
@@ -241,6 +244,7 @@ impl Event {
             Self::AllocHighOrderSlow => "alloc_high_order_slow",
             Self::AllocFailed => "alloc_failed",
             Self::OutOfMemory => "oom",
+            Self::OomKill => "oom_kill",
         }
     }
 }

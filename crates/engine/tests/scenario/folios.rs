@@ -92,7 +92,7 @@ impl World<'_> {
             Step::Replace { region, is_huge_allowed } => {
                 self.gone_whole += self.huge_pages(&self.regions[region]);
                 ground.engine.access().drop_region(&self.regions[region]);
-                self.regions[region] = ground.engine.anonymous().create_region(REGION, is_huge_allowed);
+                self.regions[region] = ground.engine.anonymous().create_region(None, REGION, is_huge_allowed);
                 self.written[region].clear();
             }
             Step::Check => self.add_up(),
@@ -129,7 +129,7 @@ fn live(steps: Vec<Step>, with_khugepaged: bool) -> Vmstat {
     plan.run(move |ground| {
         let khugepaged = ground.engine.khugepaged().filter(|_| with_khugepaged);
         let khugepaged = khugepaged.map(|task| ground.spawn("khugepaged", move |ground| ground.engine.run(task)));
-        let regions = (0..REGIONS).map(|_| ground.engine.anonymous().create_region(REGION, true)).collect();
+        let regions = (0..REGIONS).map(|_| ground.engine.anonymous().create_region(None, REGION, true)).collect();
         let written = vec![BTreeSet::new(); REGIONS];
         let mut world = World { ground, regions, written, file: ground.import(FILE), gone_whole: 0 };
         steps.into_iter().for_each(|step| world.act(step));

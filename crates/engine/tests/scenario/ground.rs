@@ -138,8 +138,8 @@ impl Plan {
         let is_wanted = |task: &KernelTask| match task {
             KernelTask::Kswapd(_) => self.with_kswapd,
             KernelTask::Flusher(_) => self.with_flusher,
-            // A story starts khugepaged itself.
-            KernelTask::Khugepaged => false,
+            // A story starts these itself.
+            KernelTask::Khugepaged | KernelTask::OomReaper => false,
         };
         let start = |task: KernelTask| {
             let engine = engine.clone();
@@ -275,7 +275,7 @@ impl Ground {
     // ---- memory ----
 
     pub fn region(&self, pages: u32) -> Arc<Region<Sim>> {
-        self.engine.anonymous().create_region(pages, false)
+        self.engine.anonymous().create_region(self.task.borrow().process, pages, false)
     }
 
     pub fn touch(&self, region: &Region<Sim>, pages: std::ops::Range<u32>, write: bool) -> Result<(), Error> {

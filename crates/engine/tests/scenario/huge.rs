@@ -61,7 +61,7 @@ fn reclaim_leaves_off_when_compaction_can_go_on() {
 #[test]
 fn a_fault_falls_back_to_small_pages() {
     let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {
-        let region = ground.engine.anonymous().create_region(1024, true);
+        let region = ground.engine.anonymous().create_region(None, 1024, true);
         ground.touch(&region, 0..1, true).unwrap();
         assert_eq!((ground.count("thp_fault_alloc"), ground.count("nr_anon_pages")), (1, 512));
         let kernel = ground.take_until_free(400);
@@ -102,7 +102,7 @@ fn a_huge_page_is_one_entry_until_its_region_goes() {
                 .sum::<u64>()
         };
         ground.engine.memory().drain_all_per_cpu();
-        let region = ground.engine.anonymous().create_region(512, true);
+        let region = ground.engine.anonymous().create_region(None, 512, true);
         ground.touch(&region, 0..1, true).unwrap();
         ground.engine.lru().drain_all();
         let with_page = blocks();
@@ -132,7 +132,7 @@ fn a_huge_page_is_one_entry_until_its_region_goes() {
 fn a_page_that_is_latched_is_no_part_of_a_huge_page() {
     let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {
         for drains in [false, true] {
-            let region = ground.engine.anonymous().create_region(512, true);
+            let region = ground.engine.anonymous().create_region(None, 512, true);
             ground.touch(&region, 0..1, true).unwrap();
             if drains {
                 ground.engine.lru().drain_all();
@@ -153,7 +153,7 @@ fn a_page_that_is_latched_is_no_part_of_a_huge_page() {
 #[test]
 fn reclaim_splits_what_it_swaps_out() {
     let vmstat = Plan { cpus: 1, swap_slots: 8192, ..Plan::default() }.run(|ground| {
-        let region = ground.engine.anonymous().create_region(2 * PAGES as u32, true);
+        let region = ground.engine.anonymous().create_region(None, 2 * PAGES as u32, true);
         ground.touch(&region, 0..2 * PAGES as u32, true).unwrap();
         ground.engine.access().drop_region(&region);
     });

@@ -32,7 +32,7 @@ fn end(ground: &Ground, task: TaskId) {
 /// Creates a region of small pages, the first `written` of which hold their stamps. The region may have huge pages, but
 /// no block was free when it was touched first.
 fn small_pages(ground: &Ground, pages: u32, written: u32) -> Arc<Region<Sim>> {
-    let region = ground.engine.anonymous().create_region(pages, true);
+    let region = ground.engine.anonymous().create_region(None, pages, true);
     let others = ground.take_until_free(300);
     for start in (0..pages).step_by(512) {
         ground.touch(&region, start..start + 1, true).unwrap();
@@ -233,7 +233,7 @@ fn it_works_beside_others() {
             .collect();
         let dropper = ground.spawn("dropper", |ground| {
             for _ in 0..30 {
-                let region = ground.engine.anonymous().create_region(512, true);
+                let region = ground.engine.anonymous().create_region(None, 512, true);
                 ground.touch(&region, 0..1, true).unwrap();
                 // A copy splits the huge page; khugepaged makes it a huge page again.
                 ground.write_stamps(&region, 5..6).unwrap();

@@ -22,6 +22,7 @@ mod huge;
 mod index_lock;
 mod kernels_of_2_6_23;
 mod khugepaged;
+mod killer;
 mod kswapd;
 mod lent;
 mod lruvec;

@@ -266,7 +266,7 @@ fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng)
         let what = match if n == 0 { 0 } else { rng.below(4) } {
             0 => engine.access().create(task, shared.file_device).map(What::File),
             1 => store::map_new_file(engine, task, shared.file_device, pages, Sharing::Shared),
-            _ => Ok(What::Region(engine.anonymous().create_region(pages, rng.below(2) == 0))),
+            _ => Ok(What::Region(engine.anonymous().create_region(None, pages, rng.below(2) == 0))),
         };
         let what = what.map_err(|error| error.to_string())?;
         let store = shared.add(what);

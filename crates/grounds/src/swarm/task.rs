@@ -143,7 +143,7 @@ impl Worker {
 
     fn make_region(&mut self, pages: u32) -> Rc<Store> {
         let is_huge_allowed = self.rng.below(2) == 0;
-        self.shared.add(What::Region(self.shared.engine.anonymous().create_region(pages, is_huge_allowed)))
+        self.shared.add(What::Region(self.shared.engine.anonymous().create_region(None, pages, is_huge_allowed)))
     }
 
     /// Writes runs of pages to files of the task's own, reads files back, syncs them and removes them. With

@@ -501,12 +501,12 @@ impl System for SimSystem {
     }
 
     fn map(&self, pages: u32) -> Result<Arc<Region<Sim>>, SystemError> {
-        Ok(self.engine().anonymous().create_region(pages, false))
+        Ok(self.engine().anonymous().create_region(None, pages, false))
     }
 
     fn map_huge(&self, pages: u32) -> Result<Arc<Region<Sim>>, SystemError> {
         self.start_khugepaged();
-        Ok(self.engine().anonymous().create_region(pages, true))
+        Ok(self.engine().anonymous().create_region(None, pages, true))
     }
 
     #[inline]

@@ -17,7 +17,7 @@ pub mod tree;
 pub use protection::Protection;
 pub use tree::{GroupError, Limit};
 
-use machine::atomic::{AtomicU64, Ordering::Relaxed};
+use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Machine, PerCpu};
 use stock::Stock;
 use tree::Tree;
@@ -47,13 +47,17 @@ pub enum GroupEvent {
     High,
     /// A charge met the group's limit.
     Max,
-    /// A charge failed, and reclaim could not make room.
+    /// A charge met the limit, and reclaim could not make room.
     Oom,
+    /// A process of the group was killed because memory, or the memory of a group, was exhausted.
+    OomKill,
+    /// The group was killed as a whole.
+    OomGroupKill,
 }
 
 impl GroupEvent {
     /// All events, in the order of `memory.events`.
-    pub const ALL: [Self; 4] = [Self::Low, Self::High, Self::Max, Self::Oom];
+    pub const ALL: [Self; 6] = [Self::Low, Self::High, Self::Max, Self::Oom, Self::OomKill, Self::OomGroupKill];
 
     /// Returns the event's name in `memory.events`.
     #[must_use]
@@ -63,6 +67,8 @@ impl GroupEvent {
             Self::High => "high",
             Self::Max => "max",
             Self::Oom => "oom",
+            Self::OomKill => "oom_kill",
+            Self::OomGroupKill => "oom_group_kill",
         }
     }
 }
@@ -81,6 +87,8 @@ struct Group {
     /// Sum of the protected pages of the children, as of the walk that looked last: by `min`, then by `low`.
     claimed: [AtomicU64; 2],
     events: [AtomicU64; GroupEvent::ALL.len()],
+    /// `true` if the killer kills the group as a whole.
+    is_oom_group: AtomicBool,
 }
 
 impl Group {
@@ -92,6 +100,7 @@ impl Group {
             effective: Default::default(),
             claimed: Default::default(),
             events: Default::default(),
+            is_oom_group: AtomicBool::new(false),
         };
         group.reset();
         group
@@ -104,6 +113,7 @@ impl Group {
         }
         let counts = self.effective.iter().chain(&self.claimed).chain(&self.events).chain([&self.peak]);
         counts.for_each(|count| count.store(0, Relaxed));
+        self.is_oom_group.store(false, Relaxed);
     }
 
     fn limit(&self, limit: Limit) -> u64 {
@@ -167,6 +177,27 @@ impl<M: Machine> Groups<M> {
     pub fn set_limit(&self, id: GroupId, limit: Limit, pages: u64) {
         assert!(!id.is_root(), "the root group has no limits");
         self.group(id).limits[limit as usize].store(pages, Relaxed);
+    }
+
+    /// Returns whether the killer, if it kills a process of the group, kills the whole group (`memory.oom.group`).
+    #[must_use]
+    pub fn is_oom_group(&self, id: GroupId) -> bool {
+        self.group(id).is_oom_group.load(Relaxed)
+    }
+
+    /// Sets whether the killer kills the whole group.
+    ///
+    /// # Panics
+    /// For the root group, which is not killed as a whole.
+    pub fn set_oom_group(&self, id: GroupId, is_whole: bool) {
+        assert!(!id.is_root(), "the root group is not killed as a whole");
+        self.group(id).is_oom_group.store(is_whole, Relaxed);
+    }
+
+    /// Returns whether a group is `root` or one of its descendants.
+    #[must_use]
+    pub fn is_within(&self, id: GroupId, root: GroupId) -> bool {
+        root.is_root() || self.lineage(id).any(|above| above == root)
     }
 
     /// Returns how often an event has happened in a group. Events of its descendants are not counted

@@ -108,7 +108,7 @@ mod tests {
 
     #[expect(clippy::arc_with_non_send_sync, reason = "regions are shared among threads on other machines")]
     fn regions(machine: &Sim, count: u32) -> Vec<Arc<Region<Sim>>> {
-        (1..=count).map(|id| Arc::new(Region::new(machine, id, 1, false, None))).collect()
+        (1..=count).map(|id| Arc::new(Region::new(machine, id, None, 1, false, None))).collect()
     }
 
     #[test]

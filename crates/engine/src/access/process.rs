@@ -1,0 +1,48 @@
+//! The end of processes: by themselves (`exit_mm`), or by the reaper after a kill (`oom_reaper`).
+//!
+//! *Flow*: the user of the engine calls [`Access::exit_process`] after the last task of a process has ended. Should a
+//! killed process not end within two seconds, the reaper frees its anonymous memory. *Locks*: as
+//! [`Access::drop_region`]. *Description*: mechanisms/killer, 3.
+
+use super::Access;
+use crate::anonymous::{Process, Region, Sharing};
+use machine::Machine;
+use machine::atomic::Ordering::Release;
+
+impl<M: Machine> Access<M> {
+    /// Ends a process: drops the regions that it still has, and forgets it. Its tasks must have ended. *May sleep.*
+    pub fn exit_process(&self, process: &Process) {
+        for region in self.regions_of(process.id) {
+            self.drop_region(&region);
+        }
+        self.forget_process(process.id);
+        self.forget_to_reap(process.id);
+    }
+
+    /// Frees the memory of killed processes until the calling task is killed.
+    pub(super) fn run_reaper(&self) {
+        while !self.machine.is_killed() {
+            let ticket = self.machine.ticket(self.reaper_queue());
+            let (due, next) = self.take_to_reap(self.machine.now());
+            for process in &due {
+                self.reap(process);
+            }
+            if due.is_empty() {
+                self.machine.sleep(self.reaper_queue(), ticket, next);
+            }
+        }
+    }
+
+    /// Frees the anonymous memory of a killed process, and private copies of pages of files. Its tasks can fault no
+    /// page in any more, because they are killed.
+    #[doc(alias = "__oom_reap_task_mm")]
+    fn reap(&self, process: &Process) {
+        let is_private =
+            |region: &Region<M>| region.file.as_ref().is_none_or(|mapped| mapped.mode.sharing == Sharing::Private);
+        for region in self.regions_of(process.id).iter().filter(|region| is_private(region)) {
+            region.is_closing.store(true, Release);
+            self.empty_region(region);
+        }
+        process.set_reaped();
+    }
+}

@@ -1,0 +1,230 @@
+//! The out-of-memory killer: the end of a request that finds nothing to reclaim (`out_of_memory`).
+//!
+//! *Holds* which kills there were, and which killed processes the reaper waits for. *Flow*: a request of an order up to
+//! 3 that has exhausted memory, or a charge that has exhausted a control group, calls [`Allocate::out_of_memory`]. It
+//! chooses the process with the largest [`badness`] and tells the machine to end it. The request then tries again, and
+//! so does every request that comes meanwhile: until the killed process has given its memory back, no other is chosen.
+//! *Called by* `slow`, `charge`; `access` runs the reaper. *Locks*: none while a process is killed.
+//! *Description*: mechanisms/killer.
+//!
+//! A request fails, as it does where nobody has created a process, if no process can be killed.
+
+pub mod badness;
+
+use super::Allocate;
+use super::throttle_high::TICK;
+use crate::anonymous::{Process, ProcessId, Resident};
+use crate::memory::{Gfp, GroupEvent, GroupId, Limit};
+use crate::reclaim::control::COSTLY_ORDER;
+use crate::stat::Event;
+use crate::task::Task;
+use machine::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
+use machine::{Lock, LockClass, Machine, Nanos, Order, WaitReason, Waiting};
+use std::sync::Arc;
+
+/// Time after which the reaper frees the memory of a killed process that has not ended by itself (`OOM_REAPER_DELAY`).
+const REAPER_DELAY: Nanos = Nanos::from_secs(2);
+
+/// The memory that is exhausted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exhausted {
+    /// All memory.
+    Memory,
+    /// The pages of a control group, up to its limit.
+    Group(GroupId),
+}
+
+/// A process among which the killer chose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The number of the process.
+    pub id: ProcessId,
+    /// Its name.
+    pub name: String,
+    /// Its control group.
+    pub group: GroupId,
+    /// Its `oom_score_adj`.
+    pub oom_score_adj: i16,
+    /// Its memory.
+    pub resident: Resident,
+}
+
+/// A run of the killer that killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// Time of the kill.
+    pub at: Nanos,
+    /// The memory that was exhausted.
+    pub exhausted: Exhausted,
+    /// The process whose request exhausted it; `None` for a task of no process.
+    pub by: Option<ProcessId>,
+    /// The request: its flags.
+    pub gfp: Gfp,
+    /// The request: its order.
+    pub order: Order,
+    /// The processes that were looked at, by number.
+    pub candidates: Vec<Candidate>,
+    /// Which of `candidates` was chosen.
+    pub victim: usize,
+    /// Which of `candidates` were killed with it because their group has `memory.oom.group`.
+    pub others: Vec<usize>,
+}
+
+/// What a request that exhausted memory can hope for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hope {
+    /// A killed process will give memory back: the request tries again.
+    Memory,
+    /// No process can be killed: the request fails.
+    None,
+}
+
+/// The state of the killer.
+pub(super) struct Killer<M: Machine> {
+    /// `true` while a task chooses a process (`oom_lock`).
+    is_busy: AtomicBool,
+    kills: M::Lock<Vec<Kill>>,
+    /// Killed processes, with the times at which the reaper may free their memory.
+    to_reap: M::Lock<Vec<(Nanos, Arc<Process>)>>,
+    reaper: M::WaitQueue,
+}
+
+impl<M: Machine> Killer<M> {
+    pub(super) fn new(machine: &M) -> Self {
+        Self {
+            is_busy: AtomicBool::new(false),
+            kills: machine.lock(LockClass::Other, Vec::new()),
+            to_reap: machine.lock(LockClass::Other, Vec::new()),
+            reaper: machine.wait_queue(),
+        }
+    }
+}
+
+impl<M: Machine> Allocate<M> {
+    /// Kills a process because a request has exhausted memory, or waits for one that was killed before. *May sleep.*
+    pub(super) fn out_of_memory(&self, task: &Task, exhausted: Exhausted, gfp: Gfp, order: Order) -> Hope {
+        if task.process.is_none() || order > COSTLY_ORDER {
+            return Hope::None;
+        }
+        if self.killer.is_busy.swap(true, AcqRel) {
+            // Another task chooses a process; it may be this one.
+            self.wait_for_victim();
+            return Hope::Memory;
+        }
+        let hope = self.choose_and_kill(task, exhausted, gfp, order);
+        self.killer.is_busy.store(false, Release);
+        if hope == Hope::Memory && !self.machine.is_killed() {
+            self.wait_for_victim();
+        }
+        hope
+    }
+
+    fn wait_for_victim(&self) {
+        let _waiting = Waiting::begin(&self.machine, WaitReason::OomKill);
+        self.machine.pause(TICK);
+    }
+
+    fn choose_and_kill(&self, task: &Task, exhausted: Exhausted, gfp: Gfp, order: Order) -> Hope {
+        let is_within = |process: &Arc<Process>| match (exhausted, &self.groups) {
+            (Exhausted::Group(group), Some(groups)) => groups.is_within(process.group(), group),
+            (Exhausted::Group(_) | Exhausted::Memory, _) => true,
+        };
+        let processes: Vec<_> = self.processes().into_iter().filter(is_within).collect();
+        if processes.iter().any(|process| process.is_dying()) {
+            return Hope::Memory;
+        }
+        let candidates: Vec<_> = processes
+            .iter()
+            .map(|process| Candidate {
+                id: process.id,
+                name: process.name.clone(),
+                group: process.group(),
+                oom_score_adj: process.oom_score_adj(),
+                resident: self.resident(process.id),
+            })
+            .collect();
+        let total_pages = self.pages_of(exhausted);
+        let points = processes.iter().zip(&candidates).map(|(process, candidate)| {
+            // The reaper has freed what there was.
+            let is_left = !process.is_killed();
+            is_left.then(|| badness::badness(&candidate.resident, candidate.oom_score_adj, total_pages)).flatten()
+        });
+        let Some(victim) = badness::worst(points) else { return Hope::None };
+        let others = self.killed_with(exhausted, victim, &candidates);
+        let at = self.machine.now();
+        let kill = Kill { at, exhausted, by: task.process, gfp, order, candidates, victim, others: others.clone() };
+        self.killer.kills.lock().push(kill);
+        for n in std::iter::once(victim).chain(others) {
+            self.kill(&processes[n], at);
+        }
+        Hope::Memory
+    }
+
+    /// Returns the number of pages among which the killer chooses: memory and swap, or the limit of the group and swap
+    /// (`oom_control.totalpages`).
+    fn pages_of(&self, exhausted: Exhausted) -> u64 {
+        let memory = match (exhausted, &self.groups) {
+            (Exhausted::Group(group), Some(groups)) => groups.limit(group, Limit::Max).min(self.usable_pages()),
+            (Exhausted::Group(_) | Exhausted::Memory, _) => self.usable_pages(),
+        };
+        memory + u64::from(self.swap.total_slots())
+    }
+
+    /// Returns the other candidates that are killed with a victim: those of the highest group from the victim's up to
+    /// the exhausted one that is killed as a whole (`memory.oom.group`).
+    fn killed_with(&self, exhausted: Exhausted, victim: usize, candidates: &[Candidate]) -> Vec<usize> {
+        let Some(groups) = &self.groups else { return Vec::new() };
+        let top = match exhausted {
+            Exhausted::Group(group) => group,
+            Exhausted::Memory => GroupId::ROOT,
+        };
+        let own = candidates[victim].group;
+        let whole = groups
+            .with_ancestors(own)
+            .into_iter()
+            .filter(|id| groups.is_within(*id, top) && groups.is_oom_group(*id))
+            .last();
+        let Some(whole) = whole else { return Vec::new() };
+        groups.count(whole, GroupEvent::OomGroupKill);
+        let dies = |n: &usize| {
+            let Candidate { group, oom_score_adj, .. } = candidates[*n];
+            *n != victim && oom_score_adj != Process::NEVER && groups.is_within(group, whole)
+        };
+        (0..candidates.len()).filter(dies).collect()
+    }
+
+    fn kill(&self, process: &Arc<Process>, at: Nanos) {
+        process.set_killed();
+        self.stat.count(Event::OomKill, 1);
+        if let Some(groups) = self.groups.as_ref().filter(|_| !process.group().is_root()) {
+            groups.count(process.group(), GroupEvent::OomKill);
+        }
+        self.killer.to_reap.lock().push((at + REAPER_DELAY, process.clone()));
+        self.machine.kill_process(process.id.0);
+        self.machine.wake(&self.killer.reaper);
+    }
+
+    /// Returns the kills so far, in order.
+    pub fn kills(&self) -> Vec<Kill> {
+        self.killer.kills.lock().clone()
+    }
+
+    /// Returns the killed processes whose memory the reaper may free now, and the time at which it may free that of the
+    /// next one.
+    pub(crate) fn take_to_reap(&self, now: Nanos) -> (Vec<Arc<Process>>, Option<Nanos>) {
+        let mut left = self.killer.to_reap.lock();
+        let due = left.iter().filter(|(at, _)| *at <= now).map(|(_, process)| process.clone()).collect();
+        left.retain(|(at, _)| *at > now);
+        (due, left.iter().map(|(at, _)| *at).min())
+    }
+
+    /// Removes a process that has ended from those that the reaper waits for.
+    pub(crate) fn forget_to_reap(&self, id: ProcessId) {
+        self.killer.to_reap.lock().retain(|(_, process)| process.id != id);
+    }
+
+    /// Returns the queue in which the reaper waits.
+    pub(crate) fn reaper_queue(&self) -> &M::WaitQueue {
+        &self.killer.reaper
+    }
+}
