@@ -100,12 +100,12 @@ choices! {
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All pages.
         Always,
-        /// Pages that are used again while they wait with up to 63 others of their CPU. (With `activation =
+        /// Pages that are used again while they wait with up to 63 other pages of their CPU. (With `activation =
         /// "on-second-access"` the same CPU must use the page again, and the page becomes active.) While memory has
-        /// room, all pages go on lists. While dropped pages are missed more often than reclaimed ones, all pages but a
-        /// few go on lists. This last rule is applied separately to pages that return soon. The frame of a page that
-        /// goes on no list is reused at once, while it is in the CPU's caches. This is the quick demotion with ghosts
-        /// of S3-FIFO (mechanisms/multigen, 13).
+        /// room, all pages go on lists. While dropped pages are read again soon more often than reclaimed pages are,
+        /// all pages but a few go on lists. This last rule is applied separately to pages that return soon. The frame
+        /// of a page that goes on no list is reused at once, while it is in the CPU's caches. This is the quick
+        /// demotion with ghosts of S3-FIFO (mechanisms/multigen, 13).
         ByRefault,
     }
 

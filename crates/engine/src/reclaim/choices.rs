@@ -172,8 +172,8 @@ choices! {
 
     /// Number of free pages above which kswapd skips a zone.
     kswapd_gap: KswapdGap = NeverLeft, drawn 52 {
-        /// Kswapd skips no zone: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone
-        /// lacked pages when kswapd reached it.
+        /// Kswapd skips no zone: it shrinks every zone up to the highest that lacks pages. Kswapd is done after a pass
+        /// in which no zone lacked pages when kswapd reached it.
         NeverLeft,
         /// Eight times the high mark, so that all zones are aged together. A small zone is emptied far more than the
         /// request needs.
