@@ -12,10 +12,14 @@ use std::fs;
 use std::path::Path;
 
 const HEAD: &str = "# Choices\n
-What a kernel file can say: each section, its keys, their values and the kernels that have them first. The page is written from the
-declarations in `crates/engine/src/<section>/choices.rs` (that of `multigen` is in `lru/policy`). `highwater explain KEY` says the
-same of one key, and which kernel has which value. A value in *italics* is that of `2.6.23-rc5`, the kernel that the others are built on.
-[add-a-kernel.md](add-a-kernel.md) shows how a kernel is written, and how a choice is declared.\n";
+This page lists what a kernel file can say: each section, its keys, and their values. For each value it names the first kernel that
+has the value, and the source: a page and section of [docs/mechanisms](mechanisms/README.md), a patch, or the reason why the kernel
+`highwater` has the value. If no kernel has a value, this cell is empty. A value in *italics* is that of `2.6.23-rc5`, the kernel on
+which all others are built.
+
+The page is written from the declarations in `crates/engine/src/<section>/choices.rs` (that of `multigen` is in `lru/policy`).
+`highwater explain KEY` says the same of a single key, and which kernel has which value. [add-a-kernel.md](add-a-kernel.md) shows
+how a kernel file is written, and how a choice is declared.\n";
 
 #[test]
 fn the_page_of_choices_is_what_is_declared() {
@@ -38,14 +42,14 @@ fn described(choice: &Choice) -> String {
     let mut text = format!("\n### `{}`\n\n{}\n\n", choice.path(), choice.about());
     let default = choice.default();
     if let Some(range) = choice.range() {
-        writeln!(text, "Values: {range}.\n\n| value | first in |\n| --- | --- |").unwrap();
+        writeln!(text, "Values: {range}.\n\n| value | first kernel with it, source |\n| --- | --- |").unwrap();
         for (value, since) in choice.in_kernels() {
             let mark = if value == default { "*" } else { "" };
             text.push_str(&row(&[format!("{mark}`{value}`{mark}"), first_in(&since)]));
         }
         return text;
     }
-    text.push_str("| value | what it does | first in |\n| --- | --- | --- |\n");
+    text.push_str("| value | what it does | first kernel with it, source |\n| --- | --- | --- |\n");
     for named in choice.values {
         let value = Value::Text(named.name.to_owned());
         let mark = if value == default { "*" } else { "" };

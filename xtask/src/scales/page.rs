@@ -12,10 +12,10 @@ pub fn summary(all: &[Experiment], record: &Record, changes: &[Change]) -> Strin
     let mut text = line([
         "experiment",
         "main row",
-        "beside",
+        "first kernel",
         "runs that ended",
         "kernels with one sign",
-        "no sign",
+        "kernels without a sign",
         "changes of sign",
     ]);
     text.push_str(&format!("|{}\n", "---|".repeat(7)));

@@ -26,9 +26,9 @@ choices! {
 
     /// States whether user tasks wait before direct reclaim while the reserves of a node are used up.
     reserve_throttle: ReserveThrottle = Off, drawn 77 {
-        /// Yes: they wait for kswapd while free memory is at or below half of the sum of the min marks.
+        /// Yes: user tasks wait for kswapd while free memory is at or below half of the sum of the min marks.
         On,
-        /// No: they continue, and compete for the remaining pages.
+        /// No: user tasks continue, and compete for the remaining pages.
         Off,
     }
 

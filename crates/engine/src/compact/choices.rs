@@ -33,14 +33,15 @@ choices! {
 
     /// Behaviour of a run while other tasks wait for its locks or its CPU.
     contention: Contention = Held, drawn 94 {
-        /// The run holds the lock of the lists for a whole pageblock, and that of the zone for a whole search.
+        /// The run holds the LRU lock for a whole pageblock, and the zone's lock for a whole search.
         Held,
-        /// The run releases the lock of the lists for a moment whenever others wait, and after every 32 frames in any
-        /// case. It releases the lock of the zone after each pageblock.
+        /// The run releases the LRU lock for a moment whenever other tasks wait, and after every 32 frames in any case.
+        /// It releases the zone's lock after each pageblock.
         Released,
-        /// As `released`; but if others wait, an asynchronous run gives up its pageblock, or its search for free pages.
+        /// As `released`; but if other tasks wait, an asynchronous run gives up its pageblock, or its search for free
+        /// pages.
         GivesUp,
-        /// The run takes a lock only once there is something to take. If others wait, an asynchronous run ends.
+        /// The run takes a lock only once it has found pages to take. If other tasks wait, an asynchronous run ends.
         EndsRun,
     }
 
@@ -52,8 +53,8 @@ choices! {
         /// to the zone's end. So a scanner may jump over most of the zone.
         CachedFree,
         /// As `cached-free`, but the place of the first run was computed before the zone's start was known: it is too
-        /// low by the number of the zone's first frame. It is not shown that a kernel did this; it is one guess at why
-        /// a kernel hardly compacted.
+        /// low by the number of the zone's first frame. No kernel is known to do this; the value is one guess at why a
+        /// kernel hardly compacted.
         CachedFreeMisplaced,
         /// The scanner for free pages starts where the last scanner that wrapped to the zone's end has stopped.
         CachedFreeRestricted,
@@ -98,8 +99,8 @@ choices! {
     kswapd_ends_deferral: KswapdEndsDeferral = Yes, drawn 103 {
         /// Yes.
         Yes,
-        /// No: compaction is skipped until requests have asked often enough. This is one guess at why a kernel of 2012
-        /// hardly compacted.
+        /// No: compaction is skipped until requests have asked often enough. This value is one guess at why a kernel of
+        /// 2012 hardly compacted.
         No,
     }
 

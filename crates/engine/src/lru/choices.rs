@@ -100,12 +100,12 @@ choices! {
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All pages.
         Always,
-        /// Pages that are used again while they wait with up to 63 others of their CPU. (With `activation =
+        /// Pages that are used again while they wait with up to 63 other pages of their CPU. (With `activation =
         /// "on-second-access"` the same CPU must use the page again, and the page becomes active.) While memory has
-        /// room, all pages go on lists. While dropped pages are missed more often than reclaimed ones, all pages but a
-        /// few go on lists. This last rule is applied separately to pages that return soon. The frame of a page that
-        /// goes on no list is reused at once, while it is in the CPU's caches. Quick demotion with ghosts (S3-FIFO);
-        /// mechanisms/multigen, 13.
+        /// room, all pages go on lists. While dropped pages are read again soon more often than reclaimed pages are,
+        /// all pages but a few go on lists. This last rule is applied separately to pages that return soon. The frame
+        /// of a page that goes on no list is reused at once, while it is in the CPU's caches. This is the quick
+        /// demotion with ghosts of S3-FIFO (mechanisms/multigen, 13).
         ByRefault,
     }
 
@@ -139,16 +139,17 @@ choices! {
 
     /// The measure by which scanning is divided between anonymous pages and pages of files.
     family_balance: FamilyBalance = ByRotation, drawn 113 {
-        /// For each family, the share of its recently scanned pages that were found in use.
+        /// For each of the two kinds, the share of its recently scanned pages that were found in use.
         ByRotation,
-        /// For each family, the recent reads and writes that evicting its pages caused: refaults of workingset pages,
-        /// and pages that reclaim wrote. Pages found in use cost nothing.
+        /// For each of the two kinds, the recent reads and writes that evicting its pages caused: refaults of
+        /// workingset pages, and pages that reclaim wrote. Pages found in use cost nothing.
         ByIo,
         /// As `by-io`, and each page that was scanned without success counts as 1/32 of a read.
         ByIoAndRotation,
     }
 
-    /// Number of inactive pages of a family below which active ones become inactive.
+    /// Number of inactive pages of a family (anonymous pages, or file pages) below which active pages of the family
+    /// become inactive.
     inactive_ratio: InactiveRatio = OfZone, drawn 114, unless "lru.policy" in ["multigen"] {
         /// For file pages, the number of active file pages. For anonymous pages, the number of active anonymous pages
         /// divided by isqrt(10 × size of the zones in GiB).
@@ -185,7 +186,7 @@ choices! {
     at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// None: both families are scanned in full, whatever that costs.
         Equal,
-        /// The division of every other priority.
+        /// The same division as at every other priority.
         Fraction,
     }
 
@@ -211,7 +212,8 @@ choices! {
         AsTheyAre,
     }
 
-    /// The way in which kswapd scans a list that is too small for the priority, in a zone that counts as hopeless.
+    /// The way in which kswapd scans a list that is too small for the priority, in a zone that counts as hopeless
+    /// (`reclaim.hopeless`).
     hopeless_scan: HopelessScan = LikeOthers, drawn 63, unless "lru.policy" in ["multigen"] {
         /// As in all other zones.
         LikeOthers,
@@ -261,7 +263,7 @@ choices! {
     /// Treatment of a file page that is not marked as referenced, and that two mappings have touched since the last
     /// scan.
     mapped_twice: MappedTwice = Keep, drawn 60, unless "lru.policy" in ["multigen"] {
-        /// As for one mapping: the page makes another round of the inactive list.
+        /// The page makes another round of the inactive list, as if one mapping had touched it.
         Keep,
         /// The page becomes active.
         Activate,
@@ -277,7 +279,7 @@ choices! {
 
     /// Number of isolated pages of a list above which reclaimers wait.
     isolated_limit: IsolatedLimit = None, drawn 68 {
-        /// Any number: no reclaimer waits.
+        /// No number: reclaimers never wait for isolated pages.
         None,
         /// The number of pages that remain on the list.
         Whole,

@@ -16,31 +16,31 @@ choices! {
         ForHugePages,
     }
 
-    /// Sysctl `min_free_kbytes`, KiB; 0 leaves the value to `min_free`.
+    /// Sysctl `min_free_kbytes`, in KiB. With 0, `min_free` decides.
     min_free_kbytes: u64 = 0 in 0..=1 << 40, drawn 1: [0, 128, 512];
 
-    /// Distance of the low mark from min, and of high from low.
+    /// Distance of the low watermark from the min watermark, and of the high watermark from the low one.
     mark_distance: MarkDistance = QuarterOfMin, drawn 4 {
-        /// A quarter of min, at any rate of allocation. A fast program can take all pages between the marks before
-        /// kswapd has begun to work.
+        /// A quarter of the min watermark, at any rate of allocation. A fast program can take all pages between the low
+        /// and the min watermark before kswapd has begun to work.
         QuarterOfMin,
-        /// A quarter of min, plus an addition: the number of pages that were allocated per 5 ms lately, at most a
-        /// sixteenth of the zone. Kswapd then has the same time at any rate of allocation. Some allocated pages only
-        /// replace pages that were dropped at once (`lru.admission`). These count only up to the number of pages that
-        /// may wait to be dropped. Only a quarter of the addition is added to the distance of high from low, because
-        /// pages that are kept free are missing in the cache.
+        /// A quarter of the min watermark, plus an addition: the number of pages that were allocated per 5 ms lately,
+        /// at most a sixteenth of the zone. Kswapd then has the same time at any rate of allocation. Some allocated
+        /// pages only replace pages that were dropped at once (`lru.admission`). These count only up to the number of
+        /// pages that may wait to be dropped. Only a quarter of the addition is added to the distance of the high
+        /// watermark from the low one, because pages that are kept free are missing in the cache.
         ByRate,
     }
 
-    /// Sysctl `watermark_scale_factor`, ten-thousandths of a zone: the least distance of low from min, and of high from
-    /// low. 0 leaves both to `mark_distance`.
+    /// Sysctl `watermark_scale_factor`: the least distance of the low watermark from the min watermark, and of the high
+    /// watermark from the low one, in ten-thousandths of a zone. With 0, `mark_distance` alone decides.
     watermark_scale_factor: u64 = 0 in 0..=3000, drawn 111: [0, 10, 1000];
 
     /// Sysctl `watermark_boost_factor`: a zone's low mark rises by a pageblock when a request takes a part of a
     /// pageblock of another migrate type (`watermark_boost_by` says which requests count). The rise is limited to this
     /// many ten-thousandths of the high mark, or to one pageblock if that is more. Kswapd reclaims as many pages as the
-    /// mark has risen by, without writing or swapping, and compacts memory; then the mark falls again. 0 leaves marks
-    /// alone. Zones of less than four pageblocks have no boost.
+    /// mark has risen by, without writing or swapping, and compacts memory; then the mark falls again. With 0, marks
+    /// never rise. Zones of less than four pageblocks have no boost.
     watermark_boost_factor: u64 = 0 in 0..=1 << 20, drawn 143: [0, 15000];
 
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: each of these zones keeps some of its pages from
@@ -83,7 +83,7 @@ choices! {
         /// The number of `by-low-mark` at first. It grows as pages are taken, up to an eighth of the zone divided among
         /// the CPUs of the node. It falls as pages are freed while kswapd works for the zone, or while the zone is
         /// below its high mark. As long as no page is freed, each refill is twice as large as the one before, up to 32
-        /// batches. A single refill can therefore take a zone from above its low mark to below min.
+        /// batches. A single refill can therefore take a zone from above its low mark to below its min mark.
         Tuned,
     }
 

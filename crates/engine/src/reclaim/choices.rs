@@ -10,7 +10,7 @@ choices! {
     kswapd_target: KswapdTarget = Unbounded, drawn 36 {
         /// No limit: each list is scanned for its whole share, however much was freed. Reclaim comes in spikes.
         Unbounded,
-        /// The zone's high watermark, at least one cluster.
+        /// The number of pages of the zone's high watermark, and at least one cluster (32 pages).
         HighWatermark,
     }
 
@@ -35,7 +35,7 @@ choices! {
     min_scan_priority: MinScanPriority = Zero, drawn 40 {
         /// 0: whole lists, anonymous and file alike.
         Zero,
-        /// 1; 0 only when nothing was reclaimed and every zone is hopeless.
+        /// 1, and 0 only when nothing was reclaimed and every zone counts as hopeless (`reclaim.hopeless`).
         OneUntilStuck,
     }
 
@@ -59,9 +59,9 @@ choices! {
     written_pages: WrittenPages = AtOnce, drawn 155 {
         /// Each page goes at once.
         AtOnce,
-        /// Pages are gathered into long requests (`blk_start_plug`). These requests go when a list has been scanned,
-        /// when the task sleeps, or when enough pages are together. Pages are back on their list before they are
-        /// written, and leave it from its tail.
+        /// Pages are gathered into long requests (`blk_start_plug`). These requests go to the device when a list has
+        /// been scanned, when the task sleeps, or when enough pages are together. Pages are back on their list before
+        /// they are written, and leave it from its tail.
         Plugged,
     }
 
@@ -172,10 +172,11 @@ choices! {
 
     /// Number of free pages above which kswapd skips a zone.
     kswapd_gap: KswapdGap = NeverLeft, drawn 52 {
-        /// Kswapd skips no zone: it shrinks every zone up to the highest that lacks pages. A pass is enough if no zone
-        /// lacked pages when kswapd reached it.
+        /// Kswapd skips no zone: it shrinks every zone up to the highest that lacks pages. Kswapd is done after a pass
+        /// in which no zone lacked pages when kswapd reached it.
         NeverLeft,
-        /// Eight times the high mark: all zones are aged together. A small zone is emptied far beyond the request.
+        /// Eight times the high mark, so that all zones are aged together. A small zone is emptied far more than the
+        /// request needs.
         EightTimesHigh,
         /// The high mark plus a hundredth of the zone, or plus the low mark if that is less.
         Balance,
@@ -190,8 +191,9 @@ choices! {
         QuarterInverted,
         /// For order 0, every zone. For a higher order, zones that make up a quarter of the node.
         Quarter,
-        /// The zones by which `zone_balance` judges a node if it is `"any-usable-zone"`; otherwise those of
-        /// `zone_balance = "quarter-of-usable"`. The check is for the order and zones that kswapd's last run achieved.
+        /// With `zone_balance = "any-usable-zone"`, the zones that this value names; with any other value, the zones
+        /// that `zone_balance = "quarter-of-usable"` names. The check is for the order and zones that kswapd's last run
+        /// achieved.
         NodeBalance,
     }
 
@@ -266,8 +268,8 @@ choices! {
 
     /// The zones above their high mark in which kswapd clears `ZONE_CONGESTED`.
     congestion_ends: CongestionEnds = WhereItWorks, drawn 65 {
-        /// Zones up to the highest that lacks pages. Higher zones stay congested. So does the whole node if no zone
-        /// lacks pages.
+        /// Zones up to the highest that lacks pages. Higher zones stay congested. If no zone lacks pages, all zones of
+        /// the node stay congested.
         WhereItWorks,
         /// The zones of `where-it-works`, and those that kswapd passes while it searches for the highest that lacks
         /// pages.
@@ -346,7 +348,7 @@ choices! {
         Node,
     }
 
-    /// Condition under which a zone counts as hopeless.
+    /// Condition under which a zone counts as hopeless: reclaim expects to free nothing there (`all_unreclaimable`).
     hopeless: Hopeless = ByScan, drawn 119 {
         /// The zone's lists were scanned six times over without a page going back to the zone's free lists.
         ByScan,

@@ -53,13 +53,13 @@ choices! {
 
     /// The limits that throttle the writers of a device.
     device_limits: DeviceLimits = Together, drawn 88 {
-        /// The limit for all devices together, and after that the device's part of this limit, in proportion to its
-        /// part of all pages ever written. If a slow device has as many dirty pages as the limit allows, writers of the
-        /// other devices stop, too.
+        /// First the limit for all devices together, then the device's part of this limit, in proportion to its part of
+        /// all pages ever written. If a slow device has as many dirty pages as the limit allows, writers of the other
+        /// devices stop, too.
         Together,
         /// Each device has limits of its own: its share of the limits, in proportion to its speed among the devices
-        /// with dirty pages. Dirty pages of other devices beyond their shares are subtracted from it, but a quarter of
-        /// the device's share always stays.
+        /// with dirty pages. Dirty pages of other devices beyond their shares are subtracted from the device's share,
+        /// but a quarter of the share always stays.
         Apart,
     }
 
@@ -81,21 +81,21 @@ choices! {
         KeepDirty,
     }
 
-    /// States whether the bytes of a file page may change while the page is written to its device.
+    /// Treatment of a file page that a task changes while the page is written to its device.
     stable_pages: StablePages = No, drawn 32 {
-        /// Yes, and a write may begin while a task changes the page. The device may get a mixture of old and new bytes.
-        /// The page is then dirty again and is written once more.
+        /// The task changes the page at once. A write may also begin while a task changes the page. The device may get
+        /// a mixture of old and new bytes. The page is then dirty again and is written once more.
         No,
-        /// No: a task that wants to change a page under writeback waits until its write has ended. A write does not
+        /// A task that wants to change a page under writeback waits until the page's write has ended. A write does not
         /// begin while a task changes the page: a sync waits, the flusher and reclaim take other pages.
         Wait,
-        /// No. A sync or the flusher copies each page into a free page and writes the copy, so no task waits for the
+        /// A sync or the flusher copies each page into a free page and writes the copy, so no task waits for the
         /// device. Each page written costs a copy. If no page is free above the low mark, and for pages that reclaim
-        /// writes, this is as [`StablePages::Wait`].
+        /// writes, tasks wait as with [`StablePages::Wait`].
         Copy,
-        /// No. A file begins as with [`StablePages::Wait`]. Once a task has to wait, the file's pages are copied as
-        /// with [`StablePages::Copy`]. The copying ends after 2,048 copies in a row that were of no use, because no
-        /// page was changed before its write had ended.
+        /// For a new file, tasks wait as with [`StablePages::Wait`]. Once a task has to wait, the file's pages are
+        /// copied as with [`StablePages::Copy`]. The copying ends after 2,048 copies in a row that were of no use,
+        /// because no page was changed before its write had ended.
         CopyWhenChanged,
     }
 }

@@ -3,7 +3,7 @@
 use crate::choice::choices;
 
 choices! {
-    /// The multi-generational LRU, as its versions have it; only with `lru.policy = "multigen"`.
+    /// The multi-generational LRU in its different versions. The keys are read only with `lru.policy = "multigen"`.
     [multigen], with "lru.policy" in ["multigen"]
 
     /// Number of tiers: classes of pages by the number of uses through their file. With one tier, all pages are alike.
@@ -51,7 +51,7 @@ choices! {
         OldestOrYoungest,
         /// Active pages join the youngest. Anonymous pages without a swap slot, and pages that have to be written
         /// first, join the second youngest. All others join the second oldest while there are four generations, so that
-        /// the controller has time for them, and otherwise the oldest.
+        /// the controller, which compares the refault rates of tiers, has time for them, and otherwise the oldest.
         SecondOldest,
         /// A generation at a fixed distance from the youngest: 0 for active workingset pages; 1 for other active pages,
         /// anonymous pages without a swap slot, and pages to be written first; 2 for other workingset pages; 3 for all
@@ -83,7 +83,7 @@ choices! {
         ByBatch,
     }
 
-    /// The refaults that count for the controller.
+    /// The refaults that count for the controller, which compares the refault rates of tiers.
     recent_refault: RecentRefault = SameGeneration, drawn 131 {
         /// Refaults of pages that left since the present oldest generation of their type became the oldest.
         SameGeneration,
@@ -166,7 +166,7 @@ choices! {
         MovedWithLocked,
         /// As `moved-with-locked`, but locked pages are isolated.
         Moved,
-        /// Such pages are isolated like others.
+        /// Dirty pages, pages under writeback and locked pages are isolated like others.
         Isolated,
     }
 
@@ -187,7 +187,8 @@ choices! {
     }
 
     /// The lowest priority at which a reclaim of kswapd may begin. Kswapd begins at the priority at which its share of
-    /// the inactive pages is about the number of pages that it wants. With 12, it always begins at the first priority.
+    /// the inactive pages is about the number of pages that it wants. With 12, kswapd always begins at priority 12, the
+    /// first one.
     first_priority_min: u32 = 12 in 0..=12, drawn 160: [12, 0, 6];
 
     /// The number of free pages at which a scan of kswapd ends.
@@ -218,8 +219,8 @@ choices! {
         WholeTable,
         /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
         Window,
-        /// As `window`, but entries of pages that are on no list are skipped. The other pages that are isolated with
-        /// the page are among these.
+        /// As `window`, but entries of pages that are on no list are skipped. The other pages that are isolated
+        /// together with the page are on no list either.
         WindowOfListed,
     }
 
