@@ -24,10 +24,27 @@ pub struct Group {
     /// `memory.min`, MiB at full scale: reclaim never takes these pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_mib: Option<u64>,
+    /// `memory.oom.group`: if one process of the group is killed for lack of memory, all of them are.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub oom_group: bool,
+    /// `oom_score_adj` of the group's tasks, from -1000 (never killed) to 1000 (killed first). Default 0. On ground
+    /// `sim` only.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub oom_score_adj: i16,
     /// Names of the workload's tasks in the group. A name that ends with `*` is a prefix. A task that no group names is
     /// in the group of the task that started it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_off(value: &bool) -> bool {
+    !*value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(adj: &i16) -> bool {
+    *adj == 0
 }
 
 impl Group {
@@ -93,6 +110,9 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
                 "`{}` is no name of a group: expected letters, digits, `-` and `_`, such as `server` or `pod/server`",
                 group.name
             ));
+        }
+        if !(-1000..=1000).contains(&group.oom_score_adj) {
+            return refuse(format!("`oom_score_adj` is {}: must be from -1000 to 1000", group.oom_score_adj));
         }
         let is_pattern = |task: &String| !task.is_empty() && !task.strip_suffix('*').unwrap_or(task).contains('*');
         if let Some(task) = group.tasks.iter().find(|task| !is_pattern(task)) {

@@ -21,6 +21,7 @@ pub mod engine_view;
 pub mod figure;
 pub mod generations;
 pub mod histogram;
+pub mod kernel_log;
 pub mod locks;
 pub mod memory_map;
 pub mod mmtests;

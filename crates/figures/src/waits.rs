@@ -17,6 +17,7 @@ pub const fn wait(reason: WaitReason) -> &'static str {
         WaitReason::RefusedWrites => "because pages of the file could not be written",
         WaitReason::FruitlessReclaim => "before it tried again, because its reclaims had freed nothing",
         WaitReason::Retry => "for a disk's queue, before it tried again (congestion_wait)",
+        WaitReason::OomKill => "for the memory of a process that was killed (out_of_memory)",
         WaitReason::DirectReclaimers => "because as many tasks as may reclaimed already (throttle_direct_reclaim)",
         WaitReason::Reserve => "because the reserve was used up (throttle_direct_reclaim)",
         WaitReason::Isolated => "because other reclaimers held too many pages of a list (too_many_isolated)",

@@ -27,6 +27,7 @@ impl NamedGroups {
             let id = engine.lru().create_group(parent).map_err(|error| error.to_string())?;
             let tree = engine.memory().groups.as_ref().ok_or("the engine has no groups")?;
             group.limits(scale).into_iter().for_each(|(limit, pages)| tree.set_limit(id, limit, pages));
+            tree.set_oom_group(id, group.oom_group);
             made.groups.push((group.clone(), id));
         }
         Ok(made)
@@ -36,6 +37,18 @@ impl NamedGroups {
     #[must_use]
     pub fn id(&self, name: &str) -> Option<GroupId> {
         self.groups.iter().find(|(group, _)| group.name == name).map(|(_, id)| *id)
+    }
+
+    /// Returns the name of a group; none for the root group.
+    #[must_use]
+    pub fn name(&self, id: GroupId) -> Option<&str> {
+        self.groups.iter().find(|(_, of)| *of == id).map(|(group, _)| group.name.as_str())
+    }
+
+    /// Returns the `oom_score_adj` of the tasks of a group.
+    #[must_use]
+    pub fn oom_score_adj(&self, id: GroupId) -> i16 {
+        self.groups.iter().find(|(_, of)| *of == id).map_or(0, |(group, _)| group.oom_score_adj)
     }
 
     /// Returns the group that names a task of the workload; none if none does.
@@ -86,6 +99,6 @@ pub(crate) fn rows(group: &str, stat: &Vmstat) -> Vec<Row> {
     let pages = |name: &str| row(name, "pages", Better::Lower, 0, count(name));
     let events = |name: &str| row(name, "", Better::Neutral, 0, count(&format!("memory.events.{name}")));
     let counted = ["pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file"].map(pages);
-    let of_events = ["low", "high", "max", "oom"].map(events);
+    let of_events = ["low", "high", "max", "oom", "oom_kill"].map(events);
     sizes.into_iter().chain(counted).chain(of_events).collect()
 }

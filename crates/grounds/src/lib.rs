@@ -9,6 +9,7 @@
 pub mod backend;
 pub mod groups;
 pub mod job;
+pub mod kernel_log;
 #[cfg(feature = "linux")]
 pub mod real_time;
 #[cfg(not(feature = "linux"))]

@@ -7,6 +7,7 @@ mod before;
 
 use crate::backend::Backend;
 use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
+use crate::kernel_log;
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
 use catalogue::ground::GroundOptions;
 use catalogue::hardware::{Before, Cpu, Disk, Network};
@@ -226,6 +227,8 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
     let end = ended.clone();
     let engine = system.shared_engine();
     let groups = job.machine.groups.clone();
+    let logged = Arc::new(Mutex::new(Vec::new()));
+    let log = logged.clone();
     let (counted, is_idle) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let (events, idle) = (counted.clone(), is_idle.clone());
     sim.run("main", move || {
@@ -241,6 +244,7 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         events.store(page_events(&vmstat), Ordering::Relaxed);
         idle.store(is_without_reclaim(&vmstat), Ordering::Relaxed);
         *end.lock().expect("nothing panicked") = system.now();
+        *log.lock().expect("nothing panicked") = system.kernel_log();
         *result.lock().expect("nothing panicked") = outcome;
     })
     .map_err(|failure| Failure(failure.to_string()))?;
@@ -270,8 +274,9 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
         generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
         trace: sim.take_trace(),
-        notes: Vec::new(),
+        notes: kernel_log::killed(&engine.allocate().kills()).into_iter().collect(),
         report: found.report,
+        kernel_log: logged.lock().expect("the main task has ended").split_off(0),
         curves: found.curves,
         steps: found.steps,
         times: found.times,

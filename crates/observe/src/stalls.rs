@@ -389,6 +389,7 @@ impl Look<'_> {
             | WaitReason::RefusedWrites
             | WaitReason::FruitlessReclaim
             | WaitReason::Retry
+            | WaitReason::OomKill
             | WaitReason::ReclaimPass
             | WaitReason::UnwrittenPages => return,
         };

@@ -25,6 +25,7 @@ use column::{column, number, replay};
 use figures::curves::RunCurves;
 use figures::figure::RowName;
 use figures::generations::RunGenerations;
+use figures::kernel_log::RunKernelLog;
 use figures::memory_map::RunMemory;
 use figures::profile::RunProfile;
 use figures::scale::Scale;
@@ -163,6 +164,8 @@ pub struct Results {
     pub memory: Vec<RunMemory>,
     /// Generations of pages over time of every job; empty if not requested.
     pub generations: Vec<RunGenerations>,
+    /// What each simulated kernel logged.
+    pub kernel_logs: Vec<RunKernelLog>,
     /// Events over time of every job; empty if not requested.
     pub traces: Vec<RunTrace>,
     /// Curves for pictures, in addition to counters; empty if the workload has none.

@@ -1,7 +1,7 @@
-//! Programs that want more than exists: memory until a request fails, or disk space until a write fails.
+//! Programs that want more than exists: memory until the program is killed, or disk space until a write fails.
 //!
-//! A program stores page after page, or appends to a file, until memory or disk space is refused. Then its pages are
-//! freed, as at a process exit. The next program begins after a pause.
+//! A program stores page after page until memory and swap are full and the out-of-memory killer ends it, or appends to a
+//! file until disk space is refused. Then its pages are freed. The next program begins after a pause.
 
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
@@ -69,7 +69,8 @@ impl Workload for Exhaust {
 
     const VERIFIES: bool = true;
 
-    const SIM_ONLY: Option<&'static str> = Some("the other grounds end with the process that memory is exhausted for");
+    const SIM_ONLY: Option<&'static str> =
+        Some("on other grounds all tasks are one process, which the kernel would kill");
 
     fn about_param(key: &str) -> Option<&'static str> {
         Params::get_field_docs(key).ok()
@@ -98,7 +99,7 @@ impl Workload for Exhaust {
     }
 
     fn row_names(_: &Params, _: &Resources) -> Option<Vec<RowName>> {
-        Some(names(rows(&[1], CpuTimes::default(), 1.0, &vmstat::zeroes())))
+        Some(names(rows(&[(1, Fate::Killed)], CpuTimes::default(), 1.0, &vmstat::zeroes())))
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
@@ -112,7 +113,7 @@ impl Workload for Exhaust {
                 break;
             }
             let program = match params.of {
-                Of::Memory => system.start(&format!("program {n}"), store_until_refused),
+                Of::Memory => system.start(&format!("program {n}"), store_until_killed),
                 Of::Disk => system.start(&format!("program {n}"), write_until_refused),
             };
             taken.push(program.join(system)?);
@@ -128,8 +129,18 @@ impl Workload for Exhaust {
     }
 }
 
-/// Stores pages until memory is exhausted. Returns the number of pages stored.
-fn store_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// The program was killed.
+    Killed,
+    /// A request or a write of the program was refused.
+    Refused,
+}
+
+/// Stores pages until the program is killed, or a request is refused because nobody can be killed. Returns the number of
+/// pages stored, and how the program ended.
+fn store_until_killed<S: System>(system: &S) -> Result<(u64, Fate), SystemError> {
     let kept = system.kept();
     let exhausted = |system: &S| system.vmstat().get("oom").copied().unwrap_or(0);
     let before = exhausted(system);
@@ -150,11 +161,12 @@ fn store_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     }
     let was_refused = exhausted(system) > before;
     regions.into_iter().for_each(|region| system.unmap(region));
-    if was_refused || system.is_killed() { Ok(pages) } else { ended.map(|()| pages) }
+    fate(system, was_refused, ended).map(|fate| (pages, fate))
 }
 
-/// Appends to a file until the disk is full, and removes the file. Returns the number of pages written.
-fn write_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
+/// Appends to a file until the disk is full, and removes the file. Returns the number of pages written, and how the
+/// program ended.
+fn write_until_refused<S: System>(system: &S) -> Result<(u64, Fate), SystemError> {
     let kept = system.kept();
     let pattern = Pattern::new(FILE, 1);
     let file = system.create(FILE)?;
@@ -171,7 +183,19 @@ fn write_until_refused<S: System>(system: &S) -> Result<u64, SystemError> {
     let was_refused = free_blocks(system) == 0;
     drop(file);
     system.remove(FILE)?;
-    if was_refused || system.is_killed() { Ok(pages) } else { ended.map(|()| pages) }
+    fate(system, was_refused, ended).map(|fate| (pages, fate))
+}
+
+/// Returns how a program ended whose last operation was `ended`; its error if the program was neither killed nor refused
+/// what it wanted.
+fn fate<S: System>(system: &S, was_refused: bool, ended: Result<(), SystemError>) -> Result<Fate, SystemError> {
+    if system.is_killed() {
+        Ok(Fate::Killed)
+    } else if was_refused {
+        Ok(Fate::Refused)
+    } else {
+        ended.map(|()| Fate::Refused)
+    }
 }
 
 /// Returns the number of free blocks on the disk.
@@ -179,15 +203,19 @@ fn free_blocks<S: System>(system: &S) -> u64 {
     system.engine_view().map_or(0, |view| view.room()[1])
 }
 
-fn rows(taken: &[u64], cpu: CpuTimes, elapsed_s: f64, counters: &Vmstat) -> Vec<Row> {
+fn rows(taken: &[(u64, Fate)], cpu: CpuTimes, elapsed_s: f64, counters: &Vmstat) -> Vec<Row> {
     let row = |group: &str, name: &str, unit: &str, better, value: u64| {
         Row::new(group, name, unit, better, Format::Decimals(0), value as f64)
     };
-    let least = taken.iter().copied().min().unwrap_or(0);
+    let least = taken.iter().map(|(pages, _)| *pages).min().unwrap_or(0);
+    let ended = |fate: Fate| taken.iter().filter(|(_, of)| *of == fate).count() as u64;
+    let events = |name: &str| row("programs", name, "events", Better::Lower, counters.get(name).copied().unwrap_or(0));
     let of_programs = vec![
-        row("programs", "Refused", "programs", Better::Neutral, taken.len() as u64),
-        row("programs", "Pages before refusal", "pages", Better::Higher, least),
-        row("programs", "oom", "events", Better::Lower, counters.get("oom").copied().unwrap_or(0)),
+        row("programs", "Killed", "programs", Better::Neutral, ended(Fate::Killed)),
+        row("programs", "Refused", "programs", Better::Neutral, ended(Fate::Refused)),
+        row("programs", "Pages before the end", "pages", Better::Higher, least),
+        events("oom_kill"),
+        events("oom"),
     ];
     [of_programs, vmscan::duration_rows(cpu, elapsed_s), vmscan::rows(counters)].concat()
 }

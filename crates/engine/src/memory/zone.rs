@@ -394,6 +394,13 @@ impl<M: Machine> Zone<M> {
         }
     }
 
+    /// Returns the number of pages that the zone keeps from requests whose highest usable zone is of a kind, by the
+    /// number of the kind; `None` if there is no such kind.
+    #[must_use]
+    pub fn lowmem_reserve(&self, classzone: usize) -> Option<u64> {
+        self.lowmem_reserve.get(classzone).map(|pages| pages.load(Relaxed))
+    }
+
     /// Returns the marks without `distance` and `boost`.
     pub fn marks(&self) -> Marks {
         let [min, low, high] = self.marks.each_ref().map(|mark| mark.load(Relaxed));

@@ -172,7 +172,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns whether the node counts as hopeless (`Hopeless::ByFailures`).
-    fn has_kswapd_failed(&self, node: NodeId) -> bool {
+    #[must_use]
+    pub fn has_kswapd_failed(&self, node: NodeId) -> bool {
         match self.choices.hopeless {
             Hopeless::ByScan => false,
             Hopeless::ByFailures => self.node_state(node).failures.load(Relaxed) >= FAILURES_MAX,

@@ -1,15 +1,16 @@
 //! The ground `sim`: the engine in a simulated machine.
 
 use crate::groups::NamedGroups;
+use crate::kernel_log;
 use catalogue::group::Group;
-use engine::anonymous::Region;
 use engine::anonymous::region::ENTRIES;
+use engine::anonymous::{Process, Region};
 use engine::memory::{Block, Gfp, GroupId, Layout};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
-use engine::{Engine, ReadPattern, ReadState, Task, Unacknowledged};
+use engine::{Engine, KernelTask, ReadPattern, ReadState, Task, Unacknowledged};
 use figures::engine_view::EngineView;
 use figures::figure::Row;
 use figures::scale::Scale;
@@ -40,6 +41,10 @@ struct Shared {
     samples: DiskSamples,
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
+    /// The task of each process that runs.
+    processes: RefCell<BTreeMap<u32, sim::TaskId>>,
+    /// What the simulated kernel logged, each line with its time.
+    kernel_log: RefCell<Vec<String>>,
     /// The memory control groups of the machine file.
     groups: RefCell<NamedGroups>,
     /// The function that is called when the workload sets a mark, a named point in its run.
@@ -55,6 +60,7 @@ pub type DiskSamples = Arc<Mutex<Vec<DiskSample>>>;
 /// The simulated system as one task of a workload sees it.
 pub struct SimSystem {
     shared: Rc<Shared>,
+    process: Arc<Process>,
     task: RefCell<Task>,
 }
 
@@ -122,10 +128,19 @@ impl SimSystem {
             samples,
             kernel_tasks,
             has_khugepaged,
+            processes: RefCell::default(),
+            kernel_log: RefCell::default(),
             groups,
             at_marks,
         });
-        Ok(Self::for_task(&shared, GroupId::ROOT))
+        let of_kill = Rc::downgrade(&shared);
+        shared.sim.on_kill_process(move |process| {
+            if let Some(shared) = of_kill.upgrade() {
+                shared.end_process(process);
+            }
+        });
+        let process = shared.engine.anonymous().create_process("main", GroupId::ROOT);
+        Ok(Self::for_process(&shared, process))
     }
 
     /// Creates the memory control groups of a machine file, with their limits at a scale. The calling task stays in the
@@ -147,8 +162,14 @@ impl SimSystem {
     /// Moves the calling task to the group that names a task called `task`; without such a group, it stays where it is.
     pub fn enter_group_of(&self, task: &str) {
         if let Some(group) = self.shared.groups.borrow().of_task(task) {
-            self.task.borrow_mut().group = group;
+            self.move_to(group);
         }
+    }
+
+    fn move_to(&self, group: GroupId) {
+        self.task.borrow_mut().group = group;
+        self.process.enter_group(group);
+        self.process.set_oom_score_adj(self.shared.groups.borrow().oom_score_adj(group));
     }
 
     fn group(&self, name: &str) -> Result<GroupId, SystemError> {
@@ -265,7 +286,11 @@ impl SimSystem {
         for start in (first_page..first_page + pages).step_by(256) {
             let pages = (first_page + pages - start).min(256) as usize;
             let block = file.block(start as u32).ok_or_else(|| SystemError(format!("file `{name}` has a hole")))?;
-            let mut buffer = self.engine().access().direct_buffer(&mut self.task.borrow_mut(), pages).map_err(words)?;
+            let mut buffer = self
+                .engine()
+                .access()
+                .direct_buffer(&mut self.task.borrow_mut(), pages)
+                .map_err(|error| self.words(error))?;
             let written = self.engine().access().direct_io(Operation::Write, file.device, block, &mut buffer, false);
             self.engine().access().free_direct_buffer(buffer);
             written.map_err(|error| SystemError(format!("file `{name}`: {error}")))?;
@@ -280,7 +305,7 @@ impl SimSystem {
 
     fn open_file(&self, file: Arc<File<Sim>>) -> Result<OpenFile, SystemError> {
         let engine = self.shared.engine.clone();
-        engine.access().open(&mut self.task.borrow_mut(), &file).map_err(words)?;
+        engine.access().open(&mut self.task.borrow_mut(), &file).map_err(|error| self.words(error))?;
         let seen_failures = AtomicU32::new(file.failed_writes());
         Ok(OpenFile { engine, file, state: ReadState::default(), last_in_place: None, seen_failures })
     }
@@ -298,7 +323,7 @@ impl SimSystem {
             Some((frame, _)) => Ok(frame),
             None => {
                 let mut task = self.task.borrow_mut();
-                self.engine().access().pin_for_read(&mut task, file, state, page, 1).map_err(words)
+                self.engine().access().pin_for_read(&mut task, file, state, page, 1).map_err(|error| self.words(error))
             }
         }
     }
@@ -310,18 +335,60 @@ impl SimSystem {
         self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);
     }
 
-    fn for_task(shared: &Rc<Shared>, group: GroupId) -> Self {
-        Self { shared: shared.clone(), task: RefCell::new(Task::in_group(group)) }
+    fn for_process(shared: &Rc<Shared>, process: Arc<Process>) -> Self {
+        let task = Task { process: Some(process.id), ..Task::in_group(process.group()) };
+        Self { shared: shared.clone(), process, task: RefCell::new(task) }
+    }
+
+    /// Returns what the simulated kernel logged: a report for each kill, each line with its time.
+    #[must_use]
+    pub fn kernel_log(&self) -> Vec<String> {
+        self.shared.kernel_log.borrow().clone()
+    }
+
+    /// Returns an error if the process was killed: it runs no further, as after a signal.
+    #[inline]
+    fn alive(&self) -> Result<(), SystemError> {
+        if self.process.is_killed() { Err(self.killed()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn killed(&self) -> SystemError {
+        let Process { id, name, .. } = &*self.process;
+        SystemError(format!("process {} (`{name}`) was killed, because memory was exhausted", id.0))
+    }
+
+    /// Returns the words for an error of the engine.
+    fn words(&self, error: engine::Error) -> SystemError {
+        if self.process.is_killed() { self.killed() } else { SystemError(error.to_string()) }
+    }
+}
+
+impl Shared {
+    /// Ends the task of a process that the engine kills, and logs the kill. Starts the reaper at the first kill, so that
+    /// other runs have no additional task.
+    fn end_process(&self, process: u32) {
+        let kills = self.engine.allocate().kills();
+        let kill = kills.last().expect("a kill is noted before its processes end");
+        if kill.candidates[kill.victim].id.0 == process {
+            let lines = kernel_log::lines(&self.engine, &self.groups.borrow(), kill, kills.len() - 1);
+            self.kernel_log.borrow_mut().extend(lines);
+            if kills.len() == 1 {
+                let (engine, reaper) = (self.engine.clone(), KernelTask::OomReaper);
+                let id = self.sim.spawn(&reaper.name(), move || engine.run(reaper));
+                self.sim.set_aside(id);
+                self.kernel_tasks.borrow_mut().push(id);
+            }
+        }
+        if let Some(task) = self.processes.borrow().get(&process) {
+            self.sim.kill(*task);
+        }
     }
 }
 
 /// Returns the range of pages in which `bytes` bytes from `offset` on lie.
 fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
     (offset / PAGE_BYTES as u64) as u32..(offset + bytes as u64).div_ceil(PAGE_BYTES as u64) as u32
-}
-
-fn words(error: engine::Error) -> SystemError {
-    SystemError(error.to_string())
 }
 
 impl System for SimSystem {
@@ -359,7 +426,17 @@ impl System for SimSystem {
         let shared = self.shared.clone();
         let named = shared.groups.borrow().of_task(name);
         let group = named.unwrap_or_else(|| self.task.borrow().group);
-        self.shared.sim.spawn(name, move || body(&Self::for_task(&shared, group)))
+        let process = self.engine().anonymous().create_process(name, group);
+        process.set_oom_score_adj(shared.groups.borrow().oom_score_adj(group));
+        let number = process.id.0;
+        let task = self.shared.sim.spawn(name, move || {
+            let system = Self::for_process(&shared, process);
+            body(&system);
+            system.engine().access().exit_process(&system.process);
+            shared.processes.borrow_mut().remove(&number);
+        });
+        self.shared.processes.borrow_mut().insert(number, task);
+        task
     }
 
     fn join(&self, task: &sim::TaskId) {
@@ -372,7 +449,7 @@ impl System for SimSystem {
 
     fn enter_group(&self, name: Option<&str>) -> Result<(), SystemError> {
         let group = name.map_or(Ok(GroupId::ROOT), |name| self.group(name))?;
-        self.task.borrow_mut().group = group;
+        self.move_to(group);
         Ok(())
     }
 
@@ -412,7 +489,11 @@ impl System for SimSystem {
         if self.shared.files.borrow().contains_key(name) {
             return Err(SystemError(format!("file `{name}` exists")));
         }
-        let file = self.engine().access().create(&mut self.task.borrow_mut(), DeviceId(0)).map_err(words)?;
+        let file = self
+            .engine()
+            .access()
+            .create(&mut self.task.borrow_mut(), DeviceId(0))
+            .map_err(|error| self.words(error))?;
         self.shared.files.borrow_mut().insert(name.to_owned(), file.clone());
         self.open_file(file)
     }
@@ -426,15 +507,24 @@ impl System for SimSystem {
     }
 
     fn write(&self, file: &OpenFile, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
-        self.engine().access().write(&mut self.task.borrow_mut(), &file.file, offset, bytes).map_err(words)
+        self.alive()?;
+        self.engine()
+            .access()
+            .write(&mut self.task.borrow_mut(), &file.file, offset, bytes)
+            .map_err(|error| self.words(error))
     }
 
     fn read(&self, file: &mut OpenFile, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError> {
+        self.alive()?;
         let OpenFile { file, state, .. } = file;
-        self.engine().access().read(&mut self.task.borrow_mut(), file, state, offset, bytes).map_err(words)
+        self.engine()
+            .access()
+            .read(&mut self.task.borrow_mut(), file, state, offset, bytes)
+            .map_err(|error| self.words(error))
     }
 
     fn start_read(&self, file: &mut OpenFile, page: u64) -> Result<(), SystemError> {
+        self.alive()?;
         let page = page as u32;
         self.engine().access().start_read(&mut self.task.borrow_mut(), &file.file, page..page.saturating_add(1));
         Ok(())
@@ -465,7 +555,10 @@ impl System for SimSystem {
     }
 
     fn set_length(&self, file: &OpenFile, bytes: u64) -> Result<(), SystemError> {
-        self.engine().access().set_length(&mut self.task.borrow_mut(), &file.file, bytes).map_err(words)
+        self.engine()
+            .access()
+            .set_length(&mut self.task.borrow_mut(), &file.file, bytes)
+            .map_err(|error| self.words(error))
     }
 
     fn maps_files(&self) -> bool {
@@ -477,12 +570,15 @@ impl System for SimSystem {
         self.engine()
             .access()
             .map_file(&mut self.task.borrow_mut(), &file.file, start, end - start, mode)
-            .map_err(words)
+            .map_err(|error| self.words(error))
     }
 
     fn sync(&self, file: &OpenFile) -> Result<(), SystemError> {
         let OpenFile { file, seen_failures, .. } = file;
-        self.engine().access().fsync_since(&mut self.task.borrow_mut(), file, seen_failures).map_err(words)
+        self.engine()
+            .access()
+            .fsync_since(&mut self.task.borrow_mut(), file, seen_failures)
+            .map_err(|error| self.words(error))
     }
 
     fn remove(&self, name: &str) -> Result<(), SystemError> {
@@ -501,38 +597,54 @@ impl System for SimSystem {
     }
 
     fn map(&self, pages: u32) -> Result<Arc<Region<Sim>>, SystemError> {
-        Ok(self.engine().anonymous().create_region(None, pages, false))
+        Ok(self.engine().anonymous().create_region(Some(self.process.id), pages, false))
     }
 
     fn map_huge(&self, pages: u32) -> Result<Arc<Region<Sim>>, SystemError> {
         self.start_khugepaged();
-        Ok(self.engine().anonymous().create_region(None, pages, true))
+        Ok(self.engine().anonymous().create_region(Some(self.process.id), pages, true))
     }
 
     #[inline]
     fn touch(&self, region: &Arc<Region<Sim>>, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
-        self.engine().access().touch(&mut self.task.borrow_mut(), region, pages.clone(), write).map_err(words)?;
+        self.alive()?;
+        self.engine()
+            .access()
+            .touch(&mut self.task.borrow_mut(), region, pages.clone(), write)
+            .map_err(|error| self.words(error))?;
         self.translate(region, pages, 1);
         Ok(())
     }
 
     #[inline]
     fn touch_sample(&self, region: &Arc<Region<Sim>>, page: u32, write: bool, times: u32) -> Result<(), SystemError> {
-        self.engine().access().touch(&mut self.task.borrow_mut(), region, page..page + 1, write).map_err(words)?;
+        self.alive()?;
+        self.engine()
+            .access()
+            .touch(&mut self.task.borrow_mut(), region, page..page + 1, write)
+            .map_err(|error| self.words(error))?;
         self.translate(region, page..page + 1, times);
         Ok(())
     }
 
     fn store(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
+        self.alive()?;
         self.copy_as_program(bytes.len());
-        self.engine().access().write_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)?;
+        self.engine()
+            .access()
+            .write_region(&mut self.task.borrow_mut(), region, offset, bytes)
+            .map_err(|error| self.words(error))?;
         self.translate(region, pages_of(offset, bytes.len()), 1);
         Ok(())
     }
 
     fn load(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
+        self.alive()?;
         self.copy_as_program(bytes.len());
-        self.engine().access().read_region(&mut self.task.borrow_mut(), region, offset, bytes).map_err(words)?;
+        self.engine()
+            .access()
+            .read_region(&mut self.task.borrow_mut(), region, offset, bytes)
+            .map_err(|error| self.words(error))?;
         self.translate(region, pages_of(offset, bytes.len()), 1);
         Ok(())
     }
@@ -575,7 +687,7 @@ impl System for SimSystem {
     }
 
     fn send(&self, bytes: u64) -> Result<Unacknowledged, SystemError> {
-        self.engine().access().send(&mut self.task.borrow_mut(), bytes).map_err(words)
+        self.engine().access().send(&mut self.task.borrow_mut(), bytes).map_err(|error| self.words(error))
     }
 
     fn acknowledge(&self, sent: Unacknowledged) {
@@ -591,7 +703,7 @@ impl System for SimSystem {
     }
 
     fn look_up(&self, number: u32) -> Result<bool, SystemError> {
-        self.engine().access().look_up(&mut self.task.borrow_mut(), number).map_err(words)
+        self.engine().access().look_up(&mut self.task.borrow_mut(), number).map_err(|error| self.words(error))
     }
 
     fn drop_caches_and_slabs(&self) -> Result<(), SystemError> {

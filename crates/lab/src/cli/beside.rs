@@ -14,7 +14,7 @@ use catalogue::ground::Ground;
 use figures::profile::View;
 use figures::series::Every;
 use figures::trace::{RunTrace, Window};
-use figures::{call_tree, generations, memory_map, profile, series, trace};
+use figures::{call_tree, generations, kernel_log, memory_map, profile, series, trace};
 use kit::shown;
 use report::plot;
 use report::plot::flames;
@@ -52,6 +52,9 @@ pub struct BesideOptions {
     /// each tier (`sim`, `guest`; kernels with `lru.policy = "multigen"`)
     #[arg(long, value_name = "FILE", group = "sampled")]
     lru_gen: Option<PathBuf>,
+    /// Write what the simulated kernel logs of each process that it kills, as dmesg shows it (`sim`)
+    #[arg(long, value_name = "FILE")]
+    kernel_log: Option<PathBuf>,
     /// The interval of --series, --memory-map, --buddyinfo and --lru-gen, in seconds of the run
     #[arg(long, value_name = "SECONDS", requires = "sampled", default_value = "1", value_parser = parse_every)]
     #[arg(allow_negative_numbers = true)]
@@ -85,6 +88,7 @@ impl BesideOptions {
         let tells_memory = is_sim || ground == Ground::Guest;
         let options = [
             ("--trace", self.trace.is_some(), is_sim, SIM),
+            ("--kernel-log", self.kernel_log.is_some(), is_sim, SIM),
             ("--memory-map", self.memory_map.is_some(), tells_memory, SIM_AND_GUEST),
             ("--buddyinfo", self.buddyinfo.is_some(), tells_memory, SIM_AND_GUEST),
             ("--lru-gen", self.lru_gen.is_some(), tells_memory, SIM_AND_GUEST),
@@ -108,7 +112,11 @@ impl BesideOptions {
     pub fn wants_any(&self) -> Option<&'static str> {
         let series = self.series.is_some().then_some("--series");
         let others = [("--trace", self.trace.is_some()), ("--memory-map", self.memory_map.is_some())];
-        let texts = [("--buddyinfo", self.buddyinfo.is_some()), ("--lru-gen", self.lru_gen.is_some())];
+        let texts = [
+            ("--buddyinfo", self.buddyinfo.is_some()),
+            ("--lru-gen", self.lru_gen.is_some()),
+            ("--kernel-log", self.kernel_log.is_some()),
+        ];
         self.wants_profile().or(first_given(&others)).or(first_given(&texts)).or(series)
     }
 
@@ -141,6 +149,7 @@ impl BesideOptions {
             map: open_svg("--memory-map", self.memory_map.as_deref())?,
             buddyinfo: output::open("--buddyinfo", self.buddyinfo.as_deref())?,
             lru_gen: output::open("--lru-gen", self.lru_gen.as_deref())?,
+            kernel_log: output::open("--kernel-log", self.kernel_log.as_deref())?,
             flames: open_svg("--flamegraph", self.flamegraph.as_deref())?,
             flames_apart: open_svg("--flamegraph-difference", self.flamegraph_difference.as_deref())?,
             call_tree: output::open("--call-tree", self.call_tree.as_deref())?,
@@ -162,6 +171,7 @@ pub struct Beside {
     map: Option<Output>,
     buddyinfo: Option<Output>,
     lru_gen: Option<Output>,
+    kernel_log: Option<Output>,
     flames: Option<Output>,
     flames_apart: Option<Output>,
     call_tree: Option<Output>,
@@ -172,8 +182,19 @@ pub struct Beside {
 impl Beside {
     /// Writes the files. If one fails, the others are still written.
     pub fn write(self, plan: &Plan, results: &Results, losses: &mut Losses) {
-        let Self { profile: stacks, series, trace, map, buddyinfo, lru_gen, flames, flames_apart, call_tree, view } =
-            self;
+        let Self {
+            profile: stacks,
+            series,
+            trace,
+            map,
+            buddyinfo,
+            lru_gen,
+            kernel_log,
+            flames,
+            flames_apart,
+            call_tree,
+            view,
+        } = self;
         if let Some(file) = stacks {
             let text =
                 |out: &mut dyn io::Write| profile::lines(&results.profile).try_for_each(|line| writeln!(out, "{line}"));
@@ -202,6 +223,9 @@ impl Beside {
         }
         if let Some(file) = lru_gen {
             losses.note(file.write(|out| generations::write(&results.generations, out)));
+        }
+        if let Some(file) = kernel_log {
+            losses.note(file.write(|out| kernel_log::write(&results.kernel_logs, out)));
         }
         if let Some(file) = trace {
             losses.note(file.write(|out| trace::write(&results.traces, out)));

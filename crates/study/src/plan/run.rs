@@ -7,6 +7,7 @@ use crate::{ranking, runner};
 use figures::curves::RunCurves;
 use figures::generations::RunGenerations;
 use figures::histogram;
+use figures::kernel_log::RunKernelLog;
 use figures::memory_map::RunMemory;
 use figures::profile::RunProfile;
 use figures::series::RunSeries;
@@ -215,7 +216,7 @@ impl Plan {
         };
         let (mut profile, mut series, mut memory, mut traces) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut curves, mut rows) = (Vec::new(), vec![vec![Vec::new(); self.seeds.len()]; self.columns.len()]);
-        let (mut generations, mut histograms) = (Vec::new(), Vec::new());
+        let (mut generations, mut histograms, mut kernel_logs) = (Vec::new(), Vec::new(), Vec::new());
         for Ended { run, outcome } in ended {
             let root = run.title.replace([' ', ';'], "_");
             let (column, seed) = (self.columns[run.column].id.clone(), run.seed);
@@ -224,6 +225,9 @@ impl Plan {
             memory.extend(outcome.memory.map(|moments| RunMemory { column: column.clone(), seed, moments }));
             let of_run = |moments| RunGenerations { column: column.clone(), seed, moments };
             generations.extend(outcome.generations.map(of_run));
+            if !outcome.kernel_log.is_empty() {
+                kernel_logs.push(RunKernelLog { column: column.clone(), seed, moments: outcome.kernel_log });
+            }
             histogram::gather(&mut histograms, &column, outcome.times);
             if !outcome.curves.is_empty() || !outcome.steps.steps.is_empty() {
                 let (column, steps) = (column.clone(), outcome.steps);
@@ -235,7 +239,7 @@ impl Plan {
         }
         let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
         let table = Table { histograms, main_rows: self.main_rows(&table), ..table };
-        Results { table, profile, series, memory, generations, traces, curves, failures }
+        Results { table, profile, series, memory, generations, kernel_logs, traces, curves, failures }
     }
 }
 

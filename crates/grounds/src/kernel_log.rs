@@ -1,0 +1,261 @@
+//! What a simulated kernel logs of a kill: the report of the out-of-memory killer, in the form that Linux 6.1 prints.
+//!
+//! A report shows memory at the time of the kill, then the processes, then the victim. Lines about what a simulated
+//! machine does not have (call traces, users, cpusets) are left out, or have the value of a machine without it.
+
+use crate::groups::NamedGroups;
+use engine::Engine;
+use engine::allocate::out_of_memory::{Candidate, Exhausted, Kill};
+use engine::memory::{Gfp, GroupId, Limit, MigrateType, NodeId, Zone, ZoneFlag};
+use engine::stat::Vmstat;
+use machine::{Machine, PAGE_BYTES};
+use std::fmt::Write as _;
+
+/// KiB of a page.
+const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
+
+/// Largest number of kills whose reports are kept. Of later ones, only the victim is logged.
+const REPORTS_MAX: usize = 100;
+
+/// Returns a note that names the processes that were killed, each once; none if none was.
+#[must_use]
+pub fn killed(kills: &[Kill]) -> Option<String> {
+    let victims = kills.iter().flat_map(|kill| {
+        let others = kill.others.iter().map(|n| &kill.candidates[*n]);
+        std::iter::once(&kill.candidates[kill.victim]).chain(others)
+    });
+    let mut names: Vec<String> = Vec::new();
+    for victim in victims {
+        let name = format!("`{}`", victim.name);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty()).then(|| format!("killed for lack of memory: {} (see --kernel-log)", names.join(", ")))
+}
+
+/// Returns what a kernel logs of kill number `n`, counted from 0, which happens now; each line with its time.
+pub fn lines<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill, n: usize) -> Vec<String> {
+    let report = if n < REPORTS_MAX { report(engine, groups, kill) } else { victims(groups, kill) };
+    let us = kill.at.0 / 1000;
+    report.into_iter().map(|line| format!("[{:>5}.{:06}] {line}", us / 1_000_000, us % 1_000_000)).collect()
+}
+
+/// Returns the name of a group in a kernel's log: its path below `/`.
+fn path(groups: &NamedGroups, id: GroupId) -> String {
+    format!("/{}", groups.name(id).unwrap_or_default())
+}
+
+/// Returns a request's flags as Linux 6.1 prints them.
+const fn mask(gfp: Gfp) -> &'static str {
+    match gfp.migrate {
+        MigrateType::Movable => "0x100cca(GFP_HIGHUSER_MOVABLE)",
+        MigrateType::Reclaimable => "0xcd0(GFP_KERNEL|__GFP_RECLAIMABLE)",
+        _ => "0xcc0(GFP_KERNEL)",
+    }
+}
+
+/// Returns the report of a kill that happens now, a line each, without times.
+fn report<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill) -> Vec<String> {
+    let by = kill.candidates.iter().find(|it| Some(it.id) == kill.by);
+    let mut lines = vec![format!(
+        "{} invoked oom-killer: gfp_mask={}, order={}, oom_score_adj={}",
+        by.map_or("swapper", |it| it.name.as_str()),
+        mask(kill.gfp),
+        kill.order.0,
+        by.map_or(0, |it| it.oom_score_adj)
+    )];
+    match kill.exhausted {
+        Exhausted::Memory => lines.extend(mem_info(engine)),
+        Exhausted::Group(id) => lines.extend(group_info(engine, groups, id)),
+    }
+    lines.push("Tasks state (memory values in pages):".into());
+    lines.push("[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name".into());
+    lines.extend(kill.candidates.iter().map(task_line));
+    let victim = &kill.candidates[kill.victim];
+    let of = match kill.exhausted {
+        Exhausted::Memory => "CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom".to_owned(),
+        Exhausted::Group(id) => {
+            let full = path(groups, id);
+            format!("CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg={full}")
+        }
+    };
+    let (group, Candidate { name, id, .. }) = (path(groups, victim.group), victim);
+    lines.push(format!("oom-kill:constraint={of},task_memcg={group},task={name},pid={},uid=0", id.0));
+    lines.extend(victims(groups, kill));
+    lines
+}
+
+/// Returns the lines that name the killed processes.
+fn victims(groups: &NamedGroups, kill: &Kill) -> Vec<String> {
+    let begin = match kill.exhausted {
+        Exhausted::Memory => "Out of memory",
+        Exhausted::Group(_) => "Memory cgroup out of memory",
+    };
+    let victim = &kill.candidates[kill.victim];
+    let mut lines = vec![killed_line(begin, victim)];
+    if !kill.others.is_empty() {
+        let group = path(groups, victim.group);
+        lines.push(format!("Tasks in {group} are going to be killed due to memory.oom.group set"));
+        lines.extend(kill.others.iter().map(|n| killed_line(begin, &kill.candidates[*n])));
+    }
+    lines
+}
+
+fn task_line(it: &Candidate) -> String {
+    let Candidate { id, name, oom_score_adj, resident, .. } = it;
+    let (pid, rss, tables) = (id.0, resident.rss(), resident.tables * PAGE_BYTES as u64);
+    format!(
+        "[{pid:>7}]     0 {pid:>5} {:>8} {rss:>8} {tables:>8} {:>8} {oom_score_adj:>13} {name}",
+        resident.mapped, resident.swapped
+    )
+}
+
+fn killed_line(begin: &str, it: &Candidate) -> String {
+    let Candidate { id, name, oom_score_adj, resident, .. } = it;
+    let kib = |pages: u64| pages * PAGE_KIB;
+    format!(
+        "{begin}: Killed process {} ({name}) total-vm:{}kB, anon-rss:{}kB, file-rss:{}kB, shmem-rss:0kB, UID:0 \
+         pgtables:{}kB oom_score_adj:{oom_score_adj}",
+        id.0,
+        kib(resident.mapped),
+        kib(resident.anon),
+        kib(resident.file),
+        kib(resident.tables)
+    )
+}
+
+/// Returns the lines about a group that met its limit.
+fn group_info<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, id: GroupId) -> Vec<String> {
+    let Some(tree) = &engine.memory().groups else { return Vec::new() };
+    let stat = engine.lru().group_stat(id);
+    let (usage, limit) = (tree.usage(id) * PAGE_KIB, tree.limit(id, Limit::Max) * PAGE_KIB);
+    let failures = stat.get("memory.events.max").copied().unwrap_or_default();
+    let mut lines = vec![
+        format!("memory: usage {usage}kB, limit {limit}kB, failcnt {failures}"),
+        format!("Memory cgroup stats for {}:", path(groups, id)),
+    ];
+    let bytes = |names: [&str; 2]| names.iter().filter_map(|name| stat.get(*name)).sum::<u64>() * PAGE_BYTES as u64;
+    lines.push(format!("anon {}", bytes(["inactive_anon", "active_anon"])));
+    lines.push(format!("file {}", bytes(["inactive_file", "active_file"])));
+    let is_event = |name: &str| name.starts_with("pg") || name.starts_with("workingset_");
+    lines.extend(stat.iter().filter(|(name, _)| is_event(name)).map(|(name, value)| format!("{name} {value}")));
+    lines
+}
+
+/// Returns the lines `Mem-Info` and those behind it, up to the totals of pages.
+fn mem_info<M: Machine>(engine: &Engine<M>) -> Vec<String> {
+    let memory = engine.memory();
+    let all = memory.vmstat_of(|_| true);
+    let of = |name: &str| all.get(name).copied().unwrap_or_default();
+    let mut lines = vec![
+        "Mem-Info:".to_owned(),
+        format!(
+            "active_anon:{} inactive_anon:{} isolated_anon:{}",
+            of("nr_active_anon"),
+            of("nr_inactive_anon"),
+            of("nr_isolated_anon")
+        ),
+        format!(
+            " active_file:{} inactive_file:{} isolated_file:{}",
+            of("nr_active_file"),
+            of("nr_inactive_file"),
+            of("nr_isolated_file")
+        ),
+        format!(" unevictable:{} dirty:{} writeback:{}", of("nr_unevictable"), of("nr_dirty"), of("nr_writeback")),
+        format!(" slab_reclaimable:{} slab_unreclaimable:{}", of("nr_slab_reclaimable"), of("nr_slab_unreclaimable")),
+        format!(" mapped:{} shmem:0 pagetables:{}", of("nr_mapped"), of("nr_page_table_pages")),
+        format!(" sec_pagetables:0 bounce:{}", of("nr_bounce")),
+        " kernel_misc_reclaimable:0".to_owned(),
+        format!(" free:{} free_pcp:0 free_cma:0", of("nr_free_pages")),
+    ];
+    for node in &memory.nodes {
+        lines.push(node_line(node.id, &memory.node_vmstat(node.id), is_hopeless(engine, node.id)));
+    }
+    for zone in &memory.zones {
+        lines.push(zone_line(zone, &memory.vmstat_of(|it| it.id == zone.id)));
+        let reserves = (0..).map_while(|classzone| zone.lowmem_reserve(classzone));
+        lines.push(format!(
+            "lowmem_reserve[]: {}",
+            reserves.map(|pages| pages.to_string()).collect::<Vec<_>>().join(" ")
+        ));
+    }
+    lines.extend(memory.zones.iter().map(|zone| buddy_line(zone, memory.free_blocks(zone))));
+    let swap = engine.swap();
+    let present: u64 = memory.zones.iter().map(|zone| zone.present()).sum();
+    let managed: u64 = memory.zones.iter().map(|zone| zone.managed()).sum();
+    lines.extend([
+        format!("{} total pagecache pages", of("nr_file_pages")),
+        format!("Free swap  = {}kB", u64::from(swap.free_slots()) * PAGE_KIB),
+        format!("Total swap = {}kB", u64::from(swap.total_slots()) * PAGE_KIB),
+        format!("{present} pages RAM"),
+        "0 pages HighMem/MovableOnly".to_owned(),
+        format!("{} pages reserved", present.saturating_sub(managed)),
+    ]);
+    lines
+}
+
+/// Returns whether reclaim holds a node for hopeless.
+fn is_hopeless<M: Machine>(engine: &Engine<M>, node: NodeId) -> bool {
+    let mut zones = engine.memory().zones.iter().filter(|zone| zone.node == node);
+    zones.all(|zone| zone.is(ZoneFlag::ALL_UNRECLAIMABLE)) || engine.reclaim().has_kswapd_failed(node)
+}
+
+/// Writes ` name:valuekB` for counters of a node or zone, each with its name in the line and in `/proc/vmstat`.
+fn counters(stat: &Vmstat, names: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (shown, name) in names {
+        let pages = stat.get(*name).copied().unwrap_or_default();
+        let _ = write!(text, " {shown}:{}kB", pages * PAGE_KIB);
+    }
+    text
+}
+
+/// The counters that lines of nodes and of zones show, each with its name in `/proc/vmstat`.
+const LISTS: [(&str, &str); 5] = [
+    ("active_anon", "nr_active_anon"),
+    ("inactive_anon", "nr_inactive_anon"),
+    ("active_file", "nr_active_file"),
+    ("inactive_file", "nr_inactive_file"),
+    ("unevictable", "nr_unevictable"),
+];
+
+fn node_line(node: NodeId, stat: &Vmstat, is_hopeless: bool) -> String {
+    let more = [
+        ("isolated(anon)", "nr_isolated_anon"),
+        ("isolated(file)", "nr_isolated_file"),
+        ("mapped", "nr_mapped"),
+        ("dirty", "nr_dirty"),
+        ("writeback", "nr_writeback"),
+        ("pagetables", "nr_page_table_pages"),
+    ];
+    let hopeless = if is_hopeless { "yes" } else { "no" };
+    format!("Node {}{}{} all_unreclaimable? {hopeless}", node.0, counters(stat, &LISTS), counters(stat, &more))
+}
+
+fn zone_line<M: Machine>(zone: &Zone<M>, stat: &Vmstat) -> String {
+    let marks = zone.marks();
+    let kib = |pages: u64| pages * PAGE_KIB;
+    format!(
+        "Node {} {} free:{}kB boost:{}kB min:{}kB low:{}kB high:{}kB reserved_highatomic:0KB{} writepending:{}kB \
+         present:{}kB managed:{}kB mlocked:0kB bounce:0kB free_pcp:0kB local_pcp:0kB free_cma:0kB",
+        zone.node.0,
+        zone.kind.name(),
+        kib(zone.free_pages()),
+        kib(zone.boost()),
+        kib(marks.min),
+        kib(marks.low),
+        kib(marks.high),
+        counters(stat, &LISTS),
+        kib(stat.get("nr_dirty").copied().unwrap_or_default() + stat.get("nr_writeback").copied().unwrap_or_default()),
+        kib(zone.present()),
+        kib(zone.managed())
+    )
+}
+
+fn buddy_line<M: Machine>(zone: &Zone<M>, free: [u64; engine::memory::MAX_ORDERS]) -> String {
+    let sizes = || (0..).map(|order: u32| PAGE_KIB << order).zip(free);
+    let blocks = sizes().map(|(kib, count)| format!(" {count}*{kib}kB")).collect::<String>();
+    let sum: u64 = sizes().map(|(kib, count)| kib * count).sum();
+    format!("Node {} {}:{blocks} = {sum}kB", zone.node.0, zone.kind.name())
+}
