@@ -26,9 +26,9 @@ choices! {
         QuarterOfMin,
         /// A quarter of the min watermark, plus an addition: the number of pages that were allocated per 5 ms lately,
         /// at most a sixteenth of the zone. Kswapd then has the same time at any rate of allocation. Some allocated
-        /// pages only replace pages that were dropped at once (`lru.admission`). These count only up to the number of
-        /// pages that may wait to be dropped. Only a quarter of the addition is added to the distance of the high
-        /// watermark from the low one, because pages that are kept free are missing in the cache.
+        /// pages only replace pages that were dropped at once (`lru.admission`). Such allocations count only up to the
+        /// number of pages that may wait to be dropped. Only a quarter of the addition is added to the distance of the
+        /// high watermark from the low one, because pages that are kept free cannot hold cached data.
         ByRate,
     }
 

@@ -27,7 +27,7 @@ choices! {
     /// never.
     dirty_writeback_ms: u64 = 5_000 in 0..=1 << 40, drawn 21: [10, 500, 5000];
 
-    /// States whether swap writeback counts for the dirty limits.
+    /// States whether pages that are being written to swap count for the dirty limits.
     swap_writeback: SwapWriteback = Counted, drawn 22 {
         /// Yes: pages being written to swap count as under writeback.
         Counted,
@@ -76,8 +76,8 @@ choices! {
     write_failure: WriteFailure = Forget, drawn 31 {
         /// The page counts as written, and its contents are lost when it is reclaimed. `fsync` reports the error.
         Forget,
-        /// The page is dirty again and is written later; `fsync` reports the error. Until the page is written, it
-        /// counts for no dirty limit ([`crate::stat::Gauge::NrWriteFailed`]), and reclaim ignores it.
+        /// The page is dirty again and is written later; `fsync` reports the error. Until the page is written, the page
+        /// counts for no dirty limit (`nr_write_failed` counts it), and reclaim ignores it.
         KeepDirty,
     }
 
@@ -90,12 +90,12 @@ choices! {
         /// begin while a task changes the page: a sync waits, the flusher and reclaim take other pages.
         Wait,
         /// A sync or the flusher copies each page into a free page and writes the copy, so no task waits for the
-        /// device. Each page written costs a copy. If no page is free above the low mark, and for pages that reclaim
-        /// writes, tasks wait as with [`StablePages::Wait`].
+        /// device. Each page written costs a copy. Tasks wait as with `wait` if no page is free above the low mark, and
+        /// for pages that reclaim writes.
         Copy,
-        /// For a new file, tasks wait as with [`StablePages::Wait`]. Once a task has to wait, the file's pages are
-        /// copied as with [`StablePages::Copy`]. The copying ends after 2,048 copies in a row that were of no use,
-        /// because no page was changed before its write had ended.
+        /// For a new file, tasks wait as with `wait`. Once a task had to wait, the file's pages are copied as with
+        /// `copy`. The copying ends after 2,048 copies in a row that were of no use, because no page was changed before
+        /// its write had ended.
         CopyWhenChanged,
     }
 }

@@ -69,17 +69,19 @@ choices! {
         LikeActive,
     }
 
-    /// Largest refault rate of a tier that is not protected, in per cent of the first tier's rate.
+    /// A tier is protected if its refault rate is more than this percentage of the first tier's rate.
     tier_margin_percent: u32 = 200 in 100..=1000, drawn 128: [100, 150, 200];
 
     /// Number of refaults below which the refaults of a tier, or of a type, have no effect.
     refault_floor: u64 = 32 in 0..=1 << 20, drawn 129: [0, 8, 32, 64];
 
-    /// Amounts that are added to counts before rates are compared.
+    /// Amounts that are added to the counts of refaults and of evicted pages, before the refault rates of two tiers or
+    /// types of pages are compared.
     rate_smoothing: RateSmoothing = None, drawn 130 {
-        /// None: pages of a class without refaults are evicted before those of a class with some.
+        /// Nothing is added: pages of a tier or type without refaults are evicted before pages of a tier or type with
+        /// some.
         None,
-        /// One refault, and 64 pages that left, are added to the class with which others are compared.
+        /// One refault and 64 evicted pages are added to the counts of the tier or type with which others are compared.
         ByBatch,
     }
 
@@ -111,9 +113,9 @@ choices! {
     isolated_marks: IsolatedMarks = Kept, drawn 156 {
         /// The page keeps its marks.
         Kept,
-        /// The mark of the first use is taken away. If it was not set, the marks of all other uses are taken away
-        /// instead. Where a walk or a look around sets the mark of the first use again before the page is judged, the
-        /// page stays in memory if it is mapped.
+        /// The mark of the first use is taken away. If this mark was not set, the marks of all other uses are taken
+        /// away instead. A mapped page stays in memory if a walk of page tables or a look around sets the mark of the
+        /// first use again before the page is judged.
         FirstTaken,
     }
 
@@ -144,16 +146,16 @@ choices! {
 
     /// The largest number of pages that are examined under one hold of the LRU lock.
     batch_budget: BatchBudget = Share, drawn 161 {
-        /// The rest of the scan's share, but at most 4096.
+        /// As many pages as are left of the scan's share, but at most 4096.
         Share,
-        /// 4096. The share is looked at only between two holds, so that even the smallest scan isolates as many pages
-        /// as `multigen.isolate_batch` says.
+        /// 4096 pages. The share is looked at only between two holds of the lock, so that even the smallest scan
+        /// isolates as many pages as `multigen.isolate_batch` says.
         Whole,
     }
 
     /// Time at which a page that was used through a page table becomes young.
     promotion: Promotion = FirstSighting, drawn 135 {
-        /// When the page is found used.
+        /// When the page is found used for the first time.
         FirstSighting,
         /// When the page is found used for the second time.
         SecondSighting,
@@ -176,9 +178,9 @@ choices! {
         /// with pages has more than two generations. Also in the scan of a task, if no type has more than two
         /// generations, because then no pages can be taken.
         BeforeRounds,
-        /// Before a round of kswapd, and in the scan of a task below the first priority, in two cases. Either there are
-        /// only two generations; or there are three, and more than half of all pages are in the youngest, or less than
-        /// a quarter in the third youngest.
+        /// Before a round of kswapd, and in the scan of a task below the first priority, in two cases. In the first
+        /// case there are only two generations. In the second case there are three, and either more than half of all
+        /// pages are in the youngest, or less than a quarter of all pages are in the third youngest.
         KeepsThree,
         /// In a scan below the first priority, if there are at most three generations. The scan then ends.
         AtThree,
@@ -225,6 +227,6 @@ choices! {
     }
 
     /// Age below which pages of a generation are not reclaimed, ms (`min_ttl_ms`). While even the oldest generation is
-    /// younger, memory counts as exhausted.
+    /// younger than this age, memory counts as exhausted.
     min_ttl_ms: u64 = 0 in 0..=3_600_000, drawn 140: [0, 0, 0, 100];
 }
