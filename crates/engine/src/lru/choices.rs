@@ -250,8 +250,9 @@ choices! {
 
     /// The mapped pages of the active list that become inactive.
     mapped_pages: MappedPages = ByDistress, drawn 71, unless "lru.policy" in ["multigen"] {
-        /// No mapped pages until reclaim is in distress; from then on, the mapped pages that were not used. Distress
-        /// depends on the priority, the mapped share of memory and `swappiness`. Unmapped pages always become inactive.
+        /// Mapped pages stay active until reclaim is in distress. From then on, mapped pages that were not used become
+        /// inactive. Distress depends on the priority, the mapped share of memory and `swappiness`. Unmapped pages
+        /// always become inactive.
         ByDistress,
         /// All mapped pages, anonymous and file alike.
         LikeOthers,

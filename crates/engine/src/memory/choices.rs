@@ -80,10 +80,11 @@ choices! {
         /// The low mark of the zone, divided among the CPUs of the node; at least four batches, each of at most 63
         /// pages. While kswapd works for the zone: four batches.
         ByLowMark,
-        /// The number of `by-low-mark` at first. It grows as pages are taken, up to an eighth of the zone divided among
-        /// the CPUs of the node. It falls as pages are freed while kswapd works for the zone, or while the zone is
-        /// below its high mark. As long as no page is freed, each refill is twice as large as the one before, up to 32
-        /// batches. A single refill can therefore take a zone from above its low mark to below its min mark.
+        /// At first as many pages as with `by-low-mark`. The number grows as pages are taken, up to an eighth of the
+        /// zone divided among the CPUs of the node. The number falls as pages are freed while kswapd works for the
+        /// zone, or while the zone is below its high mark. As long as no page is freed, each refill is twice as large
+        /// as the one before, up to 32 batches. A single refill can therefore take a zone from above its low mark to
+        /// below its min mark.
         Tuned,
     }
 

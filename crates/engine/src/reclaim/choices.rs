@@ -277,11 +277,11 @@ choices! {
 
     /// The zones above their high mark in which kswapd clears `ZONE_CONGESTED`.
     congestion_ends: CongestionEnds = WhereItWorks, drawn 65 {
-        /// Zones up to the highest that lacks pages. Higher zones stay congested. If no zone lacks pages, all zones of
-        /// the node stay congested.
+        /// Zones up to the highest zone that lacks pages. Higher zones stay congested. If no zone lacks pages, all
+        /// zones of the node stay congested.
         WhereItWorks,
-        /// The zones of `where-it-works`, and those that kswapd passes while it searches for the highest that lacks
-        /// pages.
+        /// The zones that `where-it-works` names, and the zones that kswapd passes while it searches for the highest
+        /// zone that lacks pages.
         OnSight,
     }
 

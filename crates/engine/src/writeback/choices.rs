@@ -53,9 +53,9 @@ choices! {
 
     /// The limits that throttle the writers of a device.
     device_limits: DeviceLimits = Together, drawn 88 {
-        /// First the limit for all devices together, then the device's part of this limit, in proportion to its part of
-        /// all pages ever written. If a slow device has as many dirty pages as the limit allows, writers of the other
-        /// devices stop, too.
+        /// Two limits: first the limit for all devices together, then the device's part of this limit, which is in
+        /// proportion to the device's part of all pages ever written. If a slow device has as many dirty pages as the
+        /// limit allows, writers of the other devices stop, too.
         Together,
         /// Each device has limits of its own: its share of the limits, in proportion to its speed among the devices
         /// with dirty pages. Dirty pages of other devices beyond their shares are subtracted from the device's share,

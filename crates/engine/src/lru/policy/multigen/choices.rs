@@ -34,7 +34,8 @@ choices! {
         UsedOnce,
     }
 
-    /// Treatment of a page at the tail whose count of uses is full, regardless of its tier's rate.
+    /// Treatment of a page at the tail of its list whose count of uses has reached the maximum. The refault rate of the
+    /// page's tier does not matter.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
         LikeOthers,
@@ -50,8 +51,9 @@ choices! {
         /// first, join the second oldest. All others join the oldest.
         OldestOrYoungest,
         /// Active pages join the youngest. Anonymous pages without a swap slot, and pages that have to be written
-        /// first, join the second youngest. All others join the second oldest while there are four generations, so that
-        /// the controller, which compares the refault rates of tiers, has time for them, and otherwise the oldest.
+        /// first, join the second youngest. All other pages join the oldest generation if there are fewer than four
+        /// generations. With four, they join the second oldest, so that the controller, which compares the refault
+        /// rates of tiers, has time for them.
         SecondOldest,
         /// A generation at a fixed distance from the youngest: 0 for active workingset pages; 1 for other active pages,
         /// anonymous pages without a swap slot, and pages to be written first; 2 for other workingset pages; 3 for all
@@ -122,12 +124,12 @@ choices! {
     /// The family, anonymous pages or file pages, that is evicted next.
     type_rule: TypeRule = OlderThenTierZero, drawn 132 {
         /// The family whose oldest generation is older. With equal ages, the refault rates of the first tiers and
-        /// `lru.swappiness` decide. If no page of this family was isolated, the other one follows.
+        /// `lru.swappiness` decide. If no page of this family was isolated, the other family is evicted next.
         OlderThenTierZero,
         /// As `older-then-tier-zero`, but file pages are not evicted first only because they are older.
         OlderAnonThenTierZero,
         /// The family that the refault rates of all tiers together and `lru.swappiness` select. If no page of this
-        /// family was isolated, the other one follows.
+        /// family was isolated, the other family is evicted next.
         AllTiers,
         /// As `all-tiers`, but the other family follows only if no page was examined.
         AllTiersStrictly,
@@ -182,7 +184,7 @@ choices! {
         /// case there are only two generations. In the second case there are three, and either more than half of all
         /// pages are in the youngest, or less than a quarter of all pages are in the third youngest.
         KeepsThree,
-        /// In a scan below the first priority, if there are at most three generations. The scan then ends.
+        /// In a scan below the first priority, if there are at most three generations. The scan ends after this.
         AtThree,
         /// As `at-three`, but the scan continues.
         WithinScan,
@@ -209,7 +211,7 @@ choices! {
         Never,
         /// All entries of tables that were touched since the last walk, in regions that were touched.
         TouchedTables,
-        /// The entries of touched tables that had many used entries when they were last examined.
+        /// The entries of those touched tables in which many entries were used when the table was last examined.
         Filtered,
     }
 
