@@ -86,7 +86,7 @@ choices! {
         /// 20 ms.
         CongestionWait,
         /// The task waits as with `congestion-wait`, but only if a queue is congested and pages of the zone wait for
-        /// it.
+        /// this queue.
         WaitIffCongested,
         /// The task does not wait here, because reclaim itself waits.
         None,

@@ -15,7 +15,7 @@ choices! {
 
     /// The scanners of a run, which decide whether it moves pages.
     scanners: Scanners = None, drawn 92 {
-        /// None: a run that would be worth trying ends at once.
+        /// No scanners: even a run that would be worth trying ends at once.
         None,
         /// One scanner takes movable pages from the zone's start on; another takes free pages from the zone's end on.
         /// The movable pages move to the free ones, until the scanners meet or there is a block of the order.

@@ -260,7 +260,7 @@ choices! {
         /// The pages at the tail, each with the other pages of its aligned block of that order that are on the same
         /// list, up to the first page that cannot be taken. A page in use is not taken for its block.
         SameList,
-        /// The pages at the tail.
+        /// Only the pages at the tail.
         Never,
     }
 
@@ -320,7 +320,8 @@ choices! {
         AfterNap,
     }
 
-    /// Behaviour of kswapd after a request of an order above 0 for which it freed less than a cluster.
+    /// Behaviour of kswapd after a request of an order above 0, if kswapd freed less than a cluster (32 pages) for this
+    /// request.
     failed_order: FailedOrder = Kept, drawn 74 {
         /// Kswapd continues for the order.
         Kept,

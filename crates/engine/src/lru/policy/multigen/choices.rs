@@ -25,8 +25,8 @@ choices! {
         WorkingsetFifth,
     }
 
-    /// State of pages that come in a page fault. These are anonymous pages, and file pages with the pages read beside
-    /// the faulting one, unless the task goes through the mapping in order.
+    /// State of pages that a page fault brings into memory. These are anonymous pages. If the task does not go through
+    /// the mapping in order, they are also file pages: the faulting page and the pages that are read beside it.
     faulted: Faulted = Active, drawn 157 {
         /// The pages are active.
         Active,
@@ -55,9 +55,9 @@ choices! {
         /// generations. With four, they join the second oldest, so that the controller, which compares the refault
         /// rates of tiers, has time for them.
         SecondOldest,
-        /// A generation at a fixed distance from the youngest: 0 for active workingset pages; 1 for other active pages,
-        /// anonymous pages without a swap slot, and pages to be written first; 2 for other workingset pages; 3 for all
-        /// others.
+        /// The page joins a generation at a fixed distance from the youngest: 0 for active workingset pages; 1 for
+        /// other active pages, anonymous pages without a swap slot, and pages to be written first; 2 for other
+        /// workingset pages; 3 for all others.
         ByUse,
         /// As `by-use`, but pages of distance 2 or 3 that are marked as referenced join one generation younger.
         ByUseAndReference,
