@@ -180,8 +180,8 @@ choices! {
 
     /// Number of free pages above which kswapd skips a zone.
     kswapd_gap: KswapdGap = NeverLeft, drawn 52 {
-        /// Kswapd skips no zone: it shrinks every zone up to the highest that lacks pages. Kswapd is done after a pass
-        /// in which no zone lacked pages when kswapd reached it.
+        /// Kswapd skips no zone: it shrinks every zone up to the highest zone that lacks pages. Kswapd is done after a
+        /// pass in which no zone lacked pages when kswapd reached it.
         NeverLeft,
         /// Eight times the high mark, so that all zones are aged together. A small zone is emptied far more than the
         /// request needs.
@@ -254,8 +254,8 @@ choices! {
         /// blocks.
         ByOrder,
         /// The pages at the tail, each with the other pages of its aligned block of that order, up to the first page
-        /// that cannot be taken. Below priority 10, and for costly orders, pages of all lists are taken, used or not.
-        /// This makes blocks, but takes pages in use.
+        /// that cannot be taken. Pages of all lists are taken, used or not, in two cases: below priority 10, and for
+        /// costly orders. This makes blocks, but takes pages in use.
         AlignedBlocks,
         /// The pages at the tail, each with the other pages of its aligned block of that order that are on the same
         /// list, up to the first page that cannot be taken. A page in use is not taken for its block.
@@ -298,7 +298,8 @@ choices! {
     deferred_objects: DeferredObjects = All, drawn 67 {
         /// All deferred objects, up to twice the size of the cache.
         All,
-        /// At most half of the cache, if the call itself is due to scan less than a quarter of it.
+        /// At most half as many objects as the cache holds, if the call itself is due to scan less than a quarter of
+        /// the cache.
         Damped,
     }
 
@@ -350,7 +351,7 @@ choices! {
 
     /// The unit that kswapd shrinks in a pass. The value `node` works only with `kswapd_priority = "by-scan-volume"`.
     kswapd_scope: KswapdScope = Zones, drawn 118 {
-        /// Each zone that lacks pages, up to the highest that does.
+        /// Single zones: each zone that lacks pages, up to the highest such zone.
         Zones,
         /// The lists of the whole node, once a pass. The target is the sum of the high marks of all zones that the
         /// request can use. Kswapd checks whether the node is balanced before each pass, and does not look at single

@@ -57,9 +57,9 @@ choices! {
         /// proportion to the device's part of all pages ever written. If a slow device has as many dirty pages as the
         /// limit allows, writers of the other devices stop, too.
         Together,
-        /// Each device has limits of its own: its share of the limits, in proportion to its speed among the devices
-        /// with dirty pages. Dirty pages of other devices beyond their shares are subtracted from the device's share,
-        /// but a quarter of the share always stays.
+        /// Each device has limits of its own: a share of the limits for all devices, in proportion to the device's
+        /// speed among the devices with dirty pages. If other devices have more dirty pages than their shares, the
+        /// excess is subtracted from this device's share, but a quarter of the share always remains.
         Apart,
     }
 

@@ -176,9 +176,9 @@ choices! {
 
     /// Time at which a new generation begins.
     ageing: Ageing = BeforeRounds, drawn 137 {
-        /// Before a round of kswapd, unless there are at least twice as many old pages as young ones, and each type
-        /// with pages has more than two generations. Also in the scan of a task, if no type has more than two
-        /// generations, because then no pages can be taken.
+        /// Before a round of kswapd, except if two conditions hold: there are at least twice as many old pages as young
+        /// ones, and each type that has pages has more than two generations. A new generation also begins in the scan
+        /// of a task, if no type has more than two generations, because then no pages can be taken.
         BeforeRounds,
         /// Before a round of kswapd, and in the scan of a task below the first priority, in two cases. In the first
         /// case there are only two generations. In the second case there are three, and either more than half of all
@@ -219,7 +219,7 @@ choices! {
     look_around: LookAround = WholeTable, drawn 139 {
         /// None.
         Never,
-        /// All entries of the same table. Their accessed bits stay.
+        /// All entries of the same table. Their accessed bits stay set.
         WholeTable,
         /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
         Window,
