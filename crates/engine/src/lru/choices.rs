@@ -292,8 +292,8 @@ choices! {
         None,
         /// The number of pages that remain on the list.
         Whole,
-        /// An eighth of the number of pages that remain on the list; the whole number for callers that may not enter
-        /// the file system.
+        /// An eighth of the number of pages that remain on the list. For callers that may not enter the file system,
+        /// the limit is the whole number of these pages.
         Eighth,
     }
 

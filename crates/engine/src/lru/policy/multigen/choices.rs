@@ -47,8 +47,8 @@ choices! {
 
     /// The generation that a page joins.
     placement: Placement = OldestOrYoungest, drawn 126 {
-        /// Active pages join the youngest. Anonymous pages without a swap slot, and pages that have to be written
-        /// first, join the second oldest. All others join the oldest.
+        /// Active pages join the youngest generation. Anonymous pages without a swap slot, and pages that have to be
+        /// written first, join the second oldest. All other pages join the oldest.
         OldestOrYoungest,
         /// Active pages join the youngest. Anonymous pages without a swap slot, and pages that have to be written
         /// first, join the second youngest. All other pages join the oldest generation if there are fewer than four
