@@ -14,11 +14,11 @@ use std::path::Path;
 const HEAD: &str = "# Choices\n
 This page lists what a kernel file can say: each section, its keys, and their values. For each value it names the first kernel that
 has the value, and the source: a page and section of [docs/mechanisms](mechanisms/README.md), a patch, or the reason why the kernel
-`highwater` has the value. If no kernel has a value, this cell is empty. A value in *italics* is that of `2.6.23-rc5`, the kernel on
-which all others are built.
+`highwater` has the value. If no kernel has a value, its last cell is empty. A value in *italics* is that of `2.6.23-rc5`, the kernel
+on which all others are built.
 
 The page is written from the declarations in `crates/engine/src/<section>/choices.rs` (that of `multigen` is in `lru/policy`).
-`highwater explain KEY` says the same of a single key, and which kernel has which value. [add-a-kernel.md](add-a-kernel.md) shows
+`highwater explain KEY` shows the text about a single key, and which kernel has which value. [add-a-kernel.md](add-a-kernel.md) shows
 how a kernel file is written, and how a choice is declared.\n";
 
 #[test]

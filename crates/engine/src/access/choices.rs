@@ -14,7 +14,7 @@ choices! {
     file_folio_order: u32 = 0 in 0..=9, drawn 151: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
     /// Order of the largest folio, below a huge page, that an anonymous fault allocates. The folio covers the largest
-    /// aligned range around the page that was never touched and for which a block is free
+    /// aligned range around the page for which a block is free, and in which no page was touched before
     /// (`transparent_hugepage/hugepages-<size>kB/enabled`). 0: single pages.
     anonymous_folio_order: u32 = 0 in 0..=8, drawn 152: [0, 2, 4, 8];
 
@@ -42,7 +42,7 @@ choices! {
 
     /// States whether anonymous faults try for a huge page first.
     huge_pages: HugePages = Never, drawn 85 {
-        /// Yes, wherever an aligned range of 2 MiB lies within a region and was not touched yet.
+        /// Yes, if the aligned range of 2 MiB around the page lies within the region and was not touched yet.
         Always,
         /// No.
         Never,

@@ -19,8 +19,8 @@ choices! {
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
         /// At once, before the node's other zones are tried.
         AtOnce,
-        /// Only when no zone of the node, above its low mark, has a free block of the request's type or a whole free
-        /// pageblock (`ALLOC_NOFRAGMENT`).
+        /// Only when no zone of the node that is above its low mark has a free block of the request's type or a whole
+        /// free pageblock (`ALLOC_NOFRAGMENT`).
         AfterLowerZone,
     }
 
@@ -73,7 +73,7 @@ choices! {
 
     /// Behaviour of a task before it reclaims again, if its last reclaim freed nothing and waited for no write.
     fruitless_reclaim: FruitlessReclaim = Repeats, drawn 145 {
-        /// The task reclaims again at once, and finds only pages on the lists.
+        /// The task reclaims again at once, and finds only the pages that are on the lists.
         Repeats,
         /// The task first puts on the lists all pages that wait in the batches of CPUs (`lru.batch`) or for admission
         /// (`lru.admission`), where reclaim does not find them.
@@ -86,7 +86,7 @@ choices! {
         /// 20 ms.
         CongestionWait,
         /// The task waits as with `congestion-wait`, but only if a queue is congested and pages of the zone wait for
-        /// it.
+        /// this queue.
         WaitIffCongested,
         /// The task does not wait here, because reclaim itself waits.
         None,

@@ -15,7 +15,7 @@ choices! {
 
     /// The scanners of a run, which decide whether it moves pages.
     scanners: Scanners = None, drawn 92 {
-        /// None: a run that would be worth trying ends at once.
+        /// No scanners: even a run that would be worth trying ends at once.
         None,
         /// One scanner takes movable pages from the zone's start on; another takes free pages from the zone's end on.
         /// The movable pages move to the free ones, until the scanners meet or there is a block of the order.
@@ -52,14 +52,14 @@ choices! {
         /// The scanner for free pages starts at the place of another run's scanner, even after that scanner has wrapped
         /// to the zone's end. So a scanner may jump over most of the zone.
         CachedFree,
-        /// As `cached-free`, but the place of the first run was computed before the zone's start was known: it is too
-        /// low by the number of the zone's first frame. No kernel is known to do this; the value is one guess at why a
-        /// kernel hardly compacted.
+        /// As `cached-free`, but the starting place of the first run was computed before the zone's start was known.
+        /// The place is too low by the number of the zone's first frame. No kernel is known to do this; the value is
+        /// one guess at why a kernel hardly compacted.
         CachedFreeMisplaced,
         /// The scanner for free pages starts where the last scanner that wrapped to the zone's end has stopped.
         CachedFreeRestricted,
-        /// Both scanners start behind pageblocks in which nothing was found, until the marks of these pageblocks are
-        /// forgotten.
+        /// Pageblocks in which nothing was found are marked. Both scanners start behind the marked pageblocks, until
+        /// the marks are forgotten.
         CachedBoth,
     }
 
@@ -95,12 +95,12 @@ choices! {
         WaitingRuns,
     }
 
-    /// States whether kswapd's compaction ends the deferral once a zone has a block.
+    /// States whether deferral of compaction ends once kswapd's compaction has given a zone a block.
     kswapd_ends_deferral: KswapdEndsDeferral = Yes, drawn 103 {
         /// Yes.
         Yes,
-        /// No: compaction is skipped until requests have asked often enough. This value is one guess at why a kernel of
-        /// 2012 hardly compacted.
+        /// No: compaction is skipped until enough requests have asked for it. This value is one guess at why a kernel
+        /// of 2012 hardly compacted.
         No,
     }
 

@@ -12,7 +12,7 @@ choices! {
         Classic drawn 6,
         /// Linux's generations: see `[multigen]`.
         Multigen drawn 2,
-        /// The least recently used page is reclaimed first. Each use takes the LRU lock.
+        /// The least recently used page is reclaimed first. Each use of a page takes the LRU lock.
         Lru,
         /// Pages are reclaimed in the order in which they came, except those that were used again meanwhile.
         Clock,
@@ -42,10 +42,10 @@ choices! {
 
     /// Effect of a second access on a page that still waits in an add batch.
     accessed_in_batch: AccessedInBatch = Ignored, drawn 10, with "lru.activation" in ["on-second-access"] {
-        /// None: the page stays inactive and referenced.
+        /// No effect: the page stays inactive and referenced.
         Ignored,
-        /// The page becomes active, if it waits in a batch of the CPU that accesses it. With `list_choice = "at-add"`,
-        /// this happens regardless of the list that was chosen for the page.
+        /// The page becomes active, if it waits in a batch of the CPU that accesses the page. With
+        /// `list_choice = "at-add"`, this happens regardless of the list that was chosen for the page.
         Obeyed,
     }
 
@@ -59,13 +59,13 @@ choices! {
 
     /// The way in which pages go to the tail of the inactive list when their writeback ends.
     rotation: Rotation = OneByOne, drawn 12 {
-        /// One by one under the LRU lock, in the completion of the write.
+        /// One by one, each under the LRU lock, when the write completes.
         OneByOne,
-        /// Through a batch of the completing CPU, which takes no references. A frame whose page was freed meanwhile is
-        /// skipped: it is on no list, or holds another page.
+        /// Through a batch of the CPU on which the write completes. The batch takes no references to pages. A frame
+        /// whose page was freed meanwhile is skipped: it is on no list, or holds another page.
         BatchedWithoutReference,
-        /// Through a batch of the completing CPU, which takes references. The page cannot be freed before the batch is
-        /// flushed.
+        /// Through a batch of the CPU on which the write completes. The batch takes a reference to each page, so the
+        /// page cannot be freed before the batch is flushed.
         Batched,
     }
 
@@ -84,7 +84,7 @@ choices! {
     activation_batch: ActivationBatch = OneByOne, drawn 14 {
         /// At once, under the LRU lock.
         OneByOne,
-        /// Through a batch of the CPU. Until the batch is full, the page stays in its place.
+        /// Through a batch of the CPU. Until the batch is full, the page stays where it is on the inactive list.
         Batched,
     }
 
@@ -100,23 +100,25 @@ choices! {
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All pages.
         Always,
-        /// Pages that are used again while they wait with up to 63 other pages of their CPU. (With `activation =
-        /// "on-second-access"` the same CPU must use the page again, and the page becomes active.) While memory has
-        /// room, all pages go on lists. While dropped pages are read again soon more often than reclaimed pages are,
-        /// all pages but a few go on lists. This last rule is applied separately to pages that return soon. The frame
-        /// of a page that goes on no list is reused at once, while it is in the CPU's caches. This is the quick
-        /// demotion with ghosts of S3-FIFO (mechanisms/multigen, 13).
+        /// Pages that are used again while they wait with up to 63 other pages of their CPU. (With
+        /// `activation = "on-second-access"` the same CPU must use the page again, and the page becomes active.) While
+        /// memory has room, all pages go on lists. While dropped pages are soon read again more often than reclaimed
+        /// pages are, nearly all pages go on lists. This last rule is applied separately to pages that return soon. The
+        /// frame of a page that goes on no list is reused at once, while the frame is still in the CPU's caches. The
+        /// rule is the quick demotion of S3-FIFO, which remembers dropped pages as ghosts
+        /// (mechanisms/multigen, 13).
         ByRefault,
     }
 
     /// The trace that a reclaimed page leaves, and the list that the page joins when it comes back. Applies only with
     /// `admission = "always"`, because `admission = "by-refault"` leaves shadows of its own.
     refault: Refault = Ignored, drawn 112, with "lru.admission" in ["always"] {
-        /// None: a page that comes back counts as new.
+        /// No trace: a page that comes back counts as new.
         Ignored,
-        /// A shadow. File pages leave one, and so do anonymous pages that go to swap. A page that comes back joins the
-        /// active list if its refault distance is at most the size of the workingset: the active pages of its family,
-        /// and all pages of the other family. Anonymous pages count only while swap has room.
+        /// A shadow, which records when the page left. File pages and anonymous pages that go to swap leave a shadow. A
+        /// page that comes back joins the active list if its refault distance is at most the size of the workingset:
+        /// the active pages of its family (anonymous pages or file pages), and all pages of the other family. Anonymous
+        /// pages count only while swap has room.
         ByWorkingset,
     }
 
@@ -133,8 +135,8 @@ choices! {
         EveryTwoSeconds,
     }
 
-    /// Sysctl `swappiness`, 0 to 200: the preference for reclaiming anonymous pages. With values above 100, which are
-    /// new in 5.8, anonymous pages are preferred to file pages.
+    /// Sysctl `swappiness`, 0 to 200: the preference for reclaiming anonymous pages. With values above 100, which exist
+    /// since Linux 5.8, anonymous pages are preferred to file pages.
     swappiness: u64 = 60 in 0..=200, drawn 35: [0, 1, 60, 100];
 
     /// The measure by which scanning is divided between anonymous pages and pages of files.
@@ -151,11 +153,11 @@ choices! {
     /// Number of inactive pages of a family (anonymous pages, or file pages) below which active pages of the family
     /// become inactive.
     inactive_ratio: InactiveRatio = OfZone, drawn 114, unless "lru.policy" in ["multigen"] {
-        /// For file pages, the number of active file pages. For anonymous pages, the number of active anonymous pages
-        /// divided by isqrt(10 × size of the zones in GiB).
+        /// For file pages, this number is the number of active file pages. For anonymous pages, it is the number of
+        /// active anonymous pages divided by isqrt(10 × size of the zones in GiB).
         OfZone,
-        /// For both families, the number of the family's active pages divided by isqrt(10 × size of the family in GiB),
-        /// or by 1 if the family is smaller than 1 GiB.
+        /// For each family, this number is the number of the family's active pages divided by isqrt(10 × size of the
+        /// family in GiB), or by 1 if the family is smaller than 1 GiB.
         OfFamily,
     }
 
@@ -165,36 +167,39 @@ choices! {
         ScansAnon,
         /// File pages and free pages together are no more than the high marks, no active anonymous pages are to become
         /// inactive, and at this priority at least one inactive anonymous page is to be scanned. After a scan that
-        /// found nothing, the first condition is enough.
+        /// found nothing, the condition on file pages and free pages is enough.
         ScansInactiveAnon,
     }
 
     /// Point at which a scan of a zone ends before it reaches its targets.
     early_exit: EarlyExit = Never, drawn 37, unless "lru.policy" in ["multigen"] {
-        /// Never: a scan reaches all its targets, even if the task needs only one page.
+        /// A scan never ends early: it reaches all its targets, even if the task needs only one page.
         Never,
-        /// Once enough pages were freed, at a priority below 12. The remaining lists are not scanned.
+        /// The scan ends once enough pages were freed, if the priority is below 12. The remaining lists are not
+        /// scanned.
         BelowDefaultPriority,
-        /// Once enough pages were freed. Direct reclaim then stops at once. Kswapd first scans the larger family in the
-        /// same proportion as the smaller.
+        /// The scan ends once enough pages were freed. Direct reclaim then stops at once. Kswapd first scans the larger
+        /// family (anonymous or file pages) in the same proportion as the smaller family.
         Proportional,
-        /// As `proportional`. But if one of the families has nothing left to be scanned, kswapd stops at once, too.
+        /// As `proportional`, except that kswapd also stops at once if one of the two families has nothing left to be
+        /// scanned.
         ProportionalOfBoth,
     }
 
     /// The division of scanning between anonymous and file pages at priority 0.
     at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
-        /// None: both families are scanned in full, whatever that costs.
+        /// No division: anonymous and file pages are both scanned in full, whatever this costs.
         Equal,
-        /// The same division as at every other priority.
+        /// Scanning is divided as at every other priority.
         Fraction,
     }
 
     /// Condition under which only file pages are scanned, because there are enough inactive ones.
     file_only: FileOnly = Never, drawn 61, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
-        /// None: both families are scanned, in proportion to the recent success of scanning each.
+        /// There is no such condition: anonymous and file pages are both scanned, in proportion to the recent success
+        /// of scanning each kind.
         Never,
-        /// Enough file pages are inactive by `inactive_ratio`.
+        /// By the rule of `inactive_ratio`, enough file pages are inactive.
         WhileInactiveSuffices,
         /// No active file pages need to become inactive, and at this priority at least one inactive file page is to be
         /// scanned.
@@ -203,10 +208,11 @@ choices! {
 
     /// Treatment of a list's scan target that is smaller than a cluster (32 pages).
     small_targets: SmallTargets = SavedAndOne, drawn 62, unless "lru.policy" in ["multigen"] {
-        /// The target plus one page is added to a saved sum, until the sum reaches a cluster. So even a list that is
-        /// too small for its priority is scanned in the end.
+        /// At each scan, the target plus one page is added to a saved sum. The list is scanned when the sum reaches a
+        /// cluster. So even a list that is too small for its priority is scanned in the end.
         SavedAndOne,
-        /// The target is added to a saved sum, until the sum reaches a cluster. Small lists are scanned seldom.
+        /// At each scan, the target is added to a saved sum. The list is scanned when the sum reaches a cluster, so
+        /// small lists are scanned seldom.
         Saved,
         /// The list is scanned for the small target.
         AsTheyAre,
@@ -231,7 +237,8 @@ choices! {
 
     /// Condition under which active pages are scanned.
     active_scan: ActiveScan = Always, drawn 70, unless "lru.policy" in ["multigen"] {
-        /// None: the active list is always scanned, before the inactive list and for the same share of its pages.
+        /// No condition: the active list is always scanned, before the inactive list. The same share of both lists is
+        /// scanned.
         Always,
         /// Few pages are inactive.
         WhenInactiveLow,
@@ -243,8 +250,9 @@ choices! {
 
     /// The mapped pages of the active list that become inactive.
     mapped_pages: MappedPages = ByDistress, drawn 71, unless "lru.policy" in ["multigen"] {
-        /// None until reclaim is in distress; from then on, those that were not used. Distress depends on the priority,
-        /// the mapped share of memory and `swappiness`. Unmapped pages always become inactive.
+        /// Mapped pages stay active until reclaim is in distress. From then on, mapped pages that were not used become
+        /// inactive. Distress depends on the priority, the mapped share of memory and `swappiness`. Unmapped pages
+        /// always become inactive.
         ByDistress,
         /// All mapped pages, anonymous and file alike.
         LikeOthers,
@@ -252,11 +260,12 @@ choices! {
 
     /// The recent use that keeps an inactive page in memory.
     reference_rule: ReferenceRule = AnyUse, drawn 72, unless "lru.policy" in ["multigen"] {
-        /// Any use, if the page or its file is mapped or the page is in the swap cache. The page becomes active.
+        /// Any use keeps the page, if the page or its file is mapped, or the page is in the swap cache. The page
+        /// becomes active.
         AnyUse,
-        /// Any use of an anonymous page; the second use of a file page.
+        /// An anonymous page is kept by any use, a file page by its second use.
         ByFamily,
-        /// The second use of any page.
+        /// Any page is kept by its second use.
         SecondUse,
     }
 
@@ -271,30 +280,30 @@ choices! {
 
     /// The place of an inactive page that reclaim meets under writeback, or leaves to the flusher.
     unwritten_pages: UnwrittenPages = StayInactive, drawn 116 {
-        /// The head of the inactive list.
+        /// Such a page goes to the head of the inactive list.
         StayInactive,
-        /// The active list, out of the way of scans, until its writeback ends.
+        /// Such a page goes to the active list until its writeback ends, out of the way of scans.
         BecomeActive,
     }
 
     /// Number of isolated pages of a list above which reclaimers wait.
     isolated_limit: IsolatedLimit = None, drawn 68 {
-        /// No number: reclaimers never wait for isolated pages.
+        /// There is no such number: reclaimers never wait for isolated pages.
         None,
         /// The number of pages that remain on the list.
         Whole,
-        /// An eighth of the number of pages that remain on the list; the whole number for callers that may not enter
-        /// the file system.
+        /// An eighth of the number of pages that remain on the list. For callers that may not enter the file system,
+        /// the limit is the whole number of these pages.
         Eighth,
     }
 
     /// The sleep of a reclaimer while too many pages of a list are isolated.
     isolated_wait: IsolatedWait = CongestionWait, drawn 69 {
-        /// Until a congested device queue has room, at most 100 ms.
+        /// The reclaimer sleeps until a congested device queue has room, at most 100 ms.
         CongestionWait,
-        /// Until a reclaimer has put pages back, at most 10 ms.
+        /// The reclaimer sleeps until another one has put pages back, at most 10 ms.
         ForPutback,
-        /// Until a reclaimer has put pages back, at most 20 ms.
+        /// The reclaimer sleeps until another one has put pages back, at most 20 ms.
         ReclaimThrottle,
     }
 }

@@ -11,8 +11,9 @@ choices! {
     min_free: MinFree = Formula, drawn 0, with "memory.min_free_kbytes" in ["0"] {
         /// 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
         Formula,
-        /// The value of `formula`, raised if necessary so that each zone keeps a few free pageblocks for huge pages. It
-        /// is raised to at most a twentieth of memory. On 8 GiB the result is about six times the value of `formula`.
+        /// The value of `formula`, raised if necessary so that each zone keeps a few free pageblocks for huge pages.
+        /// The raised value is at most a twentieth of memory. On a machine with 8 GiB of memory it is about six times
+        /// the value of `formula`.
         ForHugePages,
     }
 
@@ -26,9 +27,9 @@ choices! {
         QuarterOfMin,
         /// A quarter of the min watermark, plus an addition: the number of pages that were allocated per 5 ms lately,
         /// at most a sixteenth of the zone. Kswapd then has the same time at any rate of allocation. Some allocated
-        /// pages only replace pages that were dropped at once (`lru.admission`). These count only up to the number of
-        /// pages that may wait to be dropped. Only a quarter of the addition is added to the distance of the high
-        /// watermark from the low one, because pages that are kept free are missing in the cache.
+        /// pages only replace pages that were dropped at once (`lru.admission`). Such allocations count only up to the
+        /// number of pages that may wait to be dropped. Only a quarter of the addition is added to the distance of the
+        /// high watermark from the low one, because pages that are kept free cannot hold cached data.
         ByRate,
     }
 
@@ -37,10 +38,10 @@ choices! {
     watermark_scale_factor: u64 = 0 in 0..=3000, drawn 111: [0, 10, 1000];
 
     /// Sysctl `watermark_boost_factor`: a zone's low mark rises by a pageblock when a request takes a part of a
-    /// pageblock of another migrate type (`watermark_boost_by` says which requests count). The rise is limited to this
-    /// many ten-thousandths of the high mark, or to one pageblock if that is more. Kswapd reclaims as many pages as the
-    /// mark has risen by, without writing or swapping, and compacts memory; then the mark falls again. With 0, marks
-    /// never rise. Zones of less than four pageblocks have no boost.
+    /// pageblock of another migrate type (`watermark_boost_by` says which requests count). The value limits the rise:
+    /// it is at most this many ten-thousandths of the high mark, or one pageblock if that is more. Kswapd reclaims as
+    /// many pages as the mark has risen by, without writing or swapping, and compacts memory; then the mark falls
+    /// again. With 0, marks never rise. Zones of less than four pageblocks have no boost.
     watermark_boost_factor: u64 = 0 in 0..=1 << 20, drawn 143: [0, 15000];
 
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: each of these zones keeps some of its pages from
@@ -69,7 +70,7 @@ choices! {
         ForUnmovable,
     }
 
-    /// Largest number of pageblocks of a zone that are set aside for requests that find nothing else
+    /// Largest number of pageblocks of a zone that are set aside for requests that find no other free block
     /// (`MIGRATE_RESERVE`).
     reserve_pageblocks: u64 = 2 in 0..=2, drawn 149: [0, 2];
 
@@ -80,10 +81,11 @@ choices! {
         /// The low mark of the zone, divided among the CPUs of the node; at least four batches, each of at most 63
         /// pages. While kswapd works for the zone: four batches.
         ByLowMark,
-        /// The number of `by-low-mark` at first. It grows as pages are taken, up to an eighth of the zone divided among
-        /// the CPUs of the node. It falls as pages are freed while kswapd works for the zone, or while the zone is
-        /// below its high mark. As long as no page is freed, each refill is twice as large as the one before, up to 32
-        /// batches. A single refill can therefore take a zone from above its low mark to below its min mark.
+        /// At first as many pages as with `by-low-mark`. The number grows as pages are taken, up to an eighth of the
+        /// zone divided among the CPUs of the node. The number falls as pages are freed while kswapd works for the
+        /// zone, or while the zone is below its high mark. As long as no page is freed, each refill is twice as large
+        /// as the one before, up to 32 batches. A single refill can therefore take a zone from above its low mark to
+        /// below its min mark.
         Tuned,
     }
 

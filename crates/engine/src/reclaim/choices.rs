@@ -8,7 +8,8 @@ choices! {
 
     /// Number of pages that kswapd frees from one zone in one pass.
     kswapd_target: KswapdTarget = Unbounded, drawn 36 {
-        /// No limit: each list is scanned for its whole share, however much was freed. Reclaim comes in spikes.
+        /// There is no limit: each list is scanned for its whole share, however many pages were freed. Kswapd therefore
+        /// frees pages in large bursts.
         Unbounded,
         /// The number of pages of the zone's high watermark, and at least one cluster (32 pages).
         HighWatermark,
@@ -16,10 +17,11 @@ choices! {
 
     /// The way in which kswapd's priority falls.
     kswapd_priority: KswapdPriority = RestartAfterCluster, drawn 38 {
-        /// One step after each pass over the node, and back to 12 as soon as a pass freed a cluster (32 pages).
+        /// The priority falls one step after each pass over the node, and is 12 again as soon as a pass freed a cluster
+        /// (32 pages).
         RestartAfterCluster,
-        /// One step if a pass freed nothing, or scanned so few pages that it could not have reached the high marks even
-        /// by freeing all of them. Within one run of `balance_pgdat` the priority never rises.
+        /// The priority falls one step if a pass freed nothing, or scanned so few pages that it could not have reached
+        /// the high marks even by freeing all of them. Within one run of `balance_pgdat` the priority never rises.
         ByScanVolume,
     }
 
@@ -35,7 +37,8 @@ choices! {
     min_scan_priority: MinScanPriority = Zero, drawn 40 {
         /// 0: whole lists, anonymous and file alike.
         Zero,
-        /// 1, and 0 only when nothing was reclaimed and every zone counts as hopeless (`reclaim.hopeless`).
+        /// Priority 1, and priority 0 only when nothing was reclaimed and every zone counts as hopeless
+        /// (`reclaim.hopeless`).
         OneUntilStuck,
     }
 
@@ -60,8 +63,8 @@ choices! {
         /// Each page goes at once.
         AtOnce,
         /// Pages are gathered into long requests (`blk_start_plug`). These requests go to the device when a list has
-        /// been scanned, when the task sleeps, or when enough pages are together. Pages are back on their list before
-        /// they are written, and leave it from its tail.
+        /// been scanned, when the task sleeps, or when enough pages are together. Pages return to their list before
+        /// they are written, and are reclaimed from the tail of the list afterwards.
         Plugged,
     }
 
@@ -69,12 +72,12 @@ choices! {
     writeback_met: WritebackMet = Keep, drawn 42 {
         /// Reclaim keeps the page, which makes another round of its list, written or not.
         Keep,
-        /// Reclaim marks the page to be freed at the end of its writeback, and keeps it. A task whose memory cgroup is
-        /// at its limit waits for a page that it finds marked: this page has gone round its list, so the disk is slower
-        /// than the scan.
+        /// Reclaim marks the page to be freed at the end of its writeback, and keeps the page until then. A task whose
+        /// memory cgroup is at its limit waits for a page that it finds already marked: since this page has gone round
+        /// its list, the disk is slower than the scan.
         Mark,
-        /// As `mark`, but in a zone that is marked as full of pages under writeback, kswapd counts each page that it
-        /// meets for the second time, and stalls after the list.
+        /// As `mark`, but in a zone that is marked as full of pages under writeback, kswapd counts the pages that it
+        /// meets for the second time. If there are any, kswapd stalls after the list.
         CountImmediate,
     }
 
@@ -90,41 +93,44 @@ choices! {
     /// The page state by which the dirty and writeback pages of a scanned list are counted. These counts decide whether
     /// a zone is marked.
     dirty_accounting: DirtyAccounting = AtWrite, drawn 44 {
-        /// The state of each dirty page, file or anonymous, at the decision whether to write it.
+        /// Each dirty page, file or anonymous, is counted by its state when reclaim decides whether to write the page.
         AtWrite,
-        /// The state of each file page before any other step.
+        /// Each file page is counted by its state before reclaim does anything else with the page.
         OnSight,
     }
 
     /// Wait of reclaim after a scanned list.
     list_stall: ListStall = Never, drawn 45 {
-        /// Until a congested queue has room, if many pages of the list were under writeback. Kswapd waits, too.
+        /// If many pages of the list were under writeback, reclaim waits until a congested queue has room. Kswapd
+        /// waits, too.
         WhenWriteback,
-        /// 100 ms, if all pages were dirty and not queued, or if a page under writeback was met again. Direct reclaim
-        /// also waits until a congested queue has room.
+        /// Reclaim waits 100 ms if all pages of the list were dirty and not queued, or if it met a page under writeback
+        /// for the second time. Direct reclaim also waits until a congested queue has room.
         WhenDirtyUnqueued,
-        /// If all pages were under writeback, or dirty and not queued: until the write of a page that reclaim waits for
-        /// has ended, at most 10 ms.
+        /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until the write of one
+        /// of the pages that it waits for has ended, at most 10 ms.
         ForWriteback,
         /// None.
         Never,
-        /// The wait follows a whole pass, not a list, and depends on what the pass met. If kswapd met a page under
-        /// writeback for the second time, it waits until 32 pages of the node were written for each reclaimer in this
-        /// wait, at most 100 ms. Direct reclaim waits a tick in a congested zone.
+        /// Reclaim waits after a whole pass, not after a list, and the wait depends on which pages the pass met. If
+        /// kswapd met a page under writeback for the second time, it waits, at most 100 ms, until 32 pages of the node
+        /// were written for each reclaimer that waits in this way. Direct reclaim waits a tick in a congested zone.
         ReclaimThrottle,
     }
 
     /// Wait of direct reclaim between passes.
     direct_nap: DirectNap = CongestionWait, drawn 46 {
-        /// Below priority 10, until a congested queue has room, at most 100 ms; the whole 100 ms if no queue is
-        /// congested.
+        /// Below priority 10, direct reclaim waits until a congested queue has room, at most 100 ms. If no queue is
+        /// congested, it waits the whole 100 ms.
         CongestionWait,
-        /// Below priority 10 and in a congested zone, until a congested queue has room, at most 100 ms.
+        /// Below priority 10 and in a congested zone, direct reclaim waits until a congested queue has room, at most
+        /// 100 ms.
         WaitIffCongested,
         /// None: direct reclaim waits after scanned lists instead.
         None,
-        /// A tick, if nothing was freed down to priority 1, and more than half of the pages that could be freed wait to
-        /// be written. After kswapd has given up, there is no wait. So a request that cannot be met fails soon.
+        /// Direct reclaim waits a tick, if nothing was freed down to priority 1, and more than half of the pages that
+        /// could be freed wait to be written. After kswapd has given up, direct reclaim does not wait, so that a
+        /// request that cannot be met fails soon.
         ReclaimThrottle,
     }
 
@@ -132,9 +138,10 @@ choices! {
     kswapd_compact: KswapdCompact = Never, drawn 47 {
         /// Never.
         Never,
-        /// A run of `balance_pgdat` has ended, and no zone has a block of the order.
+        /// Kswapd compacts when a run of `balance_pgdat` has ended and no zone has a block of the order.
         AfterBalance,
-        /// A pass reclaimed more pages than its target; only with `kswapd_priority = "by-scan-volume"`.
+        /// Kswapd compacts after a pass that reclaimed more pages than its target. This value works only with
+        /// `kswapd_priority = "by-scan-volume"`.
         ByProgress,
     }
 
@@ -142,38 +149,39 @@ choices! {
     high_order: HighOrder = ByReclaim, drawn 49 {
         /// Kswapd reclaims until there are free blocks of that order.
         ByReclaim,
-        /// Kswapd reclaims single pages until compaction could make a block. It reclaims nothing where compaction
-        /// already could.
+        /// Kswapd reclaims single pages until compaction could make a block. In a zone in which compaction already
+        /// could make one, kswapd reclaims nothing.
         ByCompaction,
     }
 
     /// Condition under which kswapd has done enough for a node.
     zone_balance: ZoneBalance = AllZones, drawn 50 {
-        /// Every zone that needed work is above its high mark, with blocks of the order. A small zone without such
+        /// Every zone that needed work is above its high mark, and has blocks of the order. A small zone without such
         /// blocks keeps kswapd at work endlessly.
         AllZones,
-        /// For order 0, as `all-zones`. For a higher order, the zones that are above their high mark, with blocks of
-        /// the order, make up more than a quarter of the node.
+        /// For order 0, as `all-zones`. For a higher order: the zones that are above their high mark and have blocks of
+        /// the order make up more than a quarter of the node.
         AnySuitableZone,
-        /// As `any-suitable-zone`, but judged after each pass, and only by the zones that the request can use. A
-        /// quarter of the pages of these zones is enough, and hopeless zones count as balanced.
+        /// As `any-suitable-zone`, but the condition is tested after each pass, and only for the zones that the request
+        /// can use. A quarter of the pages of these zones is enough, and hopeless zones count as balanced.
         QuarterOfUsable,
-        /// One zone that the request can use is above its high mark, with a block of the order.
+        /// One zone that the request can use is above its high mark, and has a block of the order.
         AnyUsableZone,
     }
 
     /// Work of kswapd after a node is balanced for an order above 0.
     order_zero_check: OrderZeroCheck = LeftOut, drawn 51 {
-        /// Kswapd checks that every zone is above its high mark for single pages, and continues for those that are not.
+        /// Kswapd checks that every zone is above its high mark for single pages, and continues for the zones that are
+        /// not.
         Done,
-        /// No check: the next request for a page shows what is missing.
+        /// Kswapd checks nothing: the next request for a page shows which zones lack pages.
         LeftOut,
     }
 
     /// Number of free pages above which kswapd skips a zone.
     kswapd_gap: KswapdGap = NeverLeft, drawn 52 {
-        /// Kswapd skips no zone: it shrinks every zone up to the highest that lacks pages. Kswapd is done after a pass
-        /// in which no zone lacked pages when kswapd reached it.
+        /// Kswapd skips no zone: it shrinks every zone up to the highest zone that lacks pages. Kswapd is done after a
+        /// pass in which no zone lacked pages when kswapd reached it.
         NeverLeft,
         /// Eight times the high mark, so that all zones are aged together. A small zone is emptied far more than the
         /// request needs.
@@ -189,11 +197,12 @@ choices! {
         /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up *less* than a
         /// quarter of the node: the test is inverted, so that kswapd stays awake after success.
         QuarterInverted,
-        /// For order 0, every zone. For a higher order, zones that make up a quarter of the node.
+        /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up more than a
+        /// quarter of the node.
         Quarter,
-        /// With `zone_balance = "any-usable-zone"`, the zones that this value names; with any other value, the zones
-        /// that `zone_balance = "quarter-of-usable"` names. The check is for the order and zones that kswapd's last run
-        /// achieved.
+        /// With `zone_balance = "any-usable-zone"`, the zones that this value names; with any other value of
+        /// `zone_balance`, the zones that `zone_balance = "quarter-of-usable"` names. The check is for the order and
+        /// zones that kswapd's last run achieved.
         NodeBalance,
     }
 
@@ -222,9 +231,9 @@ choices! {
 
     /// Wait of kswapd between passes that freed little, below priority 10.
     kswapd_nap: KswapdNap = Always, drawn 56 {
-        /// Until a congested queue has room, at most 100 ms, however few pages are free.
+        /// Kswapd waits until a congested queue has room, at most 100 ms, however few pages are free.
         Always,
-        /// Until a congested queue has room, at most 100 ms; not while a zone is below its min mark.
+        /// Kswapd waits until a congested queue has room, at most 100 ms, but not while a zone is below its min mark.
         CongestionWait,
         /// None.
         None,
@@ -245,13 +254,13 @@ choices! {
         /// blocks.
         ByOrder,
         /// The pages at the tail, each with the other pages of its aligned block of that order, up to the first page
-        /// that cannot be taken. Below priority 10, and for costly orders, pages of all lists are taken, used or not.
-        /// This makes blocks, but takes pages in use.
+        /// that cannot be taken. Pages of all lists are taken, used or not, in two cases: below priority 10, and for
+        /// costly orders. This makes blocks, but takes pages in use.
         AlignedBlocks,
         /// The pages at the tail, each with the other pages of its aligned block of that order that are on the same
         /// list, up to the first page that cannot be taken. A page in use is not taken for its block.
         SameList,
-        /// The pages at the tail.
+        /// Only the pages at the tail.
         Never,
     }
 
@@ -268,18 +277,18 @@ choices! {
 
     /// The zones above their high mark in which kswapd clears `ZONE_CONGESTED`.
     congestion_ends: CongestionEnds = WhereItWorks, drawn 65 {
-        /// Zones up to the highest that lacks pages. Higher zones stay congested. If no zone lacks pages, all zones of
-        /// the node stay congested.
+        /// Zones up to the highest zone that lacks pages. Higher zones stay congested. If no zone lacks pages, all
+        /// zones of the node stay congested.
         WhereItWorks,
-        /// The zones of `where-it-works`, and those that kswapd passes while it searches for the highest that lacks
-        /// pages.
+        /// The zones that `where-it-works` names, and the zones that kswapd passes while it searches for the highest
+        /// zone that lacks pages.
         OnSight,
     }
 
     /// States whether the page-cache pages of an inode, freed because the inode's object is dropped, count as
     /// reclaimed.
     stolen_pages: StolenPages = NotCounted, drawn 66 {
-        /// No, only the freed slabs count: kswapd's priority falls as if no page had been freed.
+        /// No, only the freed slab pages count: kswapd's priority falls as if no page had been freed.
         NotCounted,
         /// Yes.
         Counted,
@@ -289,7 +298,8 @@ choices! {
     deferred_objects: DeferredObjects = All, drawn 67 {
         /// All deferred objects, up to twice the size of the cache.
         All,
-        /// At most half of the cache, if the call itself is due to scan less than a quarter of it.
+        /// At most half as many objects as the cache holds, if the call itself is due to scan less than a quarter of
+        /// the cache.
         Damped,
     }
 
@@ -299,8 +309,8 @@ choices! {
     /// callers that may not enter the file system or do I/O, because others may wait for them.
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
-    /// Raises the limit `direct_reclaimers` to one task for every N CPUs, where N is this number, if that is more. 0
-    /// leaves the limit as it is. No effect if `direct_reclaimers` is 0.
+    /// If this number is N, the limit `direct_reclaimers` is raised to one task for every N CPUs, unless it is already
+    /// higher. 0 leaves the limit as it is. No effect if `direct_reclaimers` is 0.
     cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144, unless "reclaim.direct_reclaimers" in ["0"]: [0, 1, 4];
 
     /// The way in which kswapd falls asleep.
@@ -311,7 +321,8 @@ choices! {
         AfterNap,
     }
 
-    /// Behaviour of kswapd after a request of an order above 0 for which it freed less than a cluster.
+    /// Behaviour of kswapd after a request of an order above 0, if kswapd freed less than a cluster (32 pages) for this
+    /// request.
     failed_order: FailedOrder = Kept, drawn 74 {
         /// Kswapd continues for the order.
         Kept,
@@ -321,15 +332,15 @@ choices! {
 
     /// Wait of reclaim because too many pages are under writeback.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
-        /// If more pages are under writeback than the limit, until fewer are. Callers that may not enter the file
+        /// Reclaim waits while more pages are under writeback than the limit. Callers that may not enter the file
         /// system or do I/O also wait 100 ms after every zone.
         AlwaysWithoutFs,
         /// If more pages are under writeback than the limit, until fewer are.
         ByLimit,
-        /// If more pages are under writeback than the limit, until a page that reclaim waits for is written, at most 10
-        /// ms at a time.
+        /// While more pages are under writeback than the limit, reclaim waits until one of the pages that it waits for
+        /// is written. Each such wait takes at most 10 ms.
         ForWriteback,
-        /// None: reclaim waits for single pages that it meets, and not for their number to fall.
+        /// Reclaim never waits until fewer pages are under writeback. It waits only for single pages that it meets.
         Never,
     }
 
@@ -338,9 +349,9 @@ choices! {
     /// 4 (mapped pages and anonymous ones, which go to swap).
     zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90, unless "memory nodes" in ["1"]: [0, 1, 7];
 
-    /// The unit that kswapd shrinks in a pass; `node` only with `kswapd_priority = "by-scan-volume"`.
+    /// The unit that kswapd shrinks in a pass. The value `node` works only with `kswapd_priority = "by-scan-volume"`.
     kswapd_scope: KswapdScope = Zones, drawn 118 {
-        /// Each zone that lacks pages, up to the highest that does.
+        /// Single zones: each zone that lacks pages, up to the highest such zone.
         Zones,
         /// The lists of the whole node, once a pass. The target is the sum of the high marks of all zones that the
         /// request can use. Kswapd checks whether the node is balanced before each pass, and does not look at single
@@ -354,7 +365,8 @@ choices! {
         ByScan,
         /// The kswapd of the zone's node came down to its lowest priority 16 times in a row and freed nothing. Kswapd
         /// then sleeps, and is not woken, until a task frees pages itself. A direct reclaim that frees nothing reports
-        /// that nothing can be freed, whatever was scanned. After 16 such reports in a row, memory counts as exhausted.
+        /// that nothing can be freed, however many pages it scanned. After 16 such reports in a row, memory counts as
+        /// exhausted.
         ByFailures,
     }
 }

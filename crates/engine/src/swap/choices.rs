@@ -11,8 +11,8 @@ choices! {
 
     /// The slots that are read from swap together with the wanted one.
     readahead: SwapReadahead = FromBlockStart, drawn 26, unless "swap slots" in ["0"] {
-        /// The used slots from the start of the wanted slot's aligned block up to the first free slot. If the first
-        /// free slot comes before the wanted slot, the wanted slot is read as well, in a read of its own.
+        /// The used slots from the start of the aligned block of the wanted slot, up to the first free slot. If the
+        /// first free slot comes before the wanted slot, the wanted slot is read as well, in a read of its own.
         FromBlockStart,
         /// The contiguous used slots around the wanted slot, in the wanted slot's aligned block.
         UsedRun,
@@ -42,7 +42,7 @@ choices! {
 
     /// Number of slots that are read from swap together.
     window: SwapWindows = Fixed, drawn 27, unless "swap slots" in ["0"] {
-        /// `2^page_cluster`.
+        /// `2^page_cluster` slots.
         Fixed,
         /// At most `2^page_cluster`; fewer if pages that were read ahead for faults of the region were not used.
         ByUse,

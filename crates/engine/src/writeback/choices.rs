@@ -27,7 +27,7 @@ choices! {
     /// never.
     dirty_writeback_ms: u64 = 5_000 in 0..=1 << 40, drawn 21: [10, 500, 5000];
 
-    /// States whether swap writeback counts for the dirty limits.
+    /// States whether pages that are being written to swap count for the dirty limits.
     swap_writeback: SwapWriteback = Counted, drawn 22 {
         /// Yes: pages being written to swap count as under writeback.
         Counted,
@@ -53,13 +53,13 @@ choices! {
 
     /// The limits that throttle the writers of a device.
     device_limits: DeviceLimits = Together, drawn 88 {
-        /// First the limit for all devices together, then the device's part of this limit, in proportion to its part of
-        /// all pages ever written. If a slow device has as many dirty pages as the limit allows, writers of the other
-        /// devices stop, too.
+        /// Two limits: first the limit for all devices together, then the device's part of this limit, which is in
+        /// proportion to the device's part of all pages ever written. If a slow device has as many dirty pages as the
+        /// limit allows, writers of the other devices stop, too.
         Together,
-        /// Each device has limits of its own: its share of the limits, in proportion to its speed among the devices
-        /// with dirty pages. Dirty pages of other devices beyond their shares are subtracted from the device's share,
-        /// but a quarter of the share always stays.
+        /// Each device has limits of its own: a share of the limits for all devices, in proportion to the device's
+        /// speed among the devices with dirty pages. If other devices have more dirty pages than their shares, the
+        /// excess is subtracted from this device's share, but a quarter of the share always remains.
         Apart,
     }
 
@@ -76,8 +76,8 @@ choices! {
     write_failure: WriteFailure = Forget, drawn 31 {
         /// The page counts as written, and its contents are lost when it is reclaimed. `fsync` reports the error.
         Forget,
-        /// The page is dirty again and is written later; `fsync` reports the error. Until the page is written, it
-        /// counts for no dirty limit ([`crate::stat::Gauge::NrWriteFailed`]), and reclaim ignores it.
+        /// The page is dirty again and is written later; `fsync` reports the error. Until the page is written, the page
+        /// counts for no dirty limit (`nr_write_failed` counts it), and reclaim ignores it.
         KeepDirty,
     }
 
@@ -90,12 +90,12 @@ choices! {
         /// begin while a task changes the page: a sync waits, the flusher and reclaim take other pages.
         Wait,
         /// A sync or the flusher copies each page into a free page and writes the copy, so no task waits for the
-        /// device. Each page written costs a copy. If no page is free above the low mark, and for pages that reclaim
-        /// writes, tasks wait as with [`StablePages::Wait`].
+        /// device. Each page written costs a copy. Tasks wait as with `wait` if no page is free above the low mark, and
+        /// for pages that reclaim writes.
         Copy,
-        /// For a new file, tasks wait as with [`StablePages::Wait`]. Once a task has to wait, the file's pages are
-        /// copied as with [`StablePages::Copy`]. The copying ends after 2,048 copies in a row that were of no use,
-        /// because no page was changed before its write had ended.
+        /// For a new file, tasks wait as with `wait`. Once a task had to wait, the file's pages are copied as with
+        /// `copy`. The copying ends after 2,048 copies in a row that were of no use, because no page was changed before
+        /// its write had ended.
         CopyWhenChanged,
     }
 }

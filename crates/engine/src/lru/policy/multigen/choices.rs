@@ -25,8 +25,8 @@ choices! {
         WorkingsetFifth,
     }
 
-    /// State of pages that come in a page fault. These are anonymous pages, and file pages with the pages read beside
-    /// the faulting one, unless the task goes through the mapping in order.
+    /// State of pages that a page fault brings into memory. These are anonymous pages. If the task does not go through
+    /// the mapping in order, they are also file pages: the faulting page and the pages that are read beside it.
     faulted: Faulted = Active, drawn 157 {
         /// The pages are active.
         Active,
@@ -34,7 +34,8 @@ choices! {
         UsedOnce,
     }
 
-    /// Treatment of a page at the tail whose count of uses is full, regardless of its tier's rate.
+    /// Treatment of a page at the tail of its list whose count of uses has reached the maximum. The refault rate of the
+    /// page's tier does not matter.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
         LikeOthers,
@@ -46,16 +47,17 @@ choices! {
 
     /// The generation that a page joins.
     placement: Placement = OldestOrYoungest, drawn 126 {
-        /// Active pages join the youngest. Anonymous pages without a swap slot, and pages that have to be written
-        /// first, join the second oldest. All others join the oldest.
+        /// Active pages join the youngest generation. Anonymous pages without a swap slot, and pages that have to be
+        /// written first, join the second oldest. All other pages join the oldest.
         OldestOrYoungest,
         /// Active pages join the youngest. Anonymous pages without a swap slot, and pages that have to be written
-        /// first, join the second youngest. All others join the second oldest while there are four generations, so that
-        /// the controller, which compares the refault rates of tiers, has time for them, and otherwise the oldest.
+        /// first, join the second youngest. All other pages join the oldest generation if there are fewer than four
+        /// generations. With four, they join the second oldest, so that the controller, which compares the refault
+        /// rates of tiers, has time for them.
         SecondOldest,
-        /// A generation at a fixed distance from the youngest: 0 for active workingset pages; 1 for other active pages,
-        /// anonymous pages without a swap slot, and pages to be written first; 2 for other workingset pages; 3 for all
-        /// others.
+        /// The page joins a generation at a fixed distance from the youngest: 0 for active workingset pages; 1 for
+        /// other active pages, anonymous pages without a swap slot, and pages to be written first; 2 for other
+        /// workingset pages; 3 for all others.
         ByUse,
         /// As `by-use`, but pages of distance 2 or 3 that are marked as referenced join one generation younger.
         ByUseAndReference,
@@ -69,17 +71,19 @@ choices! {
         LikeActive,
     }
 
-    /// Largest refault rate of a tier that is not protected, in per cent of the first tier's rate.
+    /// A tier is protected if its refault rate is more than this percentage of the first tier's rate.
     tier_margin_percent: u32 = 200 in 100..=1000, drawn 128: [100, 150, 200];
 
     /// Number of refaults below which the refaults of a tier, or of a type, have no effect.
     refault_floor: u64 = 32 in 0..=1 << 20, drawn 129: [0, 8, 32, 64];
 
-    /// Amounts that are added to counts before rates are compared.
+    /// Amounts that are added to the counts of refaults and of evicted pages, before the refault rates of two tiers or
+    /// types of pages are compared.
     rate_smoothing: RateSmoothing = None, drawn 130 {
-        /// None: pages of a class without refaults are evicted before those of a class with some.
+        /// Nothing is added: pages of a tier or type without refaults are evicted before pages of a tier or type with
+        /// some.
         None,
-        /// One refault, and 64 pages that left, are added to the class with which others are compared.
+        /// One refault and 64 evicted pages are added to the counts of the tier or type with which others are compared.
         ByBatch,
     }
 
@@ -111,21 +115,21 @@ choices! {
     isolated_marks: IsolatedMarks = Kept, drawn 156 {
         /// The page keeps its marks.
         Kept,
-        /// The mark of the first use is taken away. If it was not set, the marks of all other uses are taken away
-        /// instead. Where a walk or a look around sets the mark of the first use again before the page is judged, the
-        /// page stays in memory if it is mapped.
+        /// The mark of the first use is taken away. If this mark was not set, the marks of all other uses are taken
+        /// away instead. A mapped page stays in memory if a walk of page tables or a look around sets the mark of the
+        /// first use again before the page is judged.
         FirstTaken,
     }
 
     /// The family, anonymous pages or file pages, that is evicted next.
     type_rule: TypeRule = OlderThenTierZero, drawn 132 {
         /// The family whose oldest generation is older. With equal ages, the refault rates of the first tiers and
-        /// `lru.swappiness` decide. If no page of this family was isolated, the other one follows.
+        /// `lru.swappiness` decide. If no page of this family was isolated, the other family is evicted next.
         OlderThenTierZero,
         /// As `older-then-tier-zero`, but file pages are not evicted first only because they are older.
         OlderAnonThenTierZero,
         /// The family that the refault rates of all tiers together and `lru.swappiness` select. If no page of this
-        /// family was isolated, the other one follows.
+        /// family was isolated, the other family is evicted next.
         AllTiers,
         /// As `all-tiers`, but the other family follows only if no page was examined.
         AllTiersStrictly,
@@ -144,16 +148,16 @@ choices! {
 
     /// The largest number of pages that are examined under one hold of the LRU lock.
     batch_budget: BatchBudget = Share, drawn 161 {
-        /// The rest of the scan's share, but at most 4096.
+        /// As many pages as are left of the scan's share, but at most 4096.
         Share,
-        /// 4096. The share is looked at only between two holds, so that even the smallest scan isolates as many pages
-        /// as `multigen.isolate_batch` says.
+        /// 4096 pages. The share is looked at only between two holds of the lock, so that even the smallest scan
+        /// isolates as many pages as `multigen.isolate_batch` says.
         Whole,
     }
 
     /// Time at which a page that was used through a page table becomes young.
     promotion: Promotion = FirstSighting, drawn 135 {
-        /// When the page is found used.
+        /// When the page is found used for the first time.
         FirstSighting,
         /// When the page is found used for the second time.
         SecondSighting,
@@ -172,15 +176,15 @@ choices! {
 
     /// Time at which a new generation begins.
     ageing: Ageing = BeforeRounds, drawn 137 {
-        /// Before a round of kswapd, unless there are at least twice as many old pages as young ones, and each type
-        /// with pages has more than two generations. Also in the scan of a task, if no type has more than two
-        /// generations, because then no pages can be taken.
+        /// Before a round of kswapd, except if two conditions hold: there are at least twice as many old pages as young
+        /// ones, and each type that has pages has more than two generations. A new generation also begins in the scan
+        /// of a task, if no type has more than two generations, because then no pages can be taken.
         BeforeRounds,
-        /// Before a round of kswapd, and in the scan of a task below the first priority, in two cases. Either there are
-        /// only two generations; or there are three, and more than half of all pages are in the youngest, or less than
-        /// a quarter in the third youngest.
+        /// Before a round of kswapd, and in the scan of a task below the first priority, in two cases. In the first
+        /// case there are only two generations. In the second case there are three, and either more than half of all
+        /// pages are in the youngest, or less than a quarter of all pages are in the third youngest.
         KeepsThree,
-        /// In a scan below the first priority, if there are at most three generations. The scan then ends.
+        /// In a scan below the first priority, if there are at most three generations. The scan ends after this.
         AtThree,
         /// As `at-three`, but the scan continues.
         WithinScan,
@@ -207,7 +211,7 @@ choices! {
         Never,
         /// All entries of tables that were touched since the last walk, in regions that were touched.
         TouchedTables,
-        /// The entries of touched tables that had many used entries when they were last examined.
+        /// The entries of those touched tables in which many entries were used when the table was last examined.
         Filtered,
     }
 
@@ -215,7 +219,7 @@ choices! {
     look_around: LookAround = WholeTable, drawn 139 {
         /// None.
         Never,
-        /// All entries of the same table. Their accessed bits stay.
+        /// All entries of the same table. Their accessed bits stay set.
         WholeTable,
         /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
         Window,
@@ -225,6 +229,6 @@ choices! {
     }
 
     /// Age below which pages of a generation are not reclaimed, ms (`min_ttl_ms`). While even the oldest generation is
-    /// younger, memory counts as exhausted.
+    /// younger than this age, memory counts as exhausted.
     min_ttl_ms: u64 = 0 in 0..=3_600_000, drawn 140: [0, 0, 0, 100];
 }
