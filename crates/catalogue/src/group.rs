@@ -24,6 +24,9 @@ pub struct Group {
     /// `memory.min`, MiB at full scale: reclaim never takes these pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_mib: Option<u64>,
+    /// `memory.swap.max`, MiB at full scale: no more pages of the group are in swap at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap_max_mib: Option<u64>,
     /// `memory.oom.group`: if one process of the group is killed for lack of memory, all of them are.
     #[serde(default, skip_serializing_if = "is_off")]
     pub oom_group: bool,
@@ -71,6 +74,7 @@ impl Group {
             (Limit::High, self.high_mib),
             (Limit::Low, self.low_mib),
             (Limit::Min, self.min_mib),
+            (Limit::SwapMax, self.swap_max_mib),
         ];
         limits.into_iter().filter_map(|(limit, mib)| Some((limit, scale.of(mib?.saturating_mul(256))))).collect()
     }

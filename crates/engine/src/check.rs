@@ -58,10 +58,13 @@ impl<M: Machine> Access<M> {
         self.check_frames(&places, &mapped)
     }
 
-    /// Checks that the usage of each group is the number of its pages and those of its descendants, with their stocks.
+    /// Checks that the usage of each group is the number of its pages and those of its descendants, with their stocks, and
+    /// likewise for swap slots.
     fn check_groups(&self, end: usize) -> Result<(), Broken> {
         let Some(groups) = &self.groups else { return Ok(()) };
         let mut pages = vec![0; groups.room()];
+        let mut slots = vec![0; groups.room()];
+        self.swap.slots.lock().owners().for_each(|owner| slots[usize::from(owner.0)] += 1);
         for frame in (0..end as u32).map(FrameNumber) {
             let group = self.frames.group(frame);
             if !group.is_root() {
@@ -74,6 +77,11 @@ impl<M: Machine> Access<M> {
             let usage = groups.usage(group);
             ensure(found == usage, || {
                 format!("group {}: {found} pages in its subtree and in stocks, charged {usage}", group.0)
+            })?;
+            let found: u64 = below.iter().map(|id| slots[usize::from(id.0)]).sum();
+            let usage = groups.swap_usage(group);
+            ensure(found == usage, || {
+                format!("group {}: {found} swap slots of its subtree, charged {usage}", group.0)
             })?;
         }
         Ok(())

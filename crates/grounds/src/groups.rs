@@ -93,6 +93,7 @@ pub(crate) fn rows(group: &str, stat: &Vmstat) -> Vec<Row> {
     let sizes = [
         mib("memory.current", count("memory.current")),
         mib("memory.peak", count("memory.peak")),
+        mib("memory.swap.current", count("memory.swap.current")),
         mib("anon", count("inactive_anon") + count("active_anon")),
         mib("file", count("inactive_file") + count("active_file")),
     ];

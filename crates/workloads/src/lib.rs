@@ -14,6 +14,7 @@ pub mod exits;
 pub mod extent;
 pub mod grow;
 pub mod highalloc;
+pub mod hopeless;
 pub mod hotset;
 pub mod livelock;
 pub mod meter;

@@ -216,7 +216,7 @@ impl<M: Machine> Access<M> {
             return Err(Error::TooManyTables { tables: self.gauge(Gauge::NrPageTablePages) });
         }
         let frame = self
-            .allocate_kernel(task, Gfp::KERNEL, Gauge::NrPageTablePages)
+            .allocate_kernel(task, Gfp::PAGE_TABLE, Gauge::NrPageTablePages)
             .map_err(|cause| self.out_of_memory(cause))?;
         match region.make_table(page, frame) {
             Ok(()) => Ok(()),

@@ -6,10 +6,11 @@
 //! (`SWP_SYNCHRONOUS_IO`), a read also maps the page writable and frees the slot.
 
 use super::{Access, Error};
+use crate::allocate::OutOfMemory;
 use crate::anonymous::{Entry, Region};
 use crate::bio::Bio;
 use crate::lru::Insert;
-use crate::memory::{Flags, Gfp, Owner};
+use crate::memory::{Flags, Gfp, GroupId, Owner};
 use crate::stat::Event;
 use crate::swap::area::Slots;
 use crate::swap::choices::{SwapReadahead, SwapWindows};
@@ -196,14 +197,28 @@ impl<M: Machine> Access<M> {
         }
     }
 
+    /// Allocates a page that is charged to the group whose page was swapped out; to the task's group if that group was
+    /// removed (mechanisms/groups, 1).
+    fn allocate_for(&self, owner: GroupId, task: &mut Task, gfp: Gfp) -> Result<FrameNumber, OutOfMemory> {
+        let is_live = self.groups.as_ref().is_some_and(|groups| !owner.is_root() && groups.is_live(owner));
+        let own = if is_live { std::mem::replace(&mut task.group, owner) } else { task.group };
+        let found = self.allocate(task, gfp, Order::ZERO);
+        task.group = own;
+        found
+    }
+
     /// Starts the read of a slot, if it is in use and not in the swap cache. Returns whether it started a read.
     fn read_slot(&self, task: &mut Task, bio: &mut Bio, slot: u32, is_wanted: bool) -> Result<bool, Error> {
         let is_readable = |slots: &Slots| slots.uses(slot) > 0 && !slots.is_cached(slot);
-        if !is_readable(&self.swap.slots.lock()) {
-            return Ok(false);
-        }
+        let owner = {
+            let slots = self.swap.slots.lock();
+            if !is_readable(&slots) {
+                return Ok(false);
+            }
+            slots.owner(slot)
+        };
         let gfp = if is_wanted { Gfp::SWAP_IN } else { Gfp::READAHEAD };
-        let frame = match self.allocate(task, gfp, Order::ZERO) {
+        let frame = match self.allocate_for(owner, task, gfp) {
             Ok(frame) => frame,
             Err(cause) if is_wanted => return Err(self.out_of_memory(cause)),
             Err(_) => return Ok(false),

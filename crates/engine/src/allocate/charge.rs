@@ -16,7 +16,7 @@ use machine::note::Work;
 use machine::{FrameNumber, Machine, Order};
 
 impl<M: Machine> Allocate<M> {
-    /// Charges 2^`order` pages to the group of the task, if the pages are for files and programs. Returns the group
+    /// Charges 2^`order` pages to the group of the task, if the pages are for files, programs, or page tables. Returns the group
     /// that was charged; the root group if none was. *May sleep*, if `gfp` allows it.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ impl<M: Machine> Allocate<M> {
     #[doc(alias = "mem_cgroup_charge")]
     pub(super) fn charge(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<GroupId, OutOfMemory> {
         match &self.groups {
-            Some(groups) if !task.group.is_root() && gfp.migrate == MigrateType::Movable => {
+            Some(groups) if !task.group.is_root() && (gfp.migrate == MigrateType::Movable || gfp.account) => {
                 self.charge_group(groups, task, gfp, order)
             }
             Some(_) | None => Ok(GroupId::ROOT),
@@ -117,7 +117,7 @@ impl<M: Machine> Allocate<M> {
             }
             if retries == 0 {
                 groups.count(full, GroupEvent::Oom);
-                if self.out_of_memory(task, Exhausted::Group(full), gfp, order) == Hope::Memory {
+                if self.kill_for(task, Exhausted::Group(full), gfp, order) == Hope::Memory {
                     (retries, has_drained) = (RETRIES_MAX, false);
                     continue;
                 }

@@ -259,7 +259,7 @@ impl<M: Machine> Allocate<M> {
             }
             Outcome::Exhausted => {
                 ends_with(self.take_from_zonelist(gfp, order, Until::High, rights))?;
-                if self.out_of_memory(task, Exhausted::Memory, gfp, order) == Hope::None {
+                if self.kill_for(task, Exhausted::Memory, gfp, order) == Hope::None {
                     return ControlFlow::Break(None);
                 }
                 *effort = Effort { compaction: effort.compaction, ..Effort::default() };

@@ -146,6 +146,11 @@ impl<M: Machine> Anonymous<M> {
         self.processes.entries.lock().1.values().cloned().collect()
     }
 
+    /// Returns whether there is a process.
+    pub(crate) fn has_processes(&self) -> bool {
+        !self.processes.entries.lock().1.is_empty()
+    }
+
     /// Removes a process, which has no regions left, from the table of processes.
     pub(crate) fn forget_process(&self, id: ProcessId) {
         self.processes.entries.lock().1.remove(&id);

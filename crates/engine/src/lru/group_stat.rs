@@ -7,7 +7,8 @@ use crate::stat::Vmstat;
 use machine::Machine;
 
 impl<M: Machine> Lru<M> {
-    /// Returns the counters of a group and its descendants: `memory.current` and `memory.peak`; the gauges and events of
+    /// Returns the counters of a group and its descendants: `memory.current`, `memory.peak` and
+    /// `memory.swap.current`; the gauges and events of
     /// `memory.stat`; and the group's own events as `memory.events.high` and so on. Gauges are pages. Empty if memory
     /// has no groups.
     #[must_use]
@@ -17,6 +18,7 @@ impl<M: Machine> Lru<M> {
         let Some(groups) = &self.groups else { return stat };
         stat.insert("memory.current".into(), groups.usage(group));
         stat.insert("memory.peak".into(), groups.peak(group));
+        stat.insert("memory.swap.current".into(), groups.swap_usage(group));
         for event in GroupEvent::ALL {
             stat.insert(format!("memory.events.{}", event.name()), groups.events(group, event));
         }

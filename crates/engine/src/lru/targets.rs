@@ -81,7 +81,7 @@ impl<M: Machine> Lru<M> {
     /// swap has room, the inactive anonymous pages.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
         let file = self.list_pages_of_all(reach, ListKind::InactiveFile);
-        let may_swap_out = self.swap.free_slots() > 0;
+        let may_swap_out = self.has_swap_room(reach.lruvec.group);
         file + if may_swap_out { self.list_pages_of_all(reach, ListKind::InactiveAnon) } else { 0 }
     }
 }

@@ -30,6 +30,9 @@ pub struct Gfp {
     pub repeat: bool,
     /// The request must not use the reserve, even if its task may (`__GFP_NOMEMALLOC`).
     pub no_reserve: bool,
+    /// The page is charged to the control group of the task although it is the kernel's own (`__GFP_ACCOUNT`). Pages of
+    /// files and programs are charged without it.
+    pub account: bool,
     /// `true` for a page that is read back from swap. If nothing can be freed, the request may use a quarter of the
     /// reserve, provided that swap is so full that the page's slot is freed after the read. Reclaim can then put
     /// another page into the slot.
@@ -50,6 +53,7 @@ impl Gfp {
             (self.no_retry, "no retry"),
             (self.repeat, "repeat"),
             (self.no_reserve, "no reserve"),
+            (self.account, "account"),
             (self.swap_in, "swap-in"),
         ];
         let set = flags.into_iter().filter_map(|(is_set, word)| is_set.then_some(word));
@@ -71,6 +75,7 @@ impl Gfp {
         no_retry: false,
         repeat: false,
         no_reserve: false,
+        account: false,
         swap_in: false,
     };
 
@@ -88,6 +93,9 @@ impl Gfp {
 
     /// Kernel memory (`GFP_KERNEL`).
     pub const KERNEL: Self = Self { migrate: MigrateType::Unmovable, ..Self::USER_MOVABLE };
+
+    /// A page of page tables of a program (`GFP_KERNEL_ACCOUNT`).
+    pub const PAGE_TABLE: Self = Self { account: true, ..Self::KERNEL };
 
     /// Objects that a shrinker can free (`GFP_KERNEL | __GFP_RECLAIMABLE`).
     pub const RECLAIMABLE: Self = Self { migrate: MigrateType::Reclaimable, ..Self::USER_MOVABLE };

@@ -124,7 +124,7 @@ impl<M: Machine> Reclaim<M> {
     /// order above 0, it is enough if the balanced zones have a quarter of the pages of all zones that the request can
     /// use. With `ZoneBalance::AnyUsableZone`, one balanced zone is enough.
     #[doc(alias = "pgdat_balanced")]
-    fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
+    pub(super) fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
         match self.choices.zone_balance {
             ZoneBalance::AnyUsableZone => return self.is_any_zone_balanced(node, request),
             ZoneBalance::AllZones | ZoneBalance::AnySuitableZone | ZoneBalance::QuarterOfUsable => {}

@@ -369,6 +369,15 @@ choices! {
         /// exhausted.
         ByFailures,
     }
+
+    /// Progress after which kswapd's failures are counted from 0 again. Used only with `hopeless = "by-failures"`.
+    failures_reset: FailuresReset = AnyProgress, drawn 162 {
+        /// Any reclaim of the node's pages that frees a page, also the reclaim of a control group at its limit. A group
+        /// that reclaims again and again keeps kswapd awake, although kswapd itself frees nothing.
+        AnyProgress,
+        /// A reclaim that frees a page and leaves the node balanced.
+        Balanced,
+    }
 }
 
 impl DirtyAccounting {

@@ -34,7 +34,7 @@ pub use crate::lru::DEF_PRIORITY;
 use crate::lru::{Lruvec, Reach};
 use crate::memory::{MarkRights, NodeId, Zone, ZoneFlag, ZoneId};
 use crate::stat::Gauge;
-use choices::{HighOrder, Hopeless};
+use choices::{FailuresReset, HighOrder, Hopeless};
 pub use kswapd::KswapdCalls;
 use kswapd::NodeState;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -158,9 +158,19 @@ impl<M: Machine> Reclaim<M> {
         zone.low().min(zone.managed().div_ceil(BALANCE_GAP_RATIO))
     }
 
-    /// Notes that a task or kswapd has freed pages of a node, so that the node does not count as hopeless.
-    fn note_node_progress(&self, node: NodeId) {
-        self.node_state(node).failures.store(0, Relaxed);
+    /// Notes that a task or kswapd has freed pages in a reach. The reach's node then does not count as hopeless, if
+    /// `reclaim.failures_reset` says so.
+    fn note_node_progress(&self, reach: Reach<'_, M>, order: Order) {
+        let node = reach.zone.node;
+        let ends_failures = match self.choices.failures_reset {
+            FailuresReset::AnyProgress => true,
+            FailuresReset::Balanced => {
+                self.is_node_balanced(node, kswapd::Request { order, classzone: reach.zone.kind as usize })
+            }
+        };
+        if ends_failures {
+            self.node_state(node).failures.store(0, Relaxed);
+        }
     }
 
     /// Notes that kswapd came down to its lowest priority. This is a failure if `reclaimed`, the number of pages freed

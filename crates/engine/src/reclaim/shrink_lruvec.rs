@@ -32,8 +32,8 @@ impl Round {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from the lruvecs of the groups in a reach, and again while compaction needs more pages (`shrink_zone`). If the priority is still
-    /// the default, lowers it to the policy's first priority.
+    /// Reclaims from the lruvecs of the groups in a reach, and again while compaction needs more pages (`shrink_zone`).
+    /// If the priority is still the default, lowers it to the policy's first priority.
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
         let reach = self.reach_in(reach, control.group);
@@ -48,7 +48,7 @@ impl<M: Machine> Reclaim<M> {
             self.stall_after_pass(reach, control);
             round = round.followed_by(control.scanned - scanned, control.reclaimed - reclaimed);
             if round.reclaimed > 0 {
-                self.note_node_progress(reach.zone.node);
+                self.note_node_progress(reach, control.order);
             }
             if self.machine.is_killed() || !self.should_continue(reach, control, round) {
                 return;

@@ -4,6 +4,7 @@
 //! slots come from runs of 256 free ones, so that pages written together lie together (mechanisms/reclaim, 20.1).
 //! *Cache*: an index by slot, under its `i_pages` lock (20.2).
 
+use crate::memory::GroupId;
 use crate::page_cache::FileIndex;
 use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Order, Step};
 
@@ -72,6 +73,10 @@ pub struct Slots {
     /// For each slot, the number of its uses by page tables, and the bit [`CACHE`]. Changed by [`Slots::set_uses`]
     /// only.
     uses: Box<[u16]>,
+    /// The control group to which each slot is charged; 0 for none. Empty if memory has no groups.
+    owners: Box<[u16]>,
+    /// The owners of slots that became free since [`Slots::take_freed`] was called.
+    freed: Vec<GroupId>,
     /// Slots that neither a page table nor the cache uses.
     unused: Numbers,
     /// Slots that only the cache uses.
@@ -89,6 +94,8 @@ impl Slots {
     pub fn new(slots: u32) -> Self {
         Self {
             uses: vec![0; slots as usize].into_boxed_slice(),
+            owners: Box::default(),
+            freed: Vec::new(),
             unused: Numbers::all(slots),
             only_cached: Numbers::none(slots),
             free: slots.saturating_sub(1),
@@ -97,6 +104,33 @@ impl Slots {
             cluster_next: 1,
             cluster_left: 0,
         }
+    }
+
+    /// Makes room for the control group of each slot.
+    #[must_use]
+    pub fn with_owners(self) -> Self {
+        Self { owners: vec![0; self.uses.len()].into_boxed_slice(), ..self }
+    }
+
+    /// Returns the control group to which a slot is charged; the root group if it is charged to none.
+    #[must_use]
+    pub fn owner(&self, slot: u32) -> GroupId {
+        self.owners.get(slot as usize).map_or(GroupId::ROOT, |owner| GroupId(*owner))
+    }
+
+    /// Returns the control group of each slot; none if memory has no groups.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = GroupId> + '_ {
+        self.owners.iter().map(|owner| GroupId(*owner))
+    }
+
+    /// Notes that a slot in use is charged to a group.
+    pub fn set_owner(&mut self, slot: u32, owner: GroupId) {
+        self.owners[slot as usize] = owner.0;
+    }
+
+    /// Returns the groups to which slots were charged that became free since the last call, a slot each.
+    pub fn take_freed(&mut self) -> Vec<GroupId> {
+        std::mem::take(&mut self.freed)
     }
 
     /// Returns the number of free slots.
@@ -254,6 +288,11 @@ impl Slots {
         }
         self.free += 1;
         self.lowest = self.lowest.min(slot);
+        let owner = self.owner(slot);
+        if !owner.is_root() {
+            self.freed.push(owner);
+            self.set_owner(slot, GroupId::ROOT);
+        }
         true
     }
 }
@@ -286,10 +325,12 @@ pub struct SwapArea<M: Machine> {
 }
 
 impl<M: Machine> SwapArea<M> {
-    /// Creates an area of `slots` slots from `first_block` on. 0 slots means no swap.
+    /// Creates an area of `slots` slots from `first_block` on. 0 slots means no swap. `has_groups` says whether memory has
+    /// control groups.
     #[must_use]
-    pub fn new(machine: &M, device: DeviceId, first_block: u64, slots: u32) -> Self {
+    pub fn new(machine: &M, device: DeviceId, first_block: u64, slots: u32, has_groups: bool) -> Self {
         let map = Slots::new(slots);
+        let map = if has_groups { map.with_owners() } else { map };
         let (free, total) = (map.free(), map.total());
         Self {
             device,

@@ -29,9 +29,10 @@ impl<M: Machine> Compressed<M> {
 }
 
 impl<M: Machine> Swap<M> {
-    /// Changes slots under their lock, and frees the memory of the slots that became free.
+    /// Changes slots under their lock. Slots that became free are uncharged, and their memory is freed.
     pub(crate) fn with_slots<R>(&self, change: impl FnOnce(&mut Slots) -> R) -> R {
-        let result = self.swap.with_slots(&self.machine, change);
+        let (result, freed) = self.swap.with_slots(&self.machine, |slots| (change(slots), slots.take_freed()));
+        freed.into_iter().for_each(|group| self.uncharge_swap(group, 1));
         if self.compressed.percent > 0 {
             self.give_back_surplus();
         }

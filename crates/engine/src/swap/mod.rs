@@ -16,7 +16,7 @@ pub(crate) mod window;
 pub use area::{Slots, SwapArea};
 pub use choices::Choices;
 
-use crate::memory::{Flags, Owner};
+use crate::memory::{Flags, GroupId, Owner};
 use crate::page_cache::{File, Held, PageCache, Shadow};
 use crate::stat::Gauge;
 use compressed::Compressed;
@@ -74,7 +74,13 @@ impl<M: Machine> Swap<M> {
 
     /// Creates empty swap.
     pub fn new(page_cache: PageCache<M>, choices: Choices, layout: SwapLayout) -> Self {
-        let swap = SwapArea::new(&page_cache.machine, layout.device, layout.first_block, layout.slots);
+        let swap = SwapArea::new(
+            &page_cache.machine,
+            layout.device,
+            layout.first_block,
+            layout.slots,
+            page_cache.groups.is_some(),
+        );
         let is_synchronous = layout.is_synchronous && choices.synchronous.is_apart();
         let compressed = Compressed::new(&page_cache.machine, layout.memory_percent);
         Self { choices, swap, is_synchronous, compressed, page_cache }
@@ -144,14 +150,24 @@ impl<M: Machine> Swap<M> {
     }
 
     /// Assigns a swap slot to an anonymous page, or an aligned block of slots to a large anonymous folio. The caller
-    /// has locked the page or folio. Returns `false` if no such slots are free, or if there is no memory for the index
-    /// of the swap cache or for compressed contents.
+    /// has locked the page or folio. Returns `false` if no such slots are free, if `memory.swap.max` of the page's group
+    /// refuses them, or if there is no memory for the index of the swap cache or for compressed contents.
     pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let _span = self.machine.span(Func::AddToSwap);
         let folio = self.frames.folio(frame);
+        let group = self.frames.group(frame);
+        if !self.charge_swap(group, folio.pages()) {
+            return false;
+        }
         let slot = if folio.is_large() { self.take_swap_block(folio.order) } else { self.take_swap_slot() };
-        let Some(slot) = slot else { return false };
+        let Some(slot) = slot else {
+            self.uncharge_swap(group, folio.pages());
+            return false;
+        };
         let slots = slot..slot + folio.pages();
+        if !group.is_root() {
+            self.with_slots(|all| slots.clone().for_each(|slot| all.set_owner(slot, group)));
+        }
         if !slots.clone().all(|slot| self.swap.cache.prepare(slot)) {
             self.clear_cached_slots(slots);
             return false;
@@ -159,6 +175,24 @@ impl<M: Machine> Swap<M> {
         self.insert_into_swap_cache(frame, slot).expect("a slot just taken has no page in the cache");
         self.frames[frame].set(Flags::DIRTY);
         true
+    }
+
+    /// Charges swap slots to a group; see [`crate::memory::Groups::charge_swap`]. The root group is not charged.
+    fn charge_swap(&self, group: GroupId, slots: u32) -> bool {
+        let groups = self.groups.as_ref().filter(|_| !group.is_root());
+        groups.is_none_or(|groups| groups.charge_swap(group, slots.into()))
+    }
+
+    pub(super) fn uncharge_swap(&self, group: GroupId, slots: u32) {
+        if let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) {
+            groups.uncharge_swap(group, slots.into());
+        }
+    }
+
+    /// Returns whether anonymous pages of a group can go to swap: a slot is free, and `memory.swap.max` allows it.
+    #[inline]
+    pub(crate) fn has_swap_room(&self, group: GroupId) -> bool {
+        self.swap.free_slots() > 0 && self.groups.as_ref().is_none_or(|groups| groups.swap_room(group) > 0)
     }
 
     /// Takes a free aligned block of slots and returns its first slot; `None` if no block is free, or if there is no

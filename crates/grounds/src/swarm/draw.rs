@@ -2,7 +2,7 @@
 
 use super::chance::{log_between, pick};
 use super::drawn::Drawn;
-use super::groups;
+use super::{groups, processes};
 use catalogue::{embedded, library};
 use engine::Kernel;
 use engine::kernel::choice::{self, Choice};
@@ -87,6 +87,8 @@ pub(super) struct World {
     pub cgroup: Cgroup,
     /// Whether there are memory control groups.
     pub has_groups: bool,
+    /// Whether each task is a process, which may be killed when memory is exhausted.
+    pub has_processes: bool,
     pub kernel: Kernel,
     pub tasks: Vec<TaskPlan>,
     /// Number of shared files and regions.
@@ -136,6 +138,7 @@ impl World {
             swap_slots,
             cgroup: Cgroup::draw(seed, pages, workload.is_some()),
             has_groups: groups::draw(seed, workload.is_some()),
+            has_processes: processes::draw(seed, workload.is_some()),
             kernel: draw_kernel(rng),
             tasks,
             shared: 1 + rng.below(3),

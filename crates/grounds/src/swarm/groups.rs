@@ -97,8 +97,9 @@ fn set_limit(groups: &Groups<Sim>, id: GroupId, engine: &Engine<Sim>, rng: &mut 
     let limit = pick(rng, &Limit::ALL);
     let most = match limit {
         Limit::Max | Limit::High => memory,
-        Limit::Low | Limit::Min => memory / 8,
+        Limit::Low | Limit::Min | Limit::SwapMax => memory / 8,
     };
     let pages = if rng.below(3) == 0 { limit.default_pages() } else { log_between(rng, 64, most) };
     groups.set_limit(id, limit, pages);
+    groups.set_oom_group(id, rng.below(8) == 0);
 }

@@ -16,6 +16,7 @@ mod conditions;
 mod draw;
 mod drawn;
 mod groups;
+mod processes;
 mod store;
 mod task;
 mod workload;
@@ -81,6 +82,8 @@ struct Shared {
     next_number: Cell<u64>,
     /// The memory control groups.
     groups: groups::Tree,
+    /// The tasks of the processes; none in a world without processes.
+    processes: Option<processes::Tasks>,
     /// Number of operations of tasks that failed because memory was exhausted.
     out_of_memory: Rc<Cell<u64>>,
     /// Whether the world has used so much CPU time that its tasks must end ([`LATE_PART`]).
@@ -130,7 +133,7 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     let engine = Engine::new(sim.clone(), &world.kernel.choices, &world.layout(), &world.devices(), world.swap());
     let engine = Rc::new(engine.map_err(|error| error.to_string())?);
     sim.attach(engine.clone());
-    let kernel_tasks: Vec<TaskId> = engine
+    let mut kernel_tasks: Vec<TaskId> = engine
         .kernel_tasks()
         .into_iter()
         .chain(engine.khugepaged())
@@ -149,9 +152,11 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
         live: RefCell::default(),
         next_number: Cell::new(1),
         groups: groups::Tree::default(),
+        processes: world.has_processes.then(processes::Tasks::default),
         out_of_memory: Rc::default(),
         is_late: Rc::default(),
     });
+    kernel_tasks.extend(shared.processes.iter().map(|tasks| tasks.begin(&sim, &shared.engine)));
     let result = Rc::new(RefCell::new(Ok(engine::stat::Vmstat::new())));
     let (found, plan) = (result.clone(), Plan::of(world));
     let refused = shared.out_of_memory.clone();
@@ -164,7 +169,7 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
 }
 
 /// Number of times that a task finds memory exhausted before it gives up. Each time, reclaim tries for 0.1 s or more.
-/// No task of a world is killed to free memory.
+/// In a world without processes, no task is killed to free memory.
 const REFUSALS_MAX: u32 = 20;
 
 /// Largest number of steps of all tasks of a world together: five hundred times the number that most worlds need. Tasks
@@ -217,8 +222,11 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     for (number, of_task) in plan.tasks.iter().enumerate() {
         let sharers_before = plan.tasks[..number].iter().filter(|task| task.role == Role::Sharer).count();
         let rngs = [Rng::new(rng.next_u64(), 0), Rng::new(plan.seed, u64::MAX - 100 - number as u64)];
-        let worker = Worker::new(shared, of_task.clone(), sharers_before as u32, rngs);
-        let id = sim.spawn(&format!("{:?}", of_task.role).to_lowercase(), move || worker.run());
+        let name = format!("{:?}", of_task.role).to_lowercase();
+        let process = shared.processes.as_ref().map(|_| processes::create(engine, &name, plan.seed, number as u64));
+        let worker = Worker::new(shared, of_task.clone(), sharers_before as u32, rngs, process.clone());
+        let id = sim.spawn(&name, move || worker.run());
+        shared.processes.iter().zip(&process).for_each(|(tasks, process)| tasks.add(process, id));
         events.extend(of_task.killed_at.map(|time| (time, Event::Kill(id))));
         workers.push(id);
     }
@@ -363,6 +371,9 @@ fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
 }
 
 fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String> {
+    if processes::is_of_killed(&shared.engine, store) {
+        return Ok(());
+    }
     let mut state = ReadState::default();
     for start in (0..store.pages()).step_by(64).take_while(|_| !shared.is_late.get()) {
         let pages = start..(start + 64).min(store.pages());

@@ -3,7 +3,7 @@
 use super::draw::{Role, TaskPlan};
 use super::store::{Part, Store, What, map_new_file};
 use super::{REFUSALS_MAX, Shared};
-use engine::anonymous::Sharing;
+use engine::anonymous::{Process, Sharing};
 use engine::memory::Gfp;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};
@@ -11,6 +11,7 @@ use machine::{FrameNumber, Machine, Nanos, Operation, Order};
 use sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Time after which a task ends, whatever is left to do: far above a `memory.high` line, each page of it may take 2 s.
 const ENOUGH_TIME: Nanos = Nanos::from_secs(10_000);
@@ -32,16 +33,25 @@ pub(super) struct Worker {
     groups_rng: Rng,
     left_pages: u64,
     state: ReadState,
+    /// The process of the task, in worlds with processes.
+    process: Option<Arc<Process>>,
     /// Number of times that an operation of this task failed because memory was exhausted.
     refusals: Cell<u32>,
 }
 
 impl Worker {
     /// Creates a worker with its chance, and the chance in what it does to groups.
-    pub fn new(shared: &Rc<Shared>, plan: TaskPlan, number: u32, [rng, groups_rng]: [Rng; 2]) -> Self {
+    pub fn new(
+        shared: &Rc<Shared>,
+        plan: TaskPlan,
+        number: u32,
+        [rng, groups_rng]: [Rng; 2],
+        process: Option<Arc<Process>>,
+    ) -> Self {
         let left_pages = plan.budget_pages;
-        let (shared, task, state, refusals) = (shared.clone(), Task::user(), ReadState::default(), Cell::new(0));
-        Self { shared, plan, number, task, rng, groups_rng, left_pages, state, refusals }
+        let task = Task { process: process.as_ref().map(|process| process.id), ..Task::user() };
+        let (shared, state, refusals) = (shared.clone(), ReadState::default(), Cell::new(0));
+        Self { shared, plan, number, task, rng, groups_rng, left_pages, state, process, refusals }
     }
 
     /// Works until the task's budget of pages is used up, the task is told to end, or the whole world has used too much
@@ -57,6 +67,25 @@ impl Worker {
             Role::DropCaches => self.drop_caches(),
         }
         self.shared.groups.leave(&mut self.task);
+        if let Some(process) = self.process.take().filter(|process| process.is_killed()) {
+            self.exit(&process);
+        }
+    }
+
+    /// Ends the killed process of this task. Its memory goes with it. A process that was not killed leaves its memory for
+    /// the last check.
+    fn exit(&self, process: &Process) {
+        let owner = |store: &Store| store.what.region().and_then(|region| region.owner);
+        let mut mine = Vec::new();
+        self.shared.live.borrow_mut().retain(|_, store| {
+            let is_mine = owner(store) == Some(process.id);
+            if is_mine {
+                mine.push(store.clone());
+            }
+            !is_mine
+        });
+        mine.iter().for_each(|store| store.drop_all(&self.shared.engine));
+        self.shared.engine.access().exit_process(process);
     }
 
     /// Subtracts pages from the task's budget, and sometimes sleeps or computes. Returns whether the task is to
@@ -64,6 +93,7 @@ impl Worker {
     fn go_on(&mut self, pages: u64) -> bool {
         self.left_pages = self.left_pages.saturating_sub(pages.max(1));
         self.shared.groups.meddle(&self.shared.engine, &mut self.task, &mut self.groups_rng);
+        self.process.iter().for_each(|process| process.enter_group(self.task.group));
         let sim = &self.shared.sim;
         match self.rng.below(64) {
             0 => sim.pause(Nanos(self.rng.below(20_000_000))),
@@ -143,7 +173,8 @@ impl Worker {
 
     fn make_region(&mut self, pages: u32) -> Rc<Store> {
         let is_huge_allowed = self.rng.below(2) == 0;
-        self.shared.add(What::Region(self.shared.engine.anonymous().create_region(None, pages, is_huge_allowed)))
+        let owner = self.task.process;
+        self.shared.add(What::Region(self.shared.engine.anonymous().create_region(owner, pages, is_huge_allowed)))
     }
 
     /// Writes runs of pages to files of the task's own, reads files back, syncs them and removes them. With

@@ -78,6 +78,8 @@ impl GroupEvent {
 struct Group {
     /// Pages that are charged to the group and its descendants, with those that CPUs hold in stock.
     usage: AtomicU64,
+    /// Swap slots with pages of the group and its descendants.
+    swap: AtomicU64,
     /// Largest value of `usage` so far.
     peak: AtomicU64,
     /// The limits and protections, by [`Limit`].
@@ -95,6 +97,7 @@ impl Group {
     fn new() -> Self {
         let group = Self {
             usage: AtomicU64::new(0),
+            swap: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             limits: Default::default(),
             effective: Default::default(),
@@ -155,6 +158,46 @@ impl<M: Machine> Groups<M> {
     #[must_use]
     pub fn usage(&self, id: GroupId) -> u64 {
         self.group(id).usage.load(Relaxed)
+    }
+
+    /// Returns the number of swap slots with pages of a group and its descendants (`memory.swap.current`). Always 0 for
+    /// the root group.
+    #[must_use]
+    pub fn swap_usage(&self, id: GroupId) -> u64 {
+        self.group(id).swap.load(Relaxed)
+    }
+
+    /// Returns how many more pages of a group `memory.swap.max` of the group and of its ancestors lets into swap.
+    #[must_use]
+    pub fn swap_room(&self, id: GroupId) -> u64 {
+        let left = |id| self.group(id).limit(Limit::SwapMax).saturating_sub(self.swap_usage(id));
+        self.lineage(id).map(left).min().unwrap_or(u64::MAX)
+    }
+
+    /// Charges swap slots to a group and its ancestors. Returns `false`, and charges none, if `memory.swap.max` of one of
+    /// them refuses.
+    #[doc(alias = "mem_cgroup_try_charge_swap")]
+    pub(crate) fn charge_swap(&self, id: GroupId, slots: u64) -> bool {
+        let is_refused = self.lineage(id).find(|at| {
+            let group = self.group(*at);
+            group.swap.fetch_add(slots, Relaxed) + slots > group.limit(Limit::SwapMax)
+        });
+        let Some(refused) = is_refused else { return true };
+        for at in self.lineage(id) {
+            self.group(at).swap.fetch_sub(slots, Relaxed);
+            if at == refused {
+                break;
+            }
+        }
+        false
+    }
+
+    /// Takes freed swap slots off the counters of a group and of its ancestors.
+    pub(crate) fn uncharge_swap(&self, id: GroupId, slots: u64) {
+        for at in self.lineage(id) {
+            let before = self.group(at).swap.fetch_sub(slots, Relaxed);
+            debug_assert!(before >= slots, "group {} had {before} slots and lost {slots}", at.0);
+        }
     }
 
     /// Returns the largest usage that a group has had, pages (`memory.peak`).
@@ -270,6 +313,22 @@ mod tests {
 
     fn groups(room: u16) -> Groups<Sim> {
         Groups::new(&Sim::new(Config::uniform(1, 0)), room)
+    }
+
+    #[test]
+    fn a_swap_slot_that_an_ancestor_refuses_changes_no_counter() {
+        let groups = groups(2);
+        let parent = groups.create(GroupId::ROOT).unwrap();
+        let child = groups.create(parent).unwrap();
+        groups.set_limit(parent, Limit::SwapMax, 10);
+        assert!(groups.charge_swap(child, 8) && !groups.charge_swap(child, 3));
+        assert_eq!((groups.swap_usage(child), groups.swap_usage(parent), groups.swap_room(child)), (8, 8, 2));
+        assert_eq!(groups.swap_room(GroupId::ROOT), u64::MAX);
+        groups.remove(child).unwrap();
+        assert_eq!(groups.create(GroupId::ROOT), Err(GroupError::NoRoom { room: 2 }), "its pages are in swap");
+        groups.uncharge_swap(child, 8);
+        assert_eq!(groups.swap_usage(parent), 0);
+        assert_eq!(groups.create(GroupId::ROOT), Ok(child));
     }
 
     #[test]

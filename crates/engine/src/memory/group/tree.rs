@@ -21,11 +21,13 @@ pub enum Limit {
     Low,
     /// `memory.min`: reclaim never takes these pages.
     Min,
+    /// `memory.swap.max`: no more pages of the group are in swap at a time.
+    SwapMax,
 }
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 4] = [Self::Max, Self::High, Self::Low, Self::Min];
+    pub const ALL: [Self; 5] = [Self::Max, Self::High, Self::Low, Self::Min, Self::SwapMax];
 
     /// Returns the name of the limit's file.
     #[must_use]
@@ -35,6 +37,7 @@ impl Limit {
             Self::High => "memory.high",
             Self::Low => "memory.low",
             Self::Min => "memory.min",
+            Self::SwapMax => "memory.swap.max",
         }
     }
 
@@ -42,7 +45,7 @@ impl Limit {
     #[must_use]
     pub const fn default_pages(self) -> u64 {
         match self {
-            Self::Max | Self::High => u64::MAX,
+            Self::Max | Self::High | Self::SwapMax => u64::MAX,
             Self::Low | Self::Min => 0,
         }
     }
@@ -214,9 +217,14 @@ impl<M: Machine> Groups<M> {
     /// # Errors
     /// If `parent` does not exist, or there is no room for another group.
     pub(crate) fn create(&self, parent: GroupId) -> Result<GroupId, GroupError> {
-        let id = self.tree.insert(parent, |id| self.usage(id) == 0)?;
+        let id = self.tree.insert(parent, |id| self.is_unused(id))?;
         self.group(id).reset();
         Ok(id)
+    }
+
+    /// Returns whether a group has no pages in memory and none in swap.
+    fn is_unused(&self, id: GroupId) -> bool {
+        self.usage(id) == 0 && self.swap_usage(id) == 0
     }
 
     /// Removes a group. Its pages stay charged to it until they are freed. Its tasks must have left it.
@@ -237,7 +245,7 @@ impl<M: Machine> Groups<M> {
             return Err(GroupError::HasChildren(id));
         }
         self.tree.set_state(id, State::Dying);
-        self.tree.bury(&mut order, |id| self.usage(id) == 0);
+        self.tree.bury(&mut order, |id| self.is_unused(id));
         Ok(())
     }
 

@@ -42,6 +42,9 @@ impl Groups {
             for (limit, pages) in group.limits(scale) {
                 write(folder.join(limit.name()), &(pages * PAGE_BYTES as u64).to_string())?;
             }
+            if group.oom_group {
+                write(folder.join("memory.oom.group"), "1")?;
+            }
         }
         Ok(Self { root: root.to_owned(), names: groups.iter().map(|group| group.name.clone()).collect() })
     }
@@ -98,7 +101,7 @@ impl Groups {
         stat.extend(
             named(&read("memory.events.local")).into_iter().map(|(name, n)| (format!("memory.events.{name}"), n)),
         );
-        for file in ["memory.current", "memory.peak"] {
+        for file in ["memory.current", "memory.peak", "memory.swap.current"] {
             stat.extend(
                 read(file).trim().parse::<u64>().ok().map(|bytes| (file.to_owned(), bytes / PAGE_BYTES as u64)),
             );

@@ -200,7 +200,7 @@ impl<M: Machine> Lru<M> {
     /// family, and all pages of the other family. Anonymous pages count only while swap has room.
     fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.listed_below(lruvec, kind));
-        let may_swap_out = self.swap.free_slots() > 0;
+        let may_swap_out = self.has_swap_room(lruvec.group);
         let mut sum = pages(ListKind::ActiveFile);
         if family == Family::Anon {
             sum += pages(ListKind::InactiveFile);

@@ -91,9 +91,9 @@ const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand) -> bool {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the types whose pages a reclaim may take.
-    pub(super) fn evictable(&self, demand: &Demand) -> Evictable {
-        let may_swap_out = self.swap.free_slots() > 0 || demand.doubts_marks && self.swap.cache.pages() > 0;
+    /// Returns the types whose pages a reclaim may take from an lruvec.
+    pub(super) fn evictable(&self, lruvec: &Lruvec<M>, demand: &Demand) -> Evictable {
+        let may_swap_out = self.has_swap_room(lruvec.group) || demand.doubts_marks && self.swap.cache.pages() > 0;
         let swappiness = self.swappiness(demand);
         [swappiness > 0 && demand.may_swap && may_swap_out, swappiness < ONLY_ANON]
     }
@@ -120,7 +120,7 @@ impl<M: Machine> Lru<M> {
 
     /// Begins a generation before a round of kswapd, if one is wanted.
     pub(in crate::lru) fn age_before_round(&self, multigen: &Multigen, lruvec: &Lruvec<M>, demand: &Demand) {
-        let evictable = self.evictable(demand);
+        let evictable = self.evictable(lruvec, demand);
         if is_wanted_before_round(multigen.choices.ageing, &Ages::of(&lruvec.generational().generations, evictable)) {
             self.age_generations(multigen, lruvec, evictable, false);
         }

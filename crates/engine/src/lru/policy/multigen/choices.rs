@@ -6,7 +6,8 @@ choices! {
     /// The multi-generational LRU in its different versions. The keys are read only with `lru.policy = "multigen"`.
     [multigen], with "lru.policy" in ["multigen"]
 
-    /// Number of tiers: classes of pages by the number of uses through their file. With one tier, all pages are alike.
+    /// The number of tiers. A tier is a class of pages that were read or written about equally often through file
+    /// descriptors, not through mappings. With one tier, all pages are alike.
     tiers: u32 = 4 in 1..=4, drawn 122: [1, 2, 4];
 
     /// Effect of a use through a file.

@@ -316,7 +316,7 @@ impl<M: Machine> Lru<M> {
         let youngest = || lruvec.generational().generations.seqs().max;
         let evictable = match age.swappiness {
             Some(swappiness) => [swappiness > 0, swappiness < ONLY_ANON],
-            None => self.evictable(&Demand::ANY),
+            None => self.evictable(lruvec, &Demand::ANY),
         };
         if youngest() == age.youngest && self.age_generations(multigen, lruvec, evictable, age.force_scan) {
             return Ok(());
@@ -391,7 +391,7 @@ impl<M: Machine> Lru<M> {
         let budget = (*left).min(evict.pages - *freed);
         let seqs = reach.lruvec.generational().generations.seqs();
         let demand = demand(evict);
-        let may_go = self.evictable(&demand);
+        let may_go = self.evictable(reach.lruvec, &demand);
         let evictable: Evictable = [0, 1].map(|family| may_go[family] && seqs.min[family] <= evict.oldest);
         let batch = evictable.contains(&true).then(|| self.evict_batch(multigen, reach, &demand, evictable, budget))?;
         *left = left.saturating_sub(batch.scanned);

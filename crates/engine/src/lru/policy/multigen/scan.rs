@@ -45,7 +45,7 @@ impl<M: Machine> Lru<M> {
         if !demand.is_kswapd || demand.to_reclaim_pages < ENOUGH {
             return demand.priority;
         }
-        let [anon, file] = self.evictable(demand).map(u64::from);
+        let [anon, file] = self.evictable(reach.lruvec, demand).map(u64::from);
         let inactive = file * self.list_pages_of_all(reach, ListKind::InactiveFile)
             + anon * self.list_pages_of_all(reach, ListKind::InactiveAnon);
         priority_of_share(inactive, demand.to_reclaim_pages)
@@ -88,7 +88,7 @@ impl<M: Machine> Lru<M> {
             return None;
         }
         self.machine.spend(Step::ScanCount, 1);
-        let evictable = self.evictable(&scan.demand);
+        let evictable = self.evictable(reach.lruvec, &scan.demand);
         if self.is_too_young(multigen, reach.lruvec, evictable) {
             return None;
         }

@@ -1,0 +1,56 @@
+//! Processes of a random world, among which the out-of-memory killer chooses. Each task of such a world has its own
+//! process, to which its anonymous memory belongs.
+
+use super::chance::pick;
+use super::store::Store;
+use engine::anonymous::Process;
+use engine::{Engine, KernelTask};
+use sim::{Rng, Sim, TaskId};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Values of `oom_score_adj` of processes.
+const ADJUSTS: [i16; 6] = [Process::NEVER, -500, 0, 0, 0, Process::FIRST];
+
+/// Draws whether a world without a workload has processes. The draw has its own random stream, so that it does not
+/// change the other properties of worlds.
+pub(super) fn draw(seed: u64, is_workload: bool) -> bool {
+    Rng::new(seed, u64::MAX - 34).below(4) == 0 && !is_workload
+}
+
+/// The tasks of the processes of a world, by the number of the process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tasks(Rc<RefCell<Vec<(u32, TaskId)>>>);
+
+impl Tasks {
+    /// Has kills end the tasks of the killed process, and starts the reaper. Returns the reaper's task.
+    pub fn begin(&self, sim: &Sim, engine: &Rc<Engine<Sim>>) -> TaskId {
+        let (tasks, world) = (self.0.clone(), sim.clone());
+        sim.on_kill_process(move |process| {
+            let killed = tasks.borrow().iter().find(|(of, _)| *of == process).map(|(_, task)| *task);
+            killed.into_iter().for_each(|task| world.kill(task));
+        });
+        let (engine, reaper) = (engine.clone(), KernelTask::OomReaper);
+        sim.spawn(&reaper.name(), move || engine.run(reaper))
+    }
+
+    /// Notes the task of a process.
+    pub fn add(&self, process: &Process, task: TaskId) {
+        self.0.borrow_mut().push((process.id.0, task));
+    }
+}
+
+/// Creates the process of a task, with chance from the world's seed and the task's number.
+pub(super) fn create(engine: &Engine<Sim>, name: &str, seed: u64, number: u64) -> Arc<Process> {
+    let process = engine.anonymous().create_process(name, engine::memory::GroupId::ROOT);
+    process.set_oom_score_adj(pick(&mut Rng::new(seed, u64::MAX - 300 - number), &ADJUSTS));
+    process
+}
+
+/// Returns whether a store belongs to a process that was killed, so that its contents may be gone.
+pub(super) fn is_of_killed(engine: &Engine<Sim>, store: &Store) -> bool {
+    let Some(owner) = store.what.region().and_then(|region| region.owner) else { return false };
+    let processes = engine.anonymous().processes();
+    processes.iter().any(|process| process.id == owner && process.is_killed())
+}
