@@ -41,6 +41,9 @@ pub struct Params {
     /// The memory control group in which the hot set is used, a section `[[group]]` of the machine file. Default: the
     /// group of the task.
     pub hot_group: Option<String>,
+    /// The group in which the hot set is read once before all else, so that its pages are charged to that group. Default:
+    /// none; then the first touches, in `hot_group`, charge them.
+    pub first_group: Option<String>,
     /// The group in which the file of the pass is read. Default: the group of the task.
     pub cold_group: Option<String>,
 }
@@ -55,6 +58,7 @@ impl Default for Params {
             reads_per_touch: 4,
             access: Access::Mapped,
             hot_group: None,
+            first_group: None,
             cold_group: None,
         }
     }
@@ -98,7 +102,8 @@ impl Workload for Hotset {
     }
 
     fn groups(params: &Params) -> Vec<&str> {
-        params.hot_group.iter().chain(&params.cold_group).map(String::as_str).collect()
+        let named = [&params.hot_group, &params.first_group, &params.cold_group];
+        named.into_iter().flatten().map(String::as_str).collect()
     }
 
     fn extent(params: &Params, resources: &Resources, scale: Scale) -> Extent {
@@ -114,6 +119,11 @@ impl Workload for Hotset {
         let files = params.files(system.memory_pages(), system.given().scale);
         let Files { hot, cold } = files;
         files.make(system)?;
+        if params.first_group.is_some() {
+            enter(system, &params.first_group)?;
+            big_file::read_through(system, HOT, hot, |_| Pattern::new(HOT, 1))?;
+            system.enter_group(None)?;
+        }
         let (access, reads) = (params.access, params.reads_per_touch);
         let groups = [params.hot_group.clone(), params.cold_group.clone()];
         let measured = Measured {
