@@ -56,7 +56,7 @@ impl Worker {
             Role::Churn => self.churn(),
             Role::DropCaches => self.drop_caches(),
         }
-        self.shared.groups.leave(&mut self.task);
+        self.shared.groups.leave(&self.shared.engine, &mut self.task);
     }
 
     /// Subtracts pages from the task's budget, and sometimes sleeps or computes. Returns whether the task is to

@@ -16,6 +16,7 @@ use figures::scale::Scale;
 use figures::usage::{CpuTimes, DiskSample, Faults};
 use foldhash::fast::FixedState;
 use machine::atomic::AtomicU32;
+use machine::pressure::{Trigger, TriggerError};
 use machine::{DeviceId, Func, Machine, Nanos, Observe, Operation, Order, PAGE_BYTES, Step};
 use sim::Sim;
 use std::cell::{Cell, RefCell};
@@ -24,7 +25,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use workloads::system::contents::Kept;
-use workloads::system::{Given, HeldPage, MapMode, System, SystemError, page_bytes};
+use workloads::system::{Given, HeldPage, MapMode, Pressure, PressureTrigger, System, SystemError, page_bytes};
 
 /// The random stream that decides which kernel pages were freed before a run.
 const KERNEL_MEMORY_STREAM: u64 = 900;
@@ -147,7 +148,7 @@ impl SimSystem {
     /// Moves the calling task to the group that names a task called `task`; without such a group, it stays where it is.
     pub fn enter_group_of(&self, task: &str) {
         if let Some(group) = self.shared.groups.borrow().of_task(task) {
-            self.task.borrow_mut().group = group;
+            self.engine().memory().enter_group(&mut self.task.borrow_mut(), group);
         }
     }
 
@@ -359,7 +360,11 @@ impl System for SimSystem {
         let shared = self.shared.clone();
         let named = shared.groups.borrow().of_task(name);
         let group = named.unwrap_or_else(|| self.task.borrow().group);
-        self.shared.sim.spawn(name, move || body(&Self::for_task(&shared, group)))
+        self.shared.sim.spawn(name, move || {
+            let system = Self::for_task(&shared, GroupId::ROOT);
+            system.engine().memory().enter_group(&mut system.task.borrow_mut(), group);
+            body(&system);
+        })
     }
 
     fn join(&self, task: &sim::TaskId) {
@@ -372,7 +377,7 @@ impl System for SimSystem {
 
     fn enter_group(&self, name: Option<&str>) -> Result<(), SystemError> {
         let group = name.map_or(Ok(GroupId::ROOT), |name| self.group(name))?;
-        self.task.borrow_mut().group = group;
+        self.engine().memory().enter_group(&mut self.task.borrow_mut(), group);
         Ok(())
     }
 
@@ -384,6 +389,19 @@ impl System for SimSystem {
 
     fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {
         Ok(Some(self.engine().lru().group_stat(self.group(name)?)))
+    }
+
+    fn pressure(&self, group: Option<&str>) -> Result<Option<Pressure>, SystemError> {
+        let group = group.map_or(Ok(GroupId::ROOT), |name| self.group(name))?;
+        Ok(Some(self.shared.sim.pressure(group.0)))
+    }
+
+    fn pressure_trigger(&self, group: Option<&str>, trigger: &str) -> Result<PressureTrigger, SystemError> {
+        let group = group.map_or(Ok(GroupId::ROOT), |name| self.group(name))?;
+        let trigger: Trigger = trigger.parse().map_err(|error: TriggerError| SystemError(error.to_string()))?;
+        let sim = self.shared.sim.clone();
+        let trigger = sim.pressure_trigger(group.0, trigger);
+        Ok(PressureTrigger::new(move |time| Ok(sim.wait_for_pressure(&trigger, time))))
     }
 
     fn memory_pages(&self) -> u64 {
