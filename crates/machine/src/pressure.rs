@@ -1,5 +1,5 @@
 //! Pressure stall information (PSI): the figures that machines report about tasks that lack memory, in the form of
-//! `/proc/pressure/memory` and `memory.pressure` (mechanisms/pressure).
+//! `/proc/pressure/memory` and `memory.pressure` (mechanisms/pressure, 4 and 5).
 
 use crate::Nanos;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Pressure stall information of a library's memory: the time in which threads that called it lacked memory.
+//! Pressure stall information of a library's memory: the time in which threads that called it lacked memory
+//! (mechanisms/pressure, 6).
 //!
 //! A thread is *stalled* while its call frees memory itself, waits for others to do so, or waits for a page that was
 //! evicted although it was in use. Threads that the machine started (kswapd, flushers) do not count.

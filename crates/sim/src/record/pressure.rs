@@ -1,5 +1,5 @@
 //! Pressure stall information: the time that tasks were stalled for lack of memory, of the machine and of each group
-//! (mechanisms/pressure).
+//! (mechanisms/pressure, 2 to 5).
 //!
 //! Each CPU counts the tasks that are on it: those that run or wait for it, and sleeping tasks that ran there last. On a
 //! CPU, *some* is the time in which a task is stalled. *Full* is the time in which a task is stalled and none works: a
