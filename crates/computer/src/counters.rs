@@ -37,6 +37,12 @@ impl Counters {
         Self { cgroup }
     }
 
+    /// Returns the cgroup of the counters, if there is one.
+    #[must_use]
+    pub fn cgroup(&self) -> Option<&Cgroup> {
+        self.cgroup.as_ref()
+    }
+
     /// Returns the number of pages that the cgroup, whose limit is `memory_pages`, may still take. Without a cgroup,
     /// returns the number of free pages of the computer.
     #[must_use]

@@ -14,7 +14,7 @@ use std::io;
 use engine::{stat::Vmstat, swap::SwapArea};
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
-use sim::{PressureStatistics, Sim, disk::DiskStatistics};
+use sim::{PressureReader, Sim, disk::DiskStatistics};
 
 use crate::csv_error::io_error;
 use crate::engine_view::EngineView;
@@ -181,8 +181,8 @@ pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
 
 /// Adds to `values` the time that tasks were stalled for memory (`/proc/pressure/memory`), and the CPU time of kswapd,
 /// us.
-pub fn add_pressure(values: &mut Vmstat, sim: &Sim) {
-    let PressureStatistics { some, full } = sim.pressure();
+pub fn add_pressure(values: &mut Vmstat, sim: &Sim, reader: &mut PressureReader) {
+    let [some, full] = sim.pressure_totals(reader);
     let times =
         [("psi_memory_some_us", some), ("psi_memory_full_us", full), ("kswapd_cpu_us", sim.cpu_time_of("kswapd"))];
     values.extend(times.map(|(name, time)| (name.to_owned(), time.0 / 1000)));

@@ -7,6 +7,8 @@ use engine::stat::Vmstat;
 use figures::figure::{Better, Format, Row, RowName, names};
 use figures::scale::Scale;
 use machine::Machine;
+use machine::pressure::{Pressure, Stalls};
+use sim::Sim;
 
 /// The groups of a run, by name.
 #[derive(Clone, Debug, Default)]
@@ -59,8 +61,13 @@ impl NamedGroups {
 
     /// Returns the rows of all groups at the end of a run.
     #[must_use]
-    pub fn rows<M: Machine>(&self, engine: &Engine<M>) -> Vec<Row> {
-        self.groups.iter().flat_map(|(group, id)| rows(&group.name, &engine.lru().group_stat(*id))).collect()
+    pub fn rows(&self, engine: &Engine<Sim>) -> Vec<Row> {
+        let of = |id: GroupId| (engine.lru().group_stat(id), engine.machine().pressure(id.0));
+        let rows = |(group, id): &(Group, GroupId)| {
+            let (stat, pressure) = of(*id);
+            rows(&group.name, &stat, &pressure)
+        };
+        self.groups.iter().flat_map(rows).collect()
     }
 }
 
@@ -79,11 +86,11 @@ pub(crate) fn check(machine: &str, groups: &[Group], named: &[&str]) -> Result<(
 /// Returns the names of the rows of the groups of a machine file.
 #[must_use]
 pub fn row_names(groups: &[Group]) -> Vec<RowName> {
-    names(groups.iter().flat_map(|group| rows(&group.name, &Vmstat::new())).collect())
+    names(groups.iter().flat_map(|group| rows(&group.name, &Vmstat::new(), &Pressure::default())).collect())
 }
 
 /// Returns the rows of one group. Each is named after the group and its file or counter.
-pub(crate) fn rows(group: &str, stat: &Vmstat) -> Vec<Row> {
+pub(crate) fn rows(group: &str, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
     let count = |name: &str| stat.get(name).copied().unwrap_or_default() as f64;
     let title = format!("group {group}");
     let row = |name: &str, unit: &str, better, decimals, value| {
@@ -101,5 +108,9 @@ pub(crate) fn rows(group: &str, stat: &Vmstat) -> Vec<Row> {
     let events = |name: &str| row(name, "", Better::Neutral, 0, count(&format!("memory.events.{name}")));
     let counted = ["pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file"].map(pages);
     let of_events = ["low", "high", "max", "oom", "oom_kill"].map(events);
-    sizes.into_iter().chain(counted).chain(of_events).collect()
+    let stalled = |line: &str, stalls: Stalls| {
+        row(&format!("memory.pressure {line}"), "s", Better::Lower, 3, stalls.total_us as f64 / 1e6)
+    };
+    let of_pressure = [stalled("some", pressure.some), stalled("full", pressure.full)];
+    sizes.into_iter().chain(counted).chain(of_events).chain(of_pressure).collect()
 }

@@ -349,13 +349,14 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
             }
         });
     }
+    let reader = Rc::new(RefCell::new(sim.pressure_reader()));
     let values = move || {
         let mut values = engine.vmstat();
         series::add_operations(&mut values, progress.operations());
         series::add_zones(&mut values, &*engine);
         series::add_nodes(&mut values, &*engine);
         series::add_disk(&mut values, &watched.disk_statistics(DeviceId(0)));
-        series::add_pressure(&mut values, &watched);
+        series::add_pressure(&mut values, &watched, &mut reader.borrow_mut());
         series::add_swap(&mut values, engine.swap());
         series::add_room(&mut values, &*engine);
         values

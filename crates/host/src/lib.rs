@@ -54,6 +54,7 @@ mod wrap;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub use ::machine::pressure::{Pressure, Stalls};
 pub use ::machine::{IoError, Order};
 pub use builder::Builder;
 pub use contiguous::Contiguous;

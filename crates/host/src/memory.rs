@@ -8,12 +8,12 @@ use crate::region::Region;
 use crate::shared::{Parts, Shared};
 use crate::size::check_size;
 use engine::memory::MAX_ORDERS;
-use machine::{Machine, Order, PAGE_BYTES};
+use machine::pressure::Pressure;
+use machine::{Order, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A page cache and swap-backed anonymous memory, which share a fixed size. Reclaim works as in Linux.
 ///
@@ -198,20 +198,23 @@ impl Memory {
         Vmstat(self.shared.engine.vmstat())
     }
 
-    /// Returns the total time during which at least one task was stalled because it had to free memory itself.
+    /// Returns the pressure on this memory: for how long threads that called the library were stalled, because they freed
+    /// memory themselves, waited for others to do so, or waited for a page that was evicted while it was in use. Linux:
+    /// `/proc/pressure/memory`, whose text the result's `Display` has.
     ///
-    /// The rate at which this time grows is the pressure: 0 as long as kswapd keeps up. Linux: `some` in
-    /// `/proc/pressure/memory`.
+    /// `some` counts the time in which at least one thread is stalled, and is 0 as long as kswapd keeps up. `full` counts
+    /// the time in which, besides, no other thread is known to work in a call. Threads outside of calls are not seen,
+    /// nor are calls that began before the stall. So `full` is at least the time in which really no thread works.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
-    /// assert!(memory.pressure().is_zero());
+    /// assert_eq!(memory.pressure().some.total_us, 0);
+    /// println!("{}", memory.pressure());
     /// # Ok::<(), highwater::Error>(())
     /// ```
     #[must_use]
-    pub fn pressure(&self) -> Duration {
-        let engine = &self.shared.engine;
-        Duration::from_nanos(engine.memory().pressure.total(engine.machine().now()).0)
+    pub fn pressure(&self) -> Pressure {
+        self.shared.engine.machine().pressure()
     }
 
     /// Returns the size of the memory, bytes. While [`Memory::resize`] shrinks the memory, this is the size reached so

@@ -110,6 +110,7 @@ impl Shared {
             if tasks.0[0].0 != self.number {
                 tasks.turn_to(self.number);
             }
+            let _call = self.engine.machine().enter_call();
             call(&self.engine, &mut tasks.0[0].1)
         })
     }

@@ -12,6 +12,7 @@
 //! * [`disk`]: [`Request`], sent to a block device and returned by it;
 //! * [`observe`]: [`Observe`], which receives spans and notes;
 //! * [`note`]: [`Note`], reports of tasks on their waits for memory;
+//! * [`pressure`]: [`pressure::Pressure`], the figures of stalls for memory (PSI), and triggers on them;
 //! * [`hazard`]: [`Hazards`], the hazard pointers of the machines that have some;
 //! * [`conformance`]: the suite that every `Machine` passes.
 
@@ -24,6 +25,7 @@ pub mod lock;
 pub mod note;
 pub mod observe;
 mod prefetch;
+pub mod pressure;
 pub mod step;
 pub mod units;
 

@@ -144,6 +144,17 @@ pub enum WaitReason {
     Generation,
 }
 
+impl WaitReason {
+    /// Returns whether kernels count the wait as one for block I/O (`iowait`).
+    #[must_use]
+    pub const fn is_io(self) -> bool {
+        matches!(
+            self,
+            Self::PageLock | Self::PageIo | Self::PageWriteback | Self::DeviceQueue | Self::DirtyLimit | Self::Retry
+        )
+    }
+}
+
 /// A guard that tells the machine why the calling task sleeps, if the task sleeps before the guard is dropped
 /// ([`Observe::note_wait`]). Guards are not nested: only the code that sleeps makes one.
 #[must_use = "the wait ends at once"]

@@ -27,6 +27,20 @@ pub trait Observe {
         let _ = begins;
     }
 
+    /// Reports that a memory control group was created as a child of `parent`. The root group is number 0 and always
+    /// exists. A number whose group was removed may be used for a new group. Does nothing by default.
+    #[inline]
+    fn note_new_group(&self, group: u16, parent: u16) {
+        let _ = (group, parent);
+    }
+
+    /// Reports that the calling task is in a memory control group from now on. Before the first report, a task is in
+    /// the group of the task that started it, or in the root group. Does nothing by default.
+    #[inline]
+    fn note_group(&self, group: u16) {
+        let _ = group;
+    }
+
     /// Reports the reason for any sleep of the calling task from now on, until a call with `None`. Waits are not
     /// nested; [`crate::Waiting`] makes both calls. Does nothing by default.
     #[inline]

@@ -66,7 +66,7 @@ pub use lock::{SpinGuard, SpinLock};
 pub use per_cpu::{CpuSlots, SlotGuard};
 pub use record::locks::LockStatistics;
 pub use record::masks::MaskStatistics;
-pub use record::pressure::PressureStatistics;
+pub use record::pressure::{PressureReader, PressureTrigger};
 pub use record::trace;
 pub use rng::Rng;
 pub use schedule::{Decisions, Pct, Perturb};

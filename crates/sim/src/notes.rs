@@ -105,6 +105,9 @@ impl World {
     /// Notes why the running task is about to sleep; `None` records that the sleep is over.
     #[inline]
     pub(crate) fn note_wait(&self, reason: Option<WaitReason>) {
+        if let Some(task) = self.current_task() {
+            task.waits_for_io.set(reason.is_some_and(WaitReason::is_io));
+        }
         if self.recorder.is_on() {
             self.record_wait(reason);
         }

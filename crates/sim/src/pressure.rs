@@ -1,48 +1,119 @@
-//! Counts for pressure (PSI): how many tasks can run, and how many are stalled for memory.
+//! Counts the tasks of the machine and of its groups for pressure stall information (PSI): which are stalled, which work,
+//! and on which CPU (mechanisms/pressure, 2 and 3).
 
-use crate::clock::nanos;
-use crate::record::pressure::PressureStatistics;
+use crate::clock::{nanos, picos};
+use crate::record::pressure::{GroupPressure, Part, PressureTrigger};
 use crate::task::{State, Task};
 use crate::task_id::TaskId;
 use crate::world::World;
+use machine::Nanos;
+use std::rc::Rc;
 
-const fn can_run(state: State) -> bool {
-    matches!(state, State::Queued | State::OnCpu)
+const fn part_of(task: &Task) -> Part {
+    if task.is_aside.get() {
+        return Part::Nothing;
+    }
+    let is_stalled = task.stalls.get() > 0;
+    match task.state.get() {
+        State::OnCpu if is_stalled => Part::StalledOnCpu,
+        State::Queued | State::OnCpu if !is_stalled => Part::Works,
+        State::Finished => Part::Nothing,
+        _ if is_stalled => Part::Stalled,
+        State::Uninterruptible => Part::WaitsForIo,
+        _ if task.waits_for_io.get() => Part::WaitsForIo,
+        _ => Part::Nothing,
+    }
 }
 
 impl World {
-    /// Changes the state of a task. If the task can run now but could not before, or the reverse, counts that for
-    /// pressure (PSI).
-    pub(crate) fn set_state(&self, task: &Task, state: State) {
-        let before = task.state.replace(state);
-        if can_run(before) != can_run(state) && task.stalls.get() == 0 && !task.is_aside.get() {
-            self.pressure.change(self.clock.get(), 0, if can_run(state) { 1 } else { -1 });
+    /// Makes a change of a task, and counts the task for pressure as it is then.
+    #[inline]
+    fn recount(&self, task: &Task, change: impl FnOnce()) {
+        let before = (part_of(task), task.cpu.get());
+        change();
+        let after = (part_of(task), task.cpu.get());
+        if before != after && (before.0 != Part::Nothing || after.0 != Part::Nothing) {
+            let now = self.clock.get();
+            task.group.borrow().with_ancestors().for_each(|group| group.change(now, before, after));
         }
+    }
+
+    /// Changes the state of a task.
+    pub(crate) fn set_state(&self, task: &Task, state: State) {
+        self.recount(task, || task.state.set(state));
+    }
+
+    /// Changes the CPU of a task that runs nowhere. Returns the CPU that it was on.
+    pub(crate) fn set_cpu(&self, task: &Task, cpu: usize) -> usize {
+        let before = task.cpu.get();
+        self.recount(task, || task.cpu.set(cpu));
+        before
     }
 
     /// Notes that the running task begins or ends to be stalled for memory.
     pub(crate) fn note_stall(&self, begins: bool) {
-        let Some(task) = self.current_task().filter(|task| !task.is_aside.get()) else { return };
+        let Some(task) = self.current_task() else { return };
         let before = task.stalls.get();
         assert!(begins || before > 0, "the end of a stall that did not begin");
-        task.stalls.set(if begins { before + 1 } else { before - 1 });
-        match (before, begins) {
-            (0, true) => self.pressure.change(self.clock.get(), 1, -1),
-            (1, false) => self.pressure.change(self.clock.get(), -1, 1),
-            _ => {}
-        }
+        self.recount(&task, || task.stalls.set(if begins { before + 1 } else { before - 1 }));
     }
 
-    /// Excludes a task of the kernel from pressure (PSI). Called right after the task is spawned.
+    /// Excludes a task of the kernel from pressure. Called right after the task is spawned.
     pub(crate) fn set_aside(&self, id: TaskId) {
         let task = self.task(id);
-        if !task.is_aside.replace(true) && can_run(task.state.get()) {
-            self.pressure.change(self.clock.get(), 0, -1);
-        }
+        self.recount(&task, || task.is_aside.set(true));
     }
 
-    pub(crate) fn pressure_now(&self) -> PressureStatistics {
-        self.pressure.count(self.clock.get());
-        PressureStatistics { some: nanos(self.pressure.some.get()), full: nanos(self.pressure.full.get()) }
+    /// Notes that a group was created, without tasks.
+    pub(crate) fn note_new_group(&self, group: u16, parent: u16) {
+        let parent = self.pressure_of(parent);
+        let new = GroupPressure::new(self.cpus.len(), Some(parent), self.clock.get());
+        let mut groups = self.groups.borrow_mut();
+        let place = usize::from(group);
+        if groups.len() <= place {
+            groups.resize_with(place + 1, || None);
+        }
+        groups[place] = Some(Rc::new(new));
+    }
+
+    /// Moves the running task to a group.
+    pub(crate) fn note_group(&self, group: u16) {
+        let Some(task) = self.current_task() else { return };
+        let (to, now) = (self.pressure_of(group), self.clock.get());
+        if Rc::ptr_eq(&to, &task.group.borrow()) {
+            return;
+        }
+        let counted = (part_of(&task), task.cpu.get());
+        let none = (Part::Nothing, task.cpu.get());
+        task.group.borrow().with_ancestors().for_each(|group| group.change(now, counted, none));
+        to.with_ancestors().for_each(|group| group.change(now, none, counted));
+        *task.group.borrow_mut() = to;
+    }
+
+    /// Returns the pressure of a group; of the machine for number 0.
+    ///
+    /// # Panics
+    /// When no group with this number was created.
+    pub(crate) fn pressure_of(&self, group: u16) -> Rc<GroupPressure> {
+        let groups = self.groups.borrow();
+        let found = groups.get(usize::from(group)).and_then(Option::as_ref);
+        Rc::clone(found.unwrap_or_else(|| panic!("no group has number {group}")))
+    }
+
+    /// Waits until a trigger has an event, at most `time`. Returns whether it has. Returns early if the task is killed.
+    pub(crate) fn wait_for_pressure(&self, trigger: &PressureTrigger, time: Nanos) -> bool {
+        let task = self.sleeping_task("wait for pressure");
+        let end = self.clock.get().saturating_add(picos(time));
+        loop {
+            let now = self.clock.get();
+            if trigger.take_event(now) {
+                return true;
+            }
+            if now >= end || task.is_killed.get() {
+                return false;
+            }
+            // The time is rounded up, so that the look is due when the task wakes.
+            self.pause(nanos(trigger.next_look().min(end).saturating_sub(now)) + Nanos(1));
+        }
     }
 }

@@ -255,6 +255,8 @@ impl World {
         let id = TaskId(u32::try_from(self.tasks.borrow().len()).expect("fewer than 4 Gi tasks"));
         let root = self.profile.root(name);
         let bound_to = node.filter(|node| (0..self.cpus.len()).any(|cpu| self.node_of_cpu(cpu) == *node));
+        // A new task is in the group of the task that starts it.
+        let group = self.current_task().map_or_else(|| self.pressure_of(0), |task| task.group.borrow().clone());
         let task = Rc::new(Task {
             id,
             name: name.into(),
@@ -275,6 +277,8 @@ impl World {
             sleeps: Cell::new(0),
             waits: Cell::new(None),
             is_killed: Cell::new(self.phase.get() == Phase::Ending),
+            waits_for_io: Cell::new(false),
+            group: RefCell::new(group),
             stalls: Cell::new(0),
             is_aside: Cell::new(false),
             plug: RefCell::default(),

@@ -72,7 +72,7 @@ impl World {
     /// Moves a task to CPU `to`. Virtual runtimes of different CPUs are not comparable, so the task keeps only its
     /// distance from the CPU's `runtime_floor`.
     fn move_runtime(&self, task: &Task, to: usize) {
-        let from = task.cpu.replace(to);
+        let from = self.set_cpu(task, to);
         if from != to {
             let lead = task.runtime.get().saturating_sub(self.cpus[from].runtime_floor.get());
             task.runtime.set(self.cpus[to].runtime_floor.get() + lead);

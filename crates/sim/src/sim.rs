@@ -11,7 +11,7 @@ use crate::per_cpu::CpuSlots;
 use crate::record::fingerprint::Mark;
 use crate::record::locks::LockStatistics;
 use crate::record::masks::MaskStatistics;
-use crate::record::pressure::PressureStatistics;
+use crate::record::pressure::{PressureReader, PressureTrigger};
 use crate::record::trace::{Trace, TraceConfig};
 use crate::rng::Rng;
 use crate::schedule::{Decisions, Point};
@@ -20,6 +20,7 @@ use crate::task::{State, Task};
 use crate::task_id::TaskId;
 use crate::wait_queue::WaitQueue;
 use crate::world::World;
+use machine::pressure::{Pressure, Trigger};
 use machine::{
     Completions, DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, NoHazards, Note, Observe, Operation, Request,
     Step, Ticket, WaitReason,
@@ -93,16 +94,49 @@ impl Sim {
         self.0.spawn(name, node.into(), Box::new(main))
     }
 
-    /// Excludes a task from [`Sim::pressure`]. Call this right after spawning the task. It is for tasks of the kernel,
-    /// whose stalls stall no program.
+    /// Excludes a task from pressure. Call this right after spawning the task. It is for tasks of the kernel, whose
+    /// stalls stall no program.
     pub fn set_aside(&self, id: TaskId) {
         self.0.set_aside(id);
     }
 
-    /// Returns the time for which tasks were stalled for memory so far.
+    /// Returns the pressure on memory until now: of the machine for group 0, otherwise of the memory control group
+    /// with this number and its descendants. As in a kernel, the times of CPUs are averaged when this is called, and so
+    /// calls between the ends of two periods change later figures a little. [`Sim::pressure_totals`] does not.
+    ///
+    /// # Panics
+    /// When no group with this number was created.
     #[must_use]
-    pub fn pressure(&self) -> PressureStatistics {
-        self.0.pressure_now()
+    pub fn pressure(&self, group: u16) -> Pressure {
+        self.0.pressure_of(group).read(self.0.clock.get())
+    }
+
+    /// Returns a reader of the machine's stall times, for records of a run. It sums the time since the machine started.
+    #[must_use]
+    pub fn pressure_reader(&self) -> PressureReader {
+        PressureReader::new(self.0.pressure_of(0))
+    }
+
+    /// Returns the machine's total stall times until now, some and full. Does not change what [`Sim::pressure`] returns.
+    #[must_use]
+    pub fn pressure_totals(&self, reader: &mut PressureReader) -> [Nanos; 2] {
+        reader.totals(self.0.clock.get())
+    }
+
+    /// Sets a trigger on the pressure of the machine (group 0) or of a memory control group. Stall times from now on
+    /// count.
+    ///
+    /// # Panics
+    /// When no group with this number was created.
+    #[must_use]
+    pub fn pressure_trigger(&self, group: u16, trigger: Trigger) -> PressureTrigger {
+        PressureTrigger::new(self.0.pressure_of(group), trigger, self.0.clock.get())
+    }
+
+    /// Waits until a trigger has an event, or has had one since the last wait for it, at most `time`. Returns whether it
+    /// has; `false` also if the calling task was killed. *May sleep.*
+    pub fn wait_for_pressure(&self, trigger: &PressureTrigger, time: Nanos) -> bool {
+        self.0.wait_for_pressure(trigger, time)
     }
 
     /// Returns the CPU time of all tasks whose name begins with `name`, including the time spent spinning for locks.
@@ -411,6 +445,14 @@ impl Observe for Sim {
 
     fn note_stall(&self, begins: bool) {
         self.0.note_stall(begins);
+    }
+
+    fn note_new_group(&self, group: u16, parent: u16) {
+        self.0.note_new_group(group, parent);
+    }
+
+    fn note_group(&self, group: u16) {
+        self.0.note_group(group);
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 use crate::fiber::{Fiber, Job};
 use crate::plug::Plug;
+use crate::record::pressure::GroupPressure;
 use crate::record::profile::NodeId;
 use crate::rng::Rng;
 use crate::task_id::TaskId;
@@ -56,6 +57,10 @@ pub(crate) struct Task {
     /// Reason of the task's wait, if it gave one, and the time at which the wait began.
     pub(crate) waits: Cell<Option<(WaitReason, u64)>>,
     pub(crate) is_killed: Cell<bool>,
+    /// `true` while a sleep of the task is one for block I/O.
+    pub(crate) waits_for_io: Cell<bool>,
+    /// The memory control group of the task, or the machine, in whose pressure the task counts.
+    pub(crate) group: RefCell<Rc<GroupPressure>>,
     /// Number of nested stalls for memory in which the task is.
     pub(crate) stalls: Cell<u32>,
     /// `true` if the task does not count for pressure (PSI), because it is the kernel's own.

@@ -18,7 +18,7 @@ use crate::fiber::{Ask, Fiber, Job};
 use crate::record::fingerprint::Fingerprint;
 use crate::record::locks::LockCounts;
 use crate::record::masks::MaskCounts;
-use crate::record::pressure::Pressure;
+use crate::record::pressure::GroupPressure;
 use crate::record::profile::Profile;
 use crate::record::trace::Recorder;
 use crate::schedule::{self, Decisions, Point, Runner, Schedule};
@@ -109,7 +109,8 @@ pub(crate) struct World {
     /// The kept periods with interrupts off, each with begin and end, ps.
     pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
     pub(crate) recorder: Recorder,
-    pub(crate) pressure: Pressure,
+    /// Pressure of the machine, at place 0, and of each memory control group, by its number.
+    pub(crate) groups: RefCell<Vec<Option<Rc<GroupPressure>>>>,
     me: Weak<World>,
 }
 
@@ -180,7 +181,7 @@ impl World {
             mask_counts: MaskCounts::table(),
             off_windows: RefCell::default(),
             recorder: Recorder::default(),
-            pressure: Pressure::default(),
+            groups: RefCell::new(vec![Some(Rc::new(GroupPressure::new(cpus, None, 0)))]),
             me: me.clone(),
             config,
         })

@@ -5,9 +5,9 @@ mod common;
 use common::{free_kernel, hard_disk, now, run_tasks};
 use machine::{
     Completions, DeviceId, FrameNumber, Func, IoError, Lock, LockClass, Machine, Nanos, Observe, Operation, PerCpu,
-    Request, Stalled, Step,
+    Request, Step,
 };
-use sim::{Config, LockFairness, PressureStatistics, Scheduler, Sim, TaskId};
+use sim::{Config, LockFairness, Scheduler, Sim, TaskId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -501,25 +501,4 @@ fn statistics_of_interrupts_begin_anew() {
     let cpu = sim.cpu_statistics()[0];
     assert_eq!((cpu.longest_off, cpu.handlers, cpu.handled_pages), (Nanos::from_millis(2), 0, 0));
     assert_eq!(cpu.interrupt, Nanos(7000), "time is not forgotten");
-}
-
-/// The main task is stalled for 30 ms. Another task works for 10 ms of this time. A third task works longer, but is
-/// excluded from the counts.
-#[test]
-fn all_are_stalled_when_nobody_works() {
-    let sim = Sim::new(Config::uniform(2, 1));
-    let (worker, waiter, aside) = (sim.clone(), sim.clone(), sim.clone());
-    let seen = sim.clone();
-    sim.run("main", move || {
-        worker.clone().spawn("worker", move || worker.compute(Nanos::from_millis(10)));
-        let kernel = aside.clone().spawn("kswapd0", move || aside.compute(Nanos::from_millis(25)));
-        waiter.set_aside(kernel);
-        let _stalled = Stalled::begin(&waiter);
-        let _within = Stalled::begin(&waiter);
-        waiter.pause(Nanos::from_millis(30));
-    })
-    .unwrap();
-    let PressureStatistics { some, full } = seen.pressure();
-    let ms = |time: Nanos| (time.0 as f64 / 1e6).round() as u64;
-    assert_eq!((ms(some), ms(full)), (30, 20), "{some:?} {full:?}");
 }

@@ -13,7 +13,7 @@ mod progress;
 
 use super::meter::{FullDetector, Signs, counter_rows, latency_rows};
 use crate::extent::Extent;
-use crate::system::{Started, System, SystemError, page_bytes};
+use crate::system::{Pressure, Started, System, SystemError, page_bytes};
 use crate::workload::{Measurements, Resources, Workload};
 use code::{Code, Use};
 use documented::DocumentedFields;
@@ -25,8 +25,9 @@ use figures::scale::Scale;
 use figures::usage::CpuTimes;
 use hdrhistogram::Histogram;
 use machine::Nanos;
+use machine::pressure::Stalls;
 use serde::{Deserialize, Serialize};
-use sim::{PressureStatistics, Rng};
+use sim::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -561,7 +562,8 @@ struct Seen {
     cpu: CpuTimes,
     /// CPU time of kswapd; 0 if the system does not measure it.
     kswapd: Nanos,
-    pressure: PressureStatistics,
+    /// Pressure on memory; 0 if the system does not report it.
+    pressure: Pressure,
 }
 
 impl Seen {
@@ -572,7 +574,7 @@ impl Seen {
             counters: system.vmstat(),
             cpu: system.cpu_times(),
             kswapd: machine.map_or(Nanos(0), |machine| machine.cpu_time_of("kswapd")),
-            pressure: machine.map(sim::Sim::pressure).unwrap_or_default(),
+            pressure: system.pressure(None).ok().flatten().unwrap_or_default(),
         }
     }
 }
@@ -813,10 +815,13 @@ impl Course {
         let share = |group: &str, name: &str, unit: &str, from: Nanos, to: Nanos| {
             row(group, name, unit, Lower, 2, percent(to.since(from).as_secs_f64(), trouble_s))
         };
-        let [before, after] = [full.pressure, trouble_ended.pressure];
+        let stalled = |line: fn(&Pressure) -> Stalls| {
+            [full, trouble_ended].map(|seen| Nanos(line(&seen.pressure).total_us.saturating_mul(1000)))
+        };
+        let [[some_before, some_after], [full_before, full_after]] = [stalled(|it| it.some), stalled(|it| it.full)];
         rows.push(share("reclaim", "kswapd CPU", "% of a CPU", full.kswapd, trouble_ended.kswapd));
-        rows.push(share("pressure", "memory some", "% of the time", before.some, after.some));
-        rows.push(share("pressure", "memory full", "% of the time", before.full, after.full));
+        rows.push(share("pressure", "memory some", "% of the time", some_before, some_after));
+        rows.push(share("pressure", "memory full", "% of the time", full_before, full_after));
         let CpuTimes { user, system } = trouble_ended.cpu.since(full.cpu);
         rows.extend(duration_rows(user.as_secs_f64(), system.as_secs_f64(), trouble_s));
         rows.extend(counter_rows(&counters));

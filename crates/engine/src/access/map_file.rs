@@ -284,9 +284,7 @@ impl<M: Machine> Access<M> {
                     }
                 });
             }
-            let stalled = self.stall_for_refault(frame);
             self.lock_page(frame);
-            drop(stalled);
             if !self.is_page_of(frame, Owner::File(file.id), index) {
                 self.unlock_page(frame);
                 self.put(frame);

@@ -37,13 +37,13 @@ pub use readahead::{ReadPattern, ReadState};
 pub use send::Unacknowledged;
 
 use crate::allocate::{Allocate, OutOfMemory};
-use crate::memory::{Block, Flags, Gfp, OWNERS_MAX};
+use crate::memory::{Block, Gfp, OWNERS_MAX};
 use crate::page_cache::File;
 use crate::slab::object_cache::{NoPlace, ObjectKind};
 use crate::stat::Gauge;
 use crate::task::Task;
 use machine::atomic::Ordering;
-use machine::{DeviceId, FrameNumber, Machine, Order, PAGE_BYTES, Stalled};
+use machine::{DeviceId, Machine, Order, PAGE_BYTES};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -67,13 +67,6 @@ impl<M: Machine> Access<M> {
     /// Creates the floor, with nothing touched yet.
     pub fn new(allocate: Allocate<M>, choices: Choices) -> Self {
         Self { allocate, choices, khugepaged: khugepaged::Done::default() }
-    }
-
-    /// Begins a stall for memory (`/proc/pressure/memory`) if the task is about to wait for a page of the workingset
-    /// that reclaim had evicted. The stall ends when the result is dropped.
-    fn stall_for_refault(&self, frame: FrameNumber) -> Option<Stalled<'_, M>> {
-        let flags = self.frames[frame].flags();
-        (flags.has(Flags::WORKINGSET) && !flags.has(Flags::UPTODATE)).then(|| Stalled::begin(&self.machine))
     }
 
     fn out_of_memory(&self, cause: OutOfMemory) -> Error {

@@ -102,9 +102,7 @@ impl<M: Machine> Access<M> {
             if !descriptor.is(Flags::UPTODATE) {
                 // The task that reads the page in may need the latch, so the latch is released during the wait.
                 self.unlatch(frame, false);
-                let stalled = self.stall_for_refault(frame);
                 self.wait_on_read(frame);
-                drop(stalled);
                 if descriptor.is(Flags::UPTODATE) {
                     self.latch(frame, false);
                 } else {

@@ -62,8 +62,9 @@ impl<M: Machine> Access<M> {
             Some(frame) => frame,
             None => {
                 let started = self.machine.now();
-                // The wait counts as a stall, because a lack of memory had evicted the page.
-                let stalled = Stalled::begin(&self.machine);
+                // Without shadows it is not known whether the page was in the workingset. Then each swap-in is a stall,
+                // as before Linux 5.9.
+                let stalled = (!self.leaves_shadows_of_anon()).then(|| Stalled::begin(&self.machine));
                 let cluster = self.next_window(region, page, around);
                 let found = self.swapin_readahead(task, region, page, slot, cluster)?;
                 let Some(frame) = found else { return Ok(None) };

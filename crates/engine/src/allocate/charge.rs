@@ -13,7 +13,7 @@ use crate::reclaim::group::GroupReclaim;
 use crate::stat::Event;
 use crate::task::Task;
 use machine::note::Work;
-use machine::{FrameNumber, Machine, Order};
+use machine::{FrameNumber, Machine, Order, Stalled};
 
 impl<M: Machine> Allocate<M> {
     /// Charges 2^`order` pages to the group of the task, if the pages are for files, programs, or page tables. Returns the group
@@ -86,7 +86,7 @@ impl<M: Machine> Allocate<M> {
             self.stat.count(event, 1);
             Err(OutOfMemory { order, full: Some((full, groups.limit(full, Limit::Max))) })
         };
-        let _stall = self.pressure.stall(&self.machine);
+        let _stalled = Stalled::begin(&self.machine);
         let (mut retries, mut has_drained) = (RETRIES_MAX, false);
         loop {
             groups.count(full, GroupEvent::Max);

@@ -13,7 +13,7 @@ use crate::stat::Event;
 use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::note::Work;
-use machine::{Machine, Nanos, Order, WaitReason, Waiting};
+use machine::{Machine, Nanos, Order, Stalled, WaitReason, Waiting};
 
 /// Number of reclaims without success before a task at a limit gives up, or sleeps (`MAX_RECLAIM_RETRIES`).
 pub(super) const RETRIES_MAX: u32 = 16;
@@ -70,7 +70,7 @@ impl<M: Machine> Allocate<M> {
         if !gfp.wait {
             return Err(failed(Event::AllocFailed));
         }
-        let _stall = self.pressure.stall(&self.machine);
+        let _stalled = Stalled::begin(&self.machine);
         let mut retries = 0;
         let mut starves_since = None;
         while !self.machine.is_killed() {

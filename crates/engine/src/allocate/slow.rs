@@ -238,12 +238,12 @@ impl<M: Machine> Allocate<M> {
         if let Some(until) = self.last_bound(task, gfp) {
             return ControlFlow::Break(self.take_from_zonelist(gfp, order, until, rights));
         }
+        let _stalled = Stalled::begin(&self.machine);
         ends_with(self.direct_compact(gfp, order, rights, &mut effort.compaction, work))?;
         effort.compaction.is_later = true;
         if self.gives_up(gfp, order, effort.compaction) {
             return ControlFlow::Break(None);
         }
-        let _stall = self.pressure.stall(&self.machine);
         let progress = self.reclaim_in_turn(task, wanted, effort.fruitless_rounds, work)?;
         let progress = effort.count(progress, self.machine.now());
         if is_fruitless(progress) && gfp.swap_in && self.swap.is_nearly_full() {
@@ -406,7 +406,6 @@ impl<M: Machine> Allocate<M> {
         }
         let _span = self.machine.span(Func::DirectCompact);
         self.stat.count(Event::CompactStall, 1);
-        let _stalled = Stalled::begin(&self.machine);
         work.compactions += 1;
         let mut best = Suitability::Skipped;
         let waits = self.compaction_waits(compaction.is_later);

@@ -11,7 +11,7 @@ use crate::memory::{Gfp, GroupEvent, GroupId, Groups, Limit};
 use crate::reclaim::group::GroupReclaim;
 use crate::task::Task;
 use machine::note::Work;
-use machine::{Machine, Nanos, WaitReason, Waiting};
+use machine::{Machine, Nanos, Stalled, WaitReason, Waiting};
 
 /// Length of a tick, in which sleeps are counted. Distributions build kernels with 250 ticks a second (`CONFIG_HZ`).
 pub(super) const TICK: Nanos = Nanos::from_millis(4);
@@ -55,7 +55,7 @@ impl<M: Machine> Allocate<M> {
                 return;
             }
             if freed == 0 && retries == 0 {
-                let _stall = self.pressure.stall(&self.machine);
+                let _stalled = Stalled::begin(&self.machine);
                 let _waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);
                 self.machine.pause(sleep);
                 return;
@@ -76,7 +76,7 @@ impl<M: Machine> Allocate<M> {
                 continue;
             }
             groups.count(group, GroupEvent::High);
-            let _stall = self.pressure.stall(&self.machine);
+            let _stalled = Stalled::begin(&self.machine);
             let wanted = GroupReclaim { group, pages, gfp: Gfp::KERNEL, may_swap: true, swappiness: None };
             freed += self.try_to_free_group_pages(task, wanted, &mut Work::default());
         }

@@ -223,6 +223,7 @@ impl<M: Machine> Lru<M> {
             lruvec.priority.store(DEF_PRIORITY, Relaxed);
             self.end_reclaim(lruvec);
         }
+        self.machine.note_new_group(id.0, parent.0);
         Ok(id)
     }
 

@@ -42,7 +42,7 @@ pub use zone::{
 };
 
 use crate::stat::vmstat::{Vmstat, ZONE_KINDS};
-use crate::stat::{Event, Gauge, Pressure, Stat, ZoneEvent};
+use crate::stat::{Event, Gauge, Stat, ZoneEvent};
 use buddy::FreeLists;
 use choices::LruvecOf;
 use machine::atomic::AtomicU64;
@@ -73,8 +73,6 @@ pub struct Memory<M: Machine> {
     pub machine: M,
     /// Counters.
     pub stat: Stat,
-    /// The time that tasks were stalled for lack of memory (`/proc/pressure/memory`).
-    pub pressure: Pressure,
     /// The section `[memory]` of the kernel file.
     pub choices: Choices,
     /// The descriptors of all frames.
@@ -222,7 +220,6 @@ impl<M: Machine> Memory<M> {
         let memory = Self {
             machine,
             stat,
-            pressure: Pressure::default(),
             choices,
             frames,
             zones,

@@ -6,7 +6,7 @@
 use super::PageCache;
 use crate::memory::Flags;
 use machine::atomic::AtomicU32;
-use machine::{FrameNumber, Machine, WaitReason, Waiting};
+use machine::{FrameNumber, Machine, Stalled, WaitReason, Waiting};
 
 /// Number of page queues. The waiters of a page wait in the queue that is computed from the number of its frame.
 pub(super) const PAGE_QUEUES: usize = 256;
@@ -52,6 +52,13 @@ impl<M: Machine> PageCache<M> {
         self.wait_while(frame, Flags::LOCKED, WaitReason::PageIo);
     }
 
+    /// Begins a stall for memory (`/proc/pressure/memory`) if the task is about to wait for the read of a page that was
+    /// in the workingset when reclaim evicted it. The stall ends when the result is dropped.
+    fn stall_for_refault(&self, frame: FrameNumber) -> Option<Stalled<'_, M>> {
+        let flags = self.frames[frame].flags();
+        (flags.has(Flags::WORKINGSET) && !flags.has(Flags::UPTODATE)).then(|| Stalled::begin(&self.machine))
+    }
+
     /// Waits while a page has a flag; whoever clears the flag wakes the queue of the page.
     fn wait_while(&self, frame: FrameNumber, flag: Flags, reason: WaitReason) {
         loop {
@@ -60,9 +67,10 @@ impl<M: Machine> PageCache<M> {
             if !self.frames[frame].is(flag) {
                 return;
             }
+            let stalled = self.stall_for_refault(frame);
             let waiting = Waiting::begin(&self.machine, reason);
             self.machine.sleep(queue, ticket, None);
-            drop(waiting);
+            drop((waiting, stalled));
             // A killed task does not sleep. It only lets other tasks run first.
             self.machine.relax();
         }

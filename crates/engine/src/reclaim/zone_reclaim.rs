@@ -4,7 +4,7 @@ use super::{Reclaim, ScanControl};
 use crate::memory::{Gfp, Zone, ZoneFlag};
 use crate::stat::{Gauge, ZoneEvent};
 use crate::task::Task;
-use machine::{Func, Machine, Order};
+use machine::{Func, Machine, Order, Stalled};
 
 /// Bit of `vm.zone_reclaim_mode`: reclaim in the zone at all.
 pub const RECLAIM_ZONE: u8 = 1;
@@ -52,6 +52,7 @@ impl<M: Machine> Reclaim<M> {
             return Room::NotTried;
         }
         let _span = self.machine.span(Func::ZoneReclaim);
+        let _stalled = Stalled::begin(&self.machine);
         task.may_use_reserve = true;
         let may_unmap = mode & RECLAIM_SWAP != 0;
         let mut control = ScanControl {

@@ -143,7 +143,9 @@ impl Plan {
         };
         let start = |task: KernelTask| {
             let engine = engine.clone();
-            sim.spawn_on(task.node(), &task.name(), move || engine.run(task))
+            let id = sim.spawn_on(task.node(), &task.name(), move || engine.run(task));
+            sim.set_aside(id);
+            id
         };
         let kernel_tasks = Rc::new(engine.kernel_tasks().into_iter().filter(is_wanted).map(start).collect());
         let ground = Ground { sim: sim.clone(), engine, kernel_tasks, task: Rc::new(RefCell::new(Task::user())) };

@@ -9,9 +9,9 @@ use machine::{Machine, Nanos};
 use sim::Sim;
 
 /// The kernels whose groups are tested: both of Linux's policies, as of 6.1.
-const KERNELS: [&str; 2] = ["6.1-classic", "6.1-mglru"];
+pub const KERNELS: [&str; 2] = ["6.1-classic", "6.1-mglru"];
 
-fn plan(kernel: &str) -> Plan {
+pub fn plan(kernel: &str) -> Plan {
     let mut plan = Plan { choices: choices_of(kernel), swap_slots: 4 * PAGES as u32, ..Plan::default() };
     plan.layout.groups = 8;
     plan
@@ -21,17 +21,19 @@ fn groups(ground: &Ground) -> &Groups<Sim> {
     ground.engine.memory().groups.as_ref().expect("the layout has room for groups")
 }
 
-fn group_with(ground: &Ground, limits: &[(Limit, u64)]) -> GroupId {
+pub fn group_with(ground: &Ground, limits: &[(Limit, u64)]) -> GroupId {
     let group = ground.engine.lru().create_group(GroupId::ROOT).unwrap();
     limits.iter().for_each(|(limit, pages)| groups(ground).set_limit(group, *limit, *pages));
     group
 }
 
 /// Runs `work` with the main task in a group.
-fn within<T>(ground: &Ground, group: GroupId, work: impl FnOnce() -> T) -> T {
-    let before = std::mem::replace(&mut ground.task.borrow_mut().group, group);
+pub fn within<T>(ground: &Ground, group: GroupId, work: impl FnOnce() -> T) -> T {
+    let enter = |group| ground.engine.memory().enter_group(&mut ground.task.borrow_mut(), group);
+    let before = ground.task.borrow().group;
+    enter(group);
     let done = work();
-    ground.task.borrow_mut().group = before;
+    enter(before);
     done
 }
 

@@ -31,6 +31,7 @@ mod modern;
 mod multigen;
 mod nodes;
 mod policy;
+mod pressure;
 mod rotation;
 mod send;
 mod stable_pages;

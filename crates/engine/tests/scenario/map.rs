@@ -307,9 +307,9 @@ fn waits_for_text_that_comes_back_are_pressure() {
             };
             // This goes on until the pages that are touched often have been active and have been evicted.
             (0..20_000).for_each(|_| touch_at_random());
-            let (began, before) = (ground.sim.now(), ground.sim.pressure().some);
+            let (began, before) = (ground.sim.now(), ground.sim.pressure(0).some.total_us);
             (0..20_000).for_each(|_| touch_at_random());
-            let waited = ground.sim.pressure().some.since(before).0;
+            let waited = (ground.sim.pressure(0).some.total_us - before) * 1000;
             let elapsed = ground.sim.now().since(began).0;
             // 3.10 keeps no shadow of a page that left, so it does not recognise its return.
             let is_known = kernel != "3.10-rc4-vanilla";

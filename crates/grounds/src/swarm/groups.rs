@@ -45,7 +45,7 @@ impl Tree {
         let known: Vec<GroupId> = self.live.borrow().iter().map(|(id, _)| *id).collect();
         let Some(any) = (!known.is_empty()).then(|| known[rng.below(known.len() as u64) as usize]) else { return };
         match rng.below(8) {
-            0..3 => self.enter(task, if rng.below(4) == 0 { GroupId::ROOT } else { any }),
+            0..3 => self.enter(engine, task, if rng.below(4) == 0 { GroupId::ROOT } else { any }),
             3..6 => set_limit(groups, any, engine, rng),
             6 => {
                 let is_unused = self.live.borrow().iter().any(|(id, tasks)| *id == any && *tasks == 0);
@@ -64,16 +64,16 @@ impl Tree {
     }
 
     /// Moves a task that ends back to the root group.
-    pub fn leave(&self, task: &mut Task) {
-        self.enter(task, GroupId::ROOT);
+    pub fn leave(&self, engine: &Engine<Sim>, task: &mut Task) {
+        self.enter(engine, task, GroupId::ROOT);
     }
 
-    fn enter(&self, task: &mut Task, group: GroupId) {
+    fn enter(&self, engine: &Engine<Sim>, task: &mut Task, group: GroupId) {
         for (id, tasks) in self.live.borrow_mut().iter_mut() {
             *tasks -= u32::from(*id == task.group);
             *tasks += u32::from(*id == group);
         }
-        task.group = group;
+        engine.memory().enter_group(task, group);
     }
 
     fn create(&self, groups: &Groups<Sim>, engine: &Engine<Sim>, rng: &mut Rng) {

@@ -66,7 +66,7 @@ impl Worker {
             Role::Churn => self.churn(),
             Role::DropCaches => self.drop_caches(),
         }
-        self.shared.groups.leave(&mut self.task);
+        self.shared.groups.leave(&self.shared.engine, &mut self.task);
         if let Some(process) = self.process.take().filter(|process| process.is_killed()) {
             self.exit(&process);
         }

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use workloads::system::contents::Kept;
-use workloads::system::{Given, System, SystemError, page_bytes};
+use workloads::system::{Given, Pressure, System, SystemError, page_bytes};
 
 /// The state that all tasks of a workload share.
 struct Shared {
@@ -88,6 +88,13 @@ impl System for HostSystem {
     type File = File;
     type Region = Region;
     tasks_are_threads!();
+
+    fn pressure(&self, group: Option<&str>) -> Result<Option<Pressure>, SystemError> {
+        match group {
+            None => Ok(Some(self.shared.memory.pressure())),
+            Some(_) => Err(SystemError("the library has no memory control groups".into())),
+        }
+    }
 
     fn free_pages(&self) -> u64 {
         self.shared.memory.vmstat().get("nr_free_pages")

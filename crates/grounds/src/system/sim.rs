@@ -17,6 +17,7 @@ use figures::scale::Scale;
 use figures::usage::{CpuTimes, DiskSample, Faults};
 use foldhash::fast::FixedState;
 use machine::atomic::AtomicU32;
+use machine::pressure::{Trigger, TriggerError};
 use machine::{DeviceId, Func, Machine, Nanos, Observe, Operation, Order, PAGE_BYTES, Step};
 use sim::Sim;
 use std::cell::{Cell, RefCell};
@@ -25,7 +26,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use workloads::system::contents::Kept;
-use workloads::system::{Given, HeldPage, MapMode, System, SystemError, page_bytes};
+use workloads::system::{Given, HeldPage, MapMode, Pressure, PressureTrigger, System, SystemError, page_bytes};
 
 /// The random stream that decides which kernel pages were freed before a run.
 const KERNEL_MEMORY_STREAM: u64 = 900;
@@ -167,7 +168,7 @@ impl SimSystem {
     }
 
     fn move_to(&self, group: GroupId) {
-        self.task.borrow_mut().group = group;
+        self.engine().memory().enter_group(&mut self.task.borrow_mut(), group);
         self.process.enter_group(group);
         self.process.set_oom_score_adj(self.shared.groups.borrow().oom_score_adj(group));
     }
@@ -431,6 +432,7 @@ impl System for SimSystem {
         let number = process.id.0;
         let task = self.shared.sim.spawn(name, move || {
             let system = Self::for_process(&shared, process);
+            system.engine().memory().enter_group(&mut system.task.borrow_mut(), group);
             body(&system);
             system.engine().access().exit_process(&system.process);
             shared.processes.borrow_mut().remove(&number);
@@ -461,6 +463,19 @@ impl System for SimSystem {
 
     fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {
         Ok(Some(self.engine().lru().group_stat(self.group(name)?)))
+    }
+
+    fn pressure(&self, group: Option<&str>) -> Result<Option<Pressure>, SystemError> {
+        let group = group.map_or(Ok(GroupId::ROOT), |name| self.group(name))?;
+        Ok(Some(self.shared.sim.pressure(group.0)))
+    }
+
+    fn pressure_trigger(&self, group: Option<&str>, trigger: &str) -> Result<PressureTrigger, SystemError> {
+        let group = group.map_or(Ok(GroupId::ROOT), |name| self.group(name))?;
+        let trigger: Trigger = trigger.parse().map_err(|error: TriggerError| SystemError(error.to_string()))?;
+        let sim = self.shared.sim.clone();
+        let trigger = sim.pressure_trigger(group.0, trigger);
+        Ok(PressureTrigger::new(move |time| Ok(sim.wait_for_pressure(&trigger, time))))
     }
 
     fn memory_pages(&self) -> u64 {

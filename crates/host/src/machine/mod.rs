@@ -23,6 +23,7 @@ mod in_use;
 mod lock;
 mod notice;
 mod per_cpu;
+mod pressure;
 pub mod swap_file;
 mod sys;
 pub mod task;
@@ -47,8 +48,10 @@ use disk::backend::Backend;
 pub use hazard::{HazardPointer, Hazards};
 use machine::{
     DeviceId, FrameNumber, Func, LockClass, Machine, Nanos, Observe, Operation, PAGE_BYTES, Request, Step, Ticket,
+    WaitReason,
 };
 use notice::Notices;
+use pressure::{Call, ThreadPressure};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -72,6 +75,7 @@ struct Shared {
     tasks: Tasks,
     disks: Disks,
     arena: Arc<Arena>,
+    pressure: ThreadPressure,
 }
 
 impl Host {
@@ -109,7 +113,9 @@ impl Host {
         if config.hazard_pointers && !machine::Hazards::are_on(&hazards) {
             notices.add(Notice::NoHazardPointers);
         }
-        let shared = Shared { began: Instant::now(), shards: config.shards, notices, tasks, disks, arena };
+        let began = Instant::now();
+        let pressure = ThreadPressure::new(began);
+        let shared = Shared { began, shards: config.shards, notices, tasks, disks, arena, pressure };
         Ok(Self { shared: Arc::new(shared), hazards, first_frame })
     }
 
@@ -132,6 +138,19 @@ impl Host {
     /// Adds a notice of the library, the layer above the machine.
     pub(crate) fn note(&self, notice: Notice) {
         self.shared.notices.add(notice);
+    }
+
+    /// Notes that the calling thread begins a call of the library, which ends when the result is dropped. Calls are not
+    /// nested.
+    #[inline]
+    pub(crate) fn enter_call(&self) -> Call<'_> {
+        self.shared.pressure.enter_call()
+    }
+
+    /// Returns the pressure on memory until now.
+    #[must_use]
+    pub fn pressure(&self) -> machine::pressure::Pressure {
+        self.shared.pressure.read()
     }
 
     /// Returns the memory of the machine.
@@ -260,12 +279,20 @@ impl Host {
     }
 }
 
-/// Ignores what the engine reports about its work: this machine keeps no profile or trace.
+/// Takes what the engine reports about stalls and waits. This machine keeps no profile or trace.
 impl Observe for Host {
     type Span<'a> = ();
 
     #[inline]
     fn span(&self, _: Func) {}
+
+    fn note_stall(&self, begins: bool) {
+        self.shared.pressure.note_stall(begins);
+    }
+
+    fn note_wait(&self, reason: Option<WaitReason>) {
+        self.shared.pressure.note_wait(reason.is_some());
+    }
 }
 
 impl Machine for Host {

@@ -36,6 +36,12 @@ pub(super) fn is_killed() -> bool {
     KILL.try_with(|kill| kill.get().is_some_and(|kill| kill.load(Ordering::SeqCst))).unwrap_or(false)
 }
 
+/// Returns whether the calling thread is a task that a machine started.
+#[inline]
+pub(super) fn is_task() -> bool {
+    KILL.try_with(|kill| kill.get().is_some()).unwrap_or(false)
+}
+
 /// Number of calls of [`relax`] of which one lets other threads run.
 ///
 /// In the Linux kernel, a loop has to offer its CPU to other tasks. Threads are preempted by the system anyway, so most

@@ -188,7 +188,7 @@ impl Looks {
             let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);
             Some(match seconds.filter(|_| looks.len() >= 2) {
                 Some(seconds) => last.total_us.abs_diff(first.total_us) as f64 / 1e4 / seconds,
-                None => f64::from(last.percent.into_iter().fold(0.0, f32::max)),
+                None => last.percent.into_iter().fold(0.0, f64::max),
             })
         };
         (of(|it| it.some), of(|it| it.full))

@@ -145,14 +145,7 @@ impl Interval<'_> {
                 let name = format!("{resource} {who}");
                 rows.push(row("pressure", &name, "% of the time", Better::Lower, 2, share));
                 rows.push(row("pressure", &format!("{name} total"), "ms", Better::Lower, 1, stalled_us / 1e3));
-                rows.push(row(
-                    "pressure",
-                    &format!("{name} avg10 at the end"),
-                    "%",
-                    Better::Lower,
-                    2,
-                    hundredths(avg10),
-                ));
+                rows.push(row("pressure", &format!("{name} avg10 at the end"), "%", Better::Lower, 2, avg10));
             }
         }
         rows
@@ -223,11 +216,6 @@ fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
         rows.push(row("vmstat", "Pages reclaimed at limits of cgroups", "pages", Better::Neutral, 0, reclaimed as f64));
     }
     rows
-}
-
-/// Rounds a percentage to the two decimals that the kernel wrote.
-fn hundredths(percent: f32) -> f64 {
-    (f64::from(percent) * 100.0).round() / 100.0
 }
 
 fn row(group: &str, name: &str, unit: &str, better: Better, decimals: u8, value: f64) -> Row {

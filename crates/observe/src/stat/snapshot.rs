@@ -62,9 +62,9 @@ pub struct Stalled {
     /// Total time in which all tasks were stalled, us.
     pub full_us: u64,
     /// Share of the last ten seconds in which some task was stalled, percent.
-    pub some_avg10: f32,
+    pub some_avg10: f64,
     /// Share of the last ten seconds in which all tasks were stalled, percent.
-    pub full_avg10: f32,
+    pub full_avg10: f64,
 }
 
 /// A zone of memory.

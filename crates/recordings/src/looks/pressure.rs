@@ -2,15 +2,7 @@
 //! cgroups.
 
 use super::{Look, Took};
-
-/// The figures on the line `some` or `full`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stalls {
-    /// Shares of the last 10, 60 and 300 s in which tasks were stalled, percent.
-    pub percent: [f32; 3],
-    /// Total time for which tasks were stalled, us.
-    pub total_us: u64,
-}
+pub use machine::pressure::Stalls;
 
 /// The contents of a file of PSI.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,6 +11,14 @@ pub struct Pressure {
     pub some: Option<Stalls>,
     /// Stalls of all tasks with work at the same time.
     pub full: Option<Stalls>,
+}
+
+impl Pressure {
+    /// Returns the figures of a text that has both lines, as the files of memory have.
+    #[must_use]
+    pub fn both(self) -> Option<machine::pressure::Pressure> {
+        Some(machine::pressure::Pressure { some: self.some?, full: self.full? })
+    }
 }
 
 /// Returns whether a line belongs to a file of PSI.
@@ -64,6 +64,7 @@ mod tests {
         let some = Stalls { percent: [1.5, 0.0, 0.02], total_us: 5_606_772 };
         let full = Stalls { percent: [0.25, 0.0, 0.0], total_us: 2_773_432 };
         assert_eq!(Pressure::of(text), Pressure { some: Some(some), full: Some(full) });
+        assert_eq!(Pressure::of(text).both().map(|both| both.to_string()).as_deref(), Some(text), "read and written");
         // Before 5.13 /proc/pressure/cpu has only one line.
         assert_eq!(Pressure::of(text.lines().next().unwrap()).full, None);
         assert!(!begins("some avg10=1.50") && !begins("some text"));

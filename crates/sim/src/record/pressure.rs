@@ -1,52 +1,318 @@
-//! Pressure: the time that tasks were stalled for lack of memory (`/proc/pressure/memory`).
+//! Pressure stall information: the time that tasks were stalled for lack of memory, of the machine and of each group
+//! (mechanisms/pressure, 2 to 5).
 //!
-//! *Some*: at least one task is stalled. *Full*: at least one task is stalled, and no other task runs or waits for a
-//! CPU, so no work gets done. A task that waits for a disk, and not for memory, does not end *full*. A running task of
-//! the kernel does not end *full* either: such tasks are excluded, because their work is not the work of a program.
+//! Each CPU counts the tasks that are on it: those that run or wait for it, and sleeping tasks that ran there last. On a
+//! CPU, *some* is the time in which a task is stalled. *Full* is the time in which a task is stalled and none works: a
+//! task that can run works, unless it is stalled itself or a stalled task of the group has the CPU. The times of CPUs
+//! are averaged, each with the time in which the CPU was not idle as its weight. A [`Sum`] does this: at the end of each
+//! period, and when a task reads the figures.
+//!
+//! Tasks of the kernel are excluded: they are neither stalled nor do they work.
 
+use crate::clock::{nanos, picos};
 use machine::Nanos;
-use std::cell::Cell;
+use machine::pressure::{Averages, PERIOD, Pressure, Stalls, Trigger};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
 
-/// Times during which tasks were stalled for memory, since the machine started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PressureStatistics {
-    /// Time during which at least one task was stalled.
-    pub some: Nanos,
-    /// Time during which all tasks that had work were stalled.
-    pub full: Nanos,
+/// What a task contributes to the counts of the CPU that it is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The task sleeps, has ended, or is a task of the kernel.
+    Nothing,
+    /// The task can run and is not stalled.
+    Works,
+    /// The task is stalled, and asleep or waiting for the CPU.
+    Stalled,
+    /// The task is stalled and has the CPU.
+    StalledOnCpu,
+    /// The task waits for block I/O and is not stalled.
+    WaitsForIo,
 }
 
-/// Number of tasks that are stalled or working now, and the stall times up to `since`, ps.
-#[derive(Default)]
-pub(crate) struct Pressure {
-    pub(crate) stalled: Cell<u32>,
-    pub(crate) working: Cell<u32>,
-    pub(crate) since: Cell<u64>,
-    pub(crate) some: Cell<u64>,
-    pub(crate) full: Cell<u64>,
+/// Times of a CPU, ps: some, full, not idle.
+type Times = [u64; 3];
+
+/// The tasks of one group that are on one CPU, and the CPU's times up to `since`, ps.
+#[derive(Debug, Default)]
+struct OnCpu {
+    working: Cell<u32>,
+    stalled: Cell<u32>,
+    stalled_on_cpu: Cell<u32>,
+    waiting_for_io: Cell<u32>,
+    since: Cell<u64>,
+    times: Cell<Times>,
 }
 
-impl Pressure {
-    /// Adds the time up to `now` to the counts. Called before the number of stalled or working tasks changes. The
-    /// clocks of CPUs differ a little, so `now` may be earlier than at the last call; in that case nothing is added.
-    pub(crate) fn count(&self, now: u64) {
+impl OnCpu {
+    fn is_idle(&self) -> bool {
+        self.working.get() + self.stalled.get() + self.waiting_for_io.get() == 0
+    }
+
+    /// Adds the time up to `now`. The clocks of CPUs differ a little, so `now` may be earlier than at the last call; in
+    /// that case nothing is added.
+    fn count(&self, now: u64) {
         let time = now.saturating_sub(self.since.get());
         self.since.set(self.since.get().max(now));
-        if self.stalled.get() > 0 {
-            self.some.set(self.some.get() + time);
-            if self.working.get() == 0 {
-                self.full.set(self.full.get() + time);
+        if self.is_idle() {
+            return;
+        }
+        let is_some = self.stalled.get() > 0;
+        let is_full = is_some && (self.working.get() == 0 || self.stalled_on_cpu.get() > 0);
+        let [some, full, busy] = self.times.get();
+        self.times.set([some + time * u64::from(is_some), full + time * u64::from(is_full), busy + time]);
+    }
+
+    fn add(&self, part: Part, more: i32) {
+        let add = |count: &Cell<u32>| {
+            count.set(count.get().checked_add_signed(more).expect("each task is counted once"));
+        };
+        match part {
+            Part::Nothing => {}
+            Part::Works => add(&self.working),
+            Part::Stalled => add(&self.stalled),
+            Part::StalledOnCpu => {
+                add(&self.stalled);
+                add(&self.stalled_on_cpu);
+            }
+            Part::WaitsForIo => add(&self.waiting_for_io),
+        }
+    }
+}
+
+/// The sum of the times of all CPUs, weighted by the time in which each was not idle since the last look.
+#[derive(Debug)]
+struct Sum {
+    /// Times of the CPUs at the last look.
+    seen: Vec<Times>,
+    /// Stall times so far, ps: some, full.
+    total: [u64; 2],
+}
+
+impl Sum {
+    fn new(cpus: &[OnCpu]) -> Self {
+        Self { seen: cpus.iter().map(|cpu| cpu.times.get()).collect(), total: [0; 2] }
+    }
+
+    /// Adds the times since the last look. All CPUs have counted up to the same time.
+    fn look(&mut self, cpus: &[OnCpu]) {
+        let (mut weighted, mut weights) = ([0; 2], 0);
+        for (seen, cpu) in self.seen.iter_mut().zip(cpus) {
+            let now = cpu.times.get();
+            let [some, full, busy] = [0, 1, 2].map(|n| u128::from(now[n] - seen[n]));
+            weighted = [weighted[0] + some * busy, weighted[1] + full * busy];
+            weights += busy;
+            *seen = now;
+        }
+        for (total, weighted) in self.total.iter_mut().zip(weighted) {
+            *total += weighted.checked_div(weights).unwrap_or(0) as u64;
+        }
+    }
+}
+
+/// The averages of a group, and the sum of its stall times from which they are made.
+#[derive(Debug)]
+struct Averaged {
+    sum: Sum,
+    averages: [Averages; 2],
+    /// The total stall times at the end of the last period, ps.
+    at_period: [u64; 2],
+    /// Time at which the present period ends, ps.
+    ends: u64,
+}
+
+/// A trigger that looks at the stall time of a group.
+#[derive(Debug)]
+struct Watch {
+    trigger: Trigger,
+    sum: Sum,
+    /// Time of the next look, ps.
+    next: u64,
+    /// Stall times at the looks of the last window, ps.
+    looks: VecDeque<u64>,
+    last_event: Option<u64>,
+    has_event: bool,
+}
+
+impl Watch {
+    /// Looks at the stall time, at the time [`Watch::next`].
+    fn look(&mut self, cpus: &[OnCpu]) {
+        let now = self.next;
+        self.sum.look(cpus);
+        let total = self.sum.total[usize::from(self.trigger.is_full)];
+        let before = self.looks.front().copied().unwrap_or(0);
+        let window = picos(self.trigger.window);
+        let may = self.last_event.is_none_or(|last| now - last >= window);
+        if may && total - before >= picos(self.trigger.threshold) {
+            self.last_event = Some(now);
+            self.has_event = true;
+        }
+        self.looks.push_back(total);
+        if self.looks.len() > machine::pressure::LOOKS_IN_WINDOW as usize {
+            self.looks.pop_front();
+        }
+        self.next += picos(self.trigger.look_every());
+    }
+}
+
+/// Pressure of the machine, or of a group with its descendants.
+pub(crate) struct GroupPressure {
+    pub(crate) parent: Option<Rc<GroupPressure>>,
+    cpus: Box<[OnCpu]>,
+    /// Time of the next end of a period or look of a trigger, ps.
+    due: Cell<u64>,
+    averaged: RefCell<Averaged>,
+    watches: RefCell<Vec<Weak<RefCell<Watch>>>>,
+}
+
+impl GroupPressure {
+    /// Creates the pressure of a group without tasks. Its first period ends with that of the other groups.
+    pub(crate) fn new(cpus: usize, parent: Option<Rc<GroupPressure>>, now: u64) -> Self {
+        let cpus: Box<[OnCpu]> = (0..cpus).map(|_| OnCpu::default()).collect();
+        let ends = (now / picos(PERIOD) + 1) * picos(PERIOD);
+        let averaged = Averaged { sum: Sum::new(&cpus), averages: Default::default(), at_period: [0; 2], ends };
+        Self { parent, cpus, due: Cell::new(ends), averaged: RefCell::new(averaged), watches: RefCell::default() }
+    }
+
+    /// Returns this group and its ancestors, from the group up.
+    pub(crate) fn with_ancestors(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |group| group.parent.as_deref())
+    }
+
+    /// Takes the part `before` of a task off the counts of a CPU, and adds the part `after` to those of another, or the
+    /// same, CPU.
+    pub(crate) fn change(&self, now: u64, before: (Part, usize), after: (Part, usize)) {
+        self.advance(now);
+        for ((part, cpu), more) in [(before, -1), (after, 1)] {
+            if part != Part::Nothing {
+                self.cpus[cpu].count(now);
+                self.cpus[cpu].add(part, more);
             }
         }
     }
 
-    pub(crate) fn change(&self, now: u64, stalled: i32, working: i32) {
-        self.count(now);
-        self.stalled.set(plus(self.stalled.get(), stalled));
-        self.working.set(plus(self.working.get(), working));
+    /// Ends all periods and makes all looks of triggers that are due at `now`.
+    #[inline]
+    fn advance(&self, now: u64) {
+        if now >= self.due.get() {
+            self.advance_to(now);
+        }
+    }
+
+    #[cold]
+    fn advance_to(&self, now: u64) {
+        let mut averaged = self.averaged.borrow_mut();
+        let mut watches: Vec<_> = self.watches.borrow().iter().filter_map(Weak::upgrade).collect();
+        let is_idle = self.cpus.iter().all(OnCpu::is_idle);
+        loop {
+            let of_watch = watches.iter().map(|watch| watch.borrow().next).min();
+            let due = averaged.ends.min(of_watch.unwrap_or(u64::MAX));
+            self.due.set(due);
+            if due > now {
+                break;
+            }
+            self.cpus.iter().for_each(|cpu| cpu.count(due));
+            for watch in &mut watches {
+                let mut watch = watch.borrow_mut();
+                if watch.next == due {
+                    watch.look(&self.cpus);
+                }
+            }
+            if averaged.ends == due {
+                averaged.end_period(&self.cpus);
+                let quiet = if is_idle && watches.is_empty() { (now - due) / picos(PERIOD) } else { 0 };
+                averaged.add_quiet_periods(quiet);
+            }
+        }
+    }
+
+    /// Returns the figures at `now`, as a task reads them. This closes a weighted sum, as the end of a period does.
+    pub(crate) fn read(&self, now: u64) -> Pressure {
+        self.advance(now);
+        self.cpus.iter().for_each(|cpu| cpu.count(now));
+        let mut averaged = self.averaged.borrow_mut();
+        averaged.sum.look(&self.cpus);
+        let stalls = |line: usize| Stalls {
+            percent: averaged.averages[line].percent(),
+            total_us: nanos(averaged.sum.total[line]).0 / 1000,
+        };
+        Pressure { some: stalls(0), full: stalls(1) }
+    }
+
+    fn add_watch(&self, trigger: Trigger, now: u64) -> Rc<RefCell<Watch>> {
+        self.advance(now);
+        self.cpus.iter().for_each(|cpu| cpu.count(now));
+        let next = now + picos(trigger.look_every());
+        let (sum, looks) = (Sum::new(&self.cpus), [0].into());
+        let watch = Rc::new(RefCell::new(Watch { trigger, sum, next, looks, last_event: None, has_event: false }));
+        let mut watches = self.watches.borrow_mut();
+        watches.retain(|watch| watch.strong_count() > 0);
+        watches.push(Rc::downgrade(&watch));
+        self.due.set(self.due.get().min(next));
+        watch
     }
 }
 
-fn plus(tasks: u32, more: i32) -> u32 {
-    tasks.checked_add_signed(more).expect("each task is counted once")
+impl Averaged {
+    /// Ends the present period. All CPUs have counted up to its end.
+    fn end_period(&mut self, cpus: &[OnCpu]) {
+        self.sum.look(cpus);
+        for ((averages, before), total) in self.averages.iter_mut().zip(&mut self.at_period).zip(self.sum.total) {
+            averages.add_period((total - *before) as f64 / picos(PERIOD) as f64);
+            *before = total;
+        }
+        self.ends += picos(PERIOD);
+    }
+
+    fn add_quiet_periods(&mut self, periods: u64) {
+        self.averages.iter_mut().for_each(|averages| averages.add_quiet_periods(periods));
+        self.ends += periods * picos(PERIOD);
+    }
+}
+
+/// Stall times for records of a run. They are summed apart from those that tasks read, so that reading them changes
+/// nothing.
+pub struct PressureReader {
+    group: Rc<GroupPressure>,
+    sum: Sum,
+}
+
+impl PressureReader {
+    pub(crate) fn new(group: Rc<GroupPressure>) -> Self {
+        let sum = Sum { seen: vec![[0; 3]; group.cpus.len()], total: [0; 2] };
+        Self { group, sum }
+    }
+
+    /// Returns the total time until `now` in which some task was stalled, and that in which all tasks were.
+    pub(crate) fn totals(&mut self, now: u64) -> [Nanos; 2] {
+        self.group.advance(now);
+        self.group.cpus.iter().for_each(|cpu| cpu.count(now));
+        self.sum.look(&self.group.cpus);
+        self.sum.total.map(nanos)
+    }
+}
+
+/// A trigger on the pressure of the machine or of a group. Dropping it ends the trigger.
+pub struct PressureTrigger {
+    group: Rc<GroupPressure>,
+    watch: Rc<RefCell<Watch>>,
+}
+
+impl PressureTrigger {
+    pub(crate) fn new(group: Rc<GroupPressure>, trigger: Trigger, now: u64) -> Self {
+        let watch = group.add_watch(trigger, now);
+        Self { group, watch }
+    }
+
+    /// Returns whether an event was raised that this method has not yet returned.
+    pub(crate) fn take_event(&self, now: u64) -> bool {
+        self.group.advance(now);
+        std::mem::take(&mut self.watch.borrow_mut().has_event)
+    }
+
+    /// Returns the time of the next look, ps.
+    pub(crate) fn next_look(&self) -> u64 {
+        self.watch.borrow().next
+    }
 }

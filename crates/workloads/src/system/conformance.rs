@@ -5,7 +5,7 @@
 //! promise of [`System`]. On the simulator, only the contents that it keeps are checked.
 
 use super::contents::{Kept, Pattern};
-use super::{MapMode, Sharing, System, SystemError, page_bytes};
+use super::{MapMode, Pressure, Sharing, System, SystemError, page_bytes};
 use machine::{Nanos, PAGE_BYTES};
 
 /// A check: its name and its function.
@@ -27,6 +27,7 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
         ("a mapping of a file is the file", a_mapping_of_a_file_is_the_file),
         ("regions begin empty and hold what was stored", regions_hold_what_was_stored),
         ("a touch leaves contents alone and may fault", a_touch_leaves_contents_alone),
+        ("pressure is reported in order", pressure_is_reported_in_order),
         ("a file larger than memory is read by several tasks", a_file_larger_than_memory),
         ("a region larger than memory comes back from swap", a_region_larger_than_memory),
     ]
@@ -35,6 +36,18 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
 /// Returns the number of pages in the largest file and region: twice memory, but at most what fits on an ordinary disk.
 fn large<S: System>(system: &S) -> u32 {
     (2 * system.memory_pages()).min(1 << 20) as u32
+}
+
+fn pressure_is_reported_in_order<S: System>(system: &S) -> Result<(), SystemError> {
+    if let Some(Pressure { some, full }) = system.pressure(None)? {
+        assert!(some.total_us >= full.total_us, "{some} {full}");
+        assert!(some.percent.into_iter().chain(full.percent).all(|percent| (0.0..=100.0).contains(&percent)));
+    }
+    assert!(system.pressure(Some("no group")).is_err() || system.pressure(None)?.is_none());
+    for wrong in ["", "some 1", "none 150000 1000000", "some 0 1000000", "full 150000 100"] {
+        assert!(system.pressure_trigger(None, wrong).is_err(), "`{wrong}`");
+    }
+    Ok(())
 }
 
 fn time_goes_on<S: System>(system: &S) -> Result<(), SystemError> {

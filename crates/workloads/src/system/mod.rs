@@ -33,6 +33,7 @@ use figures::usage::{CpuTimes, DiskSample, Faults};
 pub use kit::contents;
 use kit::contents::{Kept, WrongContents};
 use kit::progress::Progress;
+pub use machine::pressure::Pressure;
 use machine::{FrameNumber, Nanos, Order, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -76,6 +77,29 @@ pub struct HeldPage(
     /// The held page's frame.
     pub FrameNumber,
 );
+
+/// A trigger on pressure that [`System::pressure_trigger`] has set for a task. Dropping it ends the trigger.
+pub struct PressureTrigger(Box<WaitForPressure>);
+
+/// Waits at most a time for an event, and returns whether there was one.
+type WaitForPressure = dyn FnMut(Nanos) -> Result<bool, SystemError>;
+
+impl PressureTrigger {
+    /// Makes a trigger from the function that waits for its events; for implementations of [`System`].
+    #[must_use]
+    pub fn new(wait: impl FnMut(Nanos) -> Result<bool, SystemError> + 'static) -> Self {
+        Self(Box::new(wait))
+    }
+
+    /// Waits for an event of the trigger, at most `time`. Returns whether there is one; `false` also if the task is told
+    /// to end. An event that came while the task did something else is returned at once.
+    ///
+    /// # Errors
+    /// When the system no longer watches the pressure, because the group was removed.
+    pub fn wait(&mut self, time: Nanos) -> Result<bool, SystemError> {
+        (self.0)(time)
+    }
+}
 
 /// A system with memory, files and tasks, as one task sees it.
 ///
@@ -159,6 +183,26 @@ pub trait System: Sized + 'static {
     fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {
         let _ = name;
         Ok(None)
+    }
+
+    /// Returns the pressure on memory (PSI) of a group with its descendants, or of the whole system for `None`; none if
+    /// the system does not report it.
+    ///
+    /// # Errors
+    /// When there is no such group, or its file cannot be read.
+    fn pressure(&self, group: Option<&str>) -> Result<Option<Pressure>, SystemError> {
+        let _ = group;
+        Ok(None)
+    }
+    /// Sets a trigger on the pressure of a group, or of the whole system for `None`. `trigger` is the text that is written
+    /// to a file of PSI, as `some 150000 1000000`: the line, the stall time, and the window in which it counts, us. This
+    /// task can then wait for events; there is at most one in a window.
+    ///
+    /// # Errors
+    /// When `trigger` is no trigger, there is no such group, or the system has no triggers.
+    fn pressure_trigger(&self, group: Option<&str>, trigger: &str) -> Result<PressureTrigger, SystemError> {
+        let _ = (group, trigger);
+        Err(SystemError("this ground has no triggers on pressure".into()))
     }
 
     /// Returns the number of pages of memory that the system manages.

@@ -471,6 +471,16 @@ impl<M: Machine> Lru<M> {
         if is_wanted { Verdict::Reclaim } else { verdict }
     }
 
+    /// Returns whether anonymous pages that are swapped out leave a shadow, which says whether they were in the
+    /// workingset.
+    pub(crate) fn leaves_shadows_of_anon(&self) -> bool {
+        match &self.ruling {
+            Ruling::Classic(_) => self.has_refaults(),
+            Ruling::Multigen(_) => true,
+            Ruling::Own(_) => false,
+        }
+    }
+
     /// Returns the shadow of an isolated page that a reclaim of the group `target` is about to evict; `None` if the page
     /// leaves none.
     pub(crate) fn eviction_shadow(&self, frame: FrameNumber, target: GroupId) -> Option<Shadow> {

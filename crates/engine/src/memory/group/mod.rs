@@ -17,6 +17,8 @@ pub mod tree;
 pub use protection::Protection;
 pub use tree::{GroupError, Limit};
 
+use super::Memory;
+use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Machine, PerCpu};
 use stock::Stock;
@@ -303,6 +305,15 @@ impl<M: Machine> Groups<M> {
         let mut pages = 0;
         self.stocks.for_each_cpu(|stock| pages += stock.pages_of(id));
         pages
+    }
+}
+
+impl<M: Machine> Memory<M> {
+    /// Moves the calling task to a group: its pages are charged to the group from now on, and its stalls count in the
+    /// pressure of the group and of the ancestors. `task` must be the state of the calling task.
+    pub fn enter_group(&self, task: &mut Task, group: GroupId) {
+        task.group = group;
+        self.machine.note_group(group.0);
     }
 }
 

@@ -6,6 +6,8 @@ use engine::stat::Vmstat;
 use figures::cgroup::Cgroup;
 use guest::inside;
 use machine::PAGE_BYTES;
+use machine::pressure::Stalls;
+use recordings::looks::{Look, Pressure};
 use std::fs;
 use std::path::Path;
 
@@ -71,12 +73,9 @@ pub(super) fn nodes() -> Vec<Vmstat> {
 
 /// Returns the total stall times in a text of PSI, us, under names such as `psi_memory_some_us`.
 fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
-    let of_line = |line: &str| {
-        let (kind, _) = line.split_once(' ')?;
-        let total = line.split_once("total=")?.1.trim().parse().ok()?;
-        Some((format!("psi_{resource}_{kind}_us"), total))
-    };
-    text.lines().filter_map(of_line).collect()
+    let Pressure { some, full } = Pressure::of(text);
+    let of = |(line, stalls): (&str, Option<Stalls>)| Some((format!("psi_{resource}_{line}_us"), stalls?.total_us));
+    [("some", some), ("full", full)].into_iter().filter_map(of).collect()
 }
 
 /// Returns the counters of the disk in `/proc/diskstats`. Their names begin with `sda_`, whatever the disk is called,

@@ -217,7 +217,8 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     let of_zram = |pages| format!("swap is compressed memory (zram), which took at most {pages} pages of memory");
     outcome.notes.extend(inside::zram_pages_max().map(of_zram));
     let stat = |group: &Group| system.group_stat(&group.name).ok().flatten().unwrap_or_default();
-    let of_groups = job.groups.iter().flat_map(|group| groups::rows(&group.name, &stat(group)));
+    let pressure = |group: &Group| system.pressure(Some(&group.name)).ok().flatten().unwrap_or_default();
+    let of_groups = job.groups.iter().flat_map(|group| groups::rows(&group.name, &stat(group), &pressure(group)));
     let rows = outcome.rows.into_iter().chain(of_groups).chain(nodes::rows(&known::nodes())).collect();
     Ok(Outcome { rows, ..outcome })
 }

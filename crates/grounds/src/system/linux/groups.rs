@@ -85,6 +85,14 @@ impl Groups {
         }
     }
 
+    /// Returns the file of a group's pressure (PSI).
+    ///
+    /// # Errors
+    /// When the machine file has no such group.
+    pub fn pressure_file(&self, name: &str) -> Result<PathBuf, SystemError> {
+        Ok(self.folder(name)?.join("memory.pressure"))
+    }
+
     /// Returns the counters of a group, as [`workloads::system::System::group_stat`] says.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 
 pub mod groups;
 pub mod limit;
+mod pressure;
 pub mod region;
 pub mod swap;
 
@@ -26,7 +27,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use workloads::system::contents::Kept;
-use workloads::system::{Given, MapMode, System, SystemError, page_bytes};
+use workloads::system::{Given, MapMode, Pressure, PressureTrigger, System, SystemError, page_bytes};
 
 /// The state that all tasks of a workload share.
 #[derive(Debug)]
@@ -95,6 +96,15 @@ impl LinuxSystem {
         self.shared.groups.as_ref().ok_or_else(|| SystemError("the machine file has no [[group]]".into()))
     }
 
+    /// Returns the file with the pressure of a group; for `None`, of the cgroup that limits memory, or of the computer.
+    fn pressure_file(&self, group: Option<&str>) -> Result<PathBuf, SystemError> {
+        if let Some(name) = group {
+            return self.groups()?.pressure_file(name);
+        }
+        let of_limit = self.shared.counters.cgroup().map(|cgroup| cgroup.path.join("memory.pressure"));
+        Ok(of_limit.filter(|file| file.exists()).unwrap_or_else(|| "/proc/pressure/memory".into()))
+    }
+
     fn path(&self, name: &str) -> Result<PathBuf, SystemError> {
         self.shared.common.path(name, &[])
     }
@@ -143,6 +153,14 @@ impl System for LinuxSystem {
 
     fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {
         self.groups()?.stat(name).map(Some)
+    }
+
+    fn pressure(&self, group: Option<&str>) -> Result<Option<Pressure>, SystemError> {
+        pressure::read(&self.pressure_file(group)?)
+    }
+
+    fn pressure_trigger(&self, group: Option<&str>, trigger: &str) -> Result<PressureTrigger, SystemError> {
+        pressure::trigger(&self.pressure_file(group)?, trigger, self.stop.clone())
     }
 
     fn free_pages(&self) -> u64 {
