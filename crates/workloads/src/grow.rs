@@ -5,6 +5,7 @@
 //! which pages were freed.
 
 use super::big_file;
+use super::controller::{self, Controls, Done, Kind, Running, Steered};
 use super::random::Size;
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
@@ -45,6 +46,10 @@ pub struct Params {
     pub timed_mib: u64,
     /// MiB that the group is asked to free in the end (`memory.reclaim`). Default 0: it is not asked.
     pub reclaim_mib: u64,
+    /// Controller beside the program: `"none"`, `"senpai"`, `"oomd"`, `"kubelet"`. Default `"none"`.
+    pub controller: Kind,
+    /// Constants of the controllers.
+    pub controls: Controls,
     /// Value of `swappiness=` in `memory.reclaim`. Default: none is written.
     pub reclaim_swappiness: Option<u64>,
 }
@@ -83,6 +88,10 @@ impl Workload for Grow {
                 return Err(format!("{name} is {mib}: at most {MIB_MAX}"));
             }
         }
+        params.controls.check()?;
+        if params.controller != Kind::None && params.group.is_none() {
+            return Err("a controller steers a group: `group` must name one".into());
+        }
         if *reclaim_mib > 0 && params.group.is_none() {
             return Err("reclaim_mib asks a group: `group` must name one".into());
         }
@@ -106,57 +115,91 @@ impl Workload for Grow {
     fn row_names(params: &Params, _: &Resources) -> Option<Vec<RowName>> {
         let empty = Vmstat::new();
         let freed = (params.reclaim_mib > 0).then_some((&empty, &empty, false));
-        Some(names(rows(params, &vec![0.0; params.timed_mib as usize], freed)))
+        let of_controller =
+            if params.controller == Kind::None { Vec::new() } else { with_controller(true, &Done::default()) };
+        Some(names([rows(params, &vec![0.0; params.timed_mib as usize], freed), of_controller].concat()))
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
-        let [file, anon] = params.sizes(system.given().scale);
+        let [file, _] = params.sizes(system.given().scale);
         if file > 0 {
             big_file::make(system, FILE, file)?;
             system.drop_caches()?;
         }
-        if let Some(group) = &params.group {
-            system.enter_group(Some(group))?;
-        }
-        let mut bytes = vec![0; PAGE_BYTES];
-        if file > 0 {
-            let mut open = system.open(FILE)?;
-            for offset in (0..file).map(page_bytes).take_while(|_| !system.is_killed()) {
-                big_file::read_whole(system, &mut open, FILE, offset, &mut bytes)?;
-            }
-        }
-        let region = system.map(anon.max(1) as u32)?;
-        // At another scale than 1, a MiB of the parameters is more or fewer pages.
-        let mib_pages = system.given().scale.of(MIB_PAGES).max(1);
-        let timed_from = anon.saturating_sub(params.timed_mib * mib_pages);
-        let mut times = Vec::new();
-        let mut began = system.now();
-        for page in (0..anon).take_while(|_| !system.is_killed()) {
-            Pattern::new(MEMORY, 1).fill(system.kept(), page_bytes(page), &mut bytes);
-            system.store(&region, page_bytes(page), &bytes)?;
-            if page < timed_from {
-                began = system.now();
-            } else if (page + 1 - timed_from).is_multiple_of(mib_pages) {
-                times.push(system.now().since(began).0 as f64 / 1e9);
-                began = system.now();
-            }
-        }
-        let freed = reclaim(system, params)?;
-        for page in (0..anon).take_while(|_| !system.is_killed()) {
-            system.load(&region, page_bytes(page), &mut bytes)?;
-            Pattern::new(MEMORY, 1).verify(system.kept(), page_bytes(page), &bytes)?;
-        }
-        system.unmap(region);
-        system.enter_group(None).or_else(|error| if params.group.is_some() { Err(error) } else { Ok(()) })?;
+        let found = match params.controller {
+            Kind::None => grow(system, params)?.0,
+            kind => grow_beside(system, params, kind)?,
+        };
         if file > 0 {
             system.remove(FILE)?;
         }
-        if times.len() < params.timed_mib as usize {
-            return Err(SystemError("the program was told to end before all of its memory was written".into()));
-        }
-        let freed = freed.as_ref().map(|(before, after, is_all)| (before, after, *is_all));
-        Ok(Measurements { rows: rows(params, &times, freed), ..Measurements::default() })
+        Ok(Measurements { rows: found, ..Measurements::default() })
     }
+}
+
+/// Runs the program as a process of its own beside a controller, which may kill it. Returns the rows of both.
+fn grow_beside<S: System>(system: &S, params: &Params, kind: Kind) -> Result<Vec<Row>, SystemError> {
+    let name = params.group.clone().unwrap_or_default();
+    let groups = vec![Steered { name: name.clone(), request_pages: 0 }];
+    let controller = Running::start(system, kind, &params.controls, groups, Some(name));
+    let of_program = params.clone();
+    let program = system.start("program", move |system| grow(system, &of_program));
+    let found = program.join(system);
+    let done = controller.map_or_else(|| Ok(Done::default()), |controller| controller.stop(system))?;
+    let (found, was_killed) = found?;
+    Ok([found, with_controller(was_killed, &done)].concat())
+}
+
+fn with_controller(was_killed: bool, done: &Done) -> Vec<Row> {
+    let killed = f64::from(u8::from(was_killed));
+    let killed = Row::new("controller", "Program killed", "", Better::Lower, Format::Decimals(0), killed);
+    [vec![killed], controller::rows(done)].concat()
+}
+
+/// Runs the program. Returns its rows, and whether it was told to end.
+fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), SystemError> {
+    let [file, anon] = params.sizes(system.given().scale);
+    if let Some(group) = &params.group {
+        system.enter_group(Some(group))?;
+    }
+    let mut bytes = vec![0; PAGE_BYTES];
+    if file > 0 {
+        let mut open = system.open(FILE)?;
+        for offset in (0..file).map(page_bytes).take_while(|_| !system.is_killed()) {
+            big_file::read_whole(system, &mut open, FILE, offset, &mut bytes)?;
+        }
+    }
+    let region = system.map(anon.max(1) as u32)?;
+    // At another scale than 1, a MiB of the parameters is more or fewer pages.
+    let mib_pages = system.given().scale.of(MIB_PAGES).max(1);
+    let timed_from = anon.saturating_sub(params.timed_mib * mib_pages);
+    let mut times = Vec::new();
+    let mut began = system.now();
+    for page in (0..anon).take_while(|_| !system.is_killed()) {
+        Pattern::new(MEMORY, 1).fill(system.kept(), page_bytes(page), &mut bytes);
+        match system.store(&region, page_bytes(page), &bytes) {
+            Err(_) if system.is_killed() => break,
+            stored => stored?,
+        }
+        if page < timed_from {
+            began = system.now();
+        } else if (page + 1 - timed_from).is_multiple_of(mib_pages) {
+            times.push(system.now().since(began).0 as f64 / 1e9);
+            began = system.now();
+        }
+    }
+    let freed = reclaim(system, params)?;
+    for page in (0..anon).take_while(|_| !system.is_killed()) {
+        system.load(&region, page_bytes(page), &mut bytes)?;
+        Pattern::new(MEMORY, 1).verify(system.kept(), page_bytes(page), &bytes)?;
+    }
+    system.unmap(region);
+    system.enter_group(None).or_else(|error| if params.group.is_some() { Err(error) } else { Ok(()) })?;
+    if times.len() < params.timed_mib as usize && params.controller == Kind::None {
+        return Err(SystemError("the program was told to end before all of its memory was written".into()));
+    }
+    let freed = freed.as_ref().map(|(before, after, is_all)| (before, after, *is_all));
+    Ok((rows(params, &times, freed), system.is_killed()))
 }
 
 /// Asks the group to free pages, if the parameters say so. Returns its counters before and after, and whether as much as

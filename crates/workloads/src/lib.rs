@@ -8,6 +8,7 @@ pub mod big_file;
 pub mod build;
 pub mod choose;
 pub mod compile;
+pub mod controller;
 pub mod cpu_rows;
 pub mod exhaust;
 pub mod exits;

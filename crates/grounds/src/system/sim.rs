@@ -5,7 +5,7 @@ use crate::kernel_log;
 use catalogue::group::Group;
 use engine::anonymous::region::ENTRIES;
 use engine::anonymous::{Process, Region};
-use engine::memory::{Block, Gfp, GroupId, Layout};
+use engine::memory::{Block, Gfp, GroupId, Layout, Limit};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
 use engine::swap::SwapLayout;
@@ -42,6 +42,7 @@ struct Shared {
     samples: DiskSamples,
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
+    has_reaper: Cell<bool>,
     /// The task of each process that runs.
     processes: RefCell<BTreeMap<u32, sim::TaskId>>,
     /// What the simulated kernel logged, each line with its time.
@@ -129,6 +130,7 @@ impl SimSystem {
             samples,
             kernel_tasks,
             has_khugepaged,
+            has_reaper: Cell::new(false),
             processes: RefCell::default(),
             kernel_log: RefCell::default(),
             groups,
@@ -356,7 +358,7 @@ impl SimSystem {
     #[cold]
     fn killed(&self) -> SystemError {
         let Process { id, name, .. } = &*self.process;
-        SystemError(format!("process {} (`{name}`) was killed, because memory was exhausted", id.0))
+        SystemError(format!("process {} (`{name}`) was killed for lack of memory", id.0))
     }
 
     /// Returns the words for an error of the engine.
@@ -370,16 +372,15 @@ impl Shared {
     /// other runs have no additional task.
     fn end_process(&self, process: u32) {
         let kills = self.engine.allocate().kills();
-        let kill = kills.last().expect("a kill is noted before its processes end");
-        if kill.candidates[kill.victim].id.0 == process {
+        if let Some(kill) = kills.last().filter(|kill| kill.candidates[kill.victim].id.0 == process) {
             let lines = kernel_log::lines(&self.engine, &self.groups.borrow(), kill, kills.len() - 1);
             self.kernel_log.borrow_mut().extend(lines);
-            if kills.len() == 1 {
-                let (engine, reaper) = (self.engine.clone(), KernelTask::OomReaper);
-                let id = self.sim.spawn(&reaper.name(), move || engine.run(reaper));
-                self.sim.set_aside(id);
-                self.kernel_tasks.borrow_mut().push(id);
-            }
+        }
+        if !self.has_reaper.replace(true) {
+            let (engine, reaper) = (self.engine.clone(), KernelTask::OomReaper);
+            let id = self.sim.spawn(&reaper.name(), move || engine.run(reaper));
+            self.sim.set_aside(id);
+            self.kernel_tasks.borrow_mut().push(id);
         }
         if let Some(task) = self.processes.borrow().get(&process) {
             self.sim.kill(*task);
@@ -459,6 +460,23 @@ impl System for SimSystem {
         let group = self.group(name)?;
         let mut task = self.task.borrow_mut();
         Ok(self.engine().reclaim().reclaim_group(&mut task, group, pages, swappiness) >= pages)
+    }
+
+    fn set_group_limit(&self, name: &str, limit: Limit, pages: u64) -> Result<(), SystemError> {
+        let group = self.group(name)?;
+        let groups = self.engine().memory().groups.as_ref();
+        groups.expect("a group has a name").set_limit(group, limit, pages);
+        Ok(())
+    }
+
+    fn kill_group(&self, name: &str) -> Result<(), SystemError> {
+        self.engine().allocate().kill_group(self.group(name)?);
+        Ok(())
+    }
+
+    fn swap_pages(&self) -> Option<[u64; 2]> {
+        let swap = self.engine().swap();
+        Some([swap.total_slots().into(), swap.free_slots().into()])
     }
 
     fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {

@@ -25,7 +25,7 @@ pub mod conformance;
 use ::sim::Rng;
 use engine::Unacknowledged;
 pub use engine::anonymous::{MapMode, Sharing};
-use engine::memory::{Block, Gfp};
+use engine::memory::{Block, Gfp, Limit};
 use engine::stat::Vmstat;
 use figures::engine_view::EngineView;
 use figures::scale::Scale;
@@ -183,6 +183,27 @@ pub trait System: Sized + 'static {
     fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {
         let _ = name;
         Ok(None)
+    }
+
+    /// Sets a limit or protection of a group to `pages`, as a write to its file does; `u64::MAX` stands for `max`.
+    ///
+    /// # Errors
+    /// When there is no such group, or the system has no groups or refuses.
+    fn set_group_limit(&self, name: &str, limit: Limit, pages: u64) -> Result<(), SystemError> {
+        let _ = (name, limit, pages);
+        Err(SystemError("this ground has no memory control groups".into()))
+    }
+    /// Kills all processes of a group and its descendants, as a write to `cgroup.kill` does.
+    ///
+    /// # Errors
+    /// When there is no such group, or the system cannot kill it.
+    fn kill_group(&self, name: &str) -> Result<(), SystemError> {
+        let _ = name;
+        Err(SystemError("this ground cannot kill a memory control group: all tasks are one process".into()))
+    }
+    /// Returns the size of swap, and what is free of it, pages; none if the system does not report it.
+    fn swap_pages(&self) -> Option<[u64; 2]> {
+        None
     }
 
     /// Returns the pressure on memory (PSI) of a group with its descendants, or of the whole system for `None`; none if

@@ -194,12 +194,25 @@ impl<M: Machine> Allocate<M> {
         (0..candidates.len()).filter(dies).collect()
     }
 
+    /// Kills all processes of a group and its descendants, as a write to `cgroup.kill` does. This counts no event.
+    #[doc(alias = "cgroup.kill")]
+    pub fn kill_group(&self, group: GroupId) {
+        let Some(groups) = &self.groups else { return };
+        let now = self.machine.now();
+        let is_within = |process: &&Arc<Process>| !process.is_killed() && groups.is_within(process.group(), group);
+        self.processes().iter().filter(is_within).for_each(|process| self.end(process, now));
+    }
+
     fn kill(&self, process: &Arc<Process>, at: Nanos) {
-        process.set_killed();
         self.stat.count(Event::OomKill, 1);
         if let Some(groups) = self.groups.as_ref().filter(|_| !process.group().is_root()) {
             groups.count(process.group(), GroupEvent::OomKill);
         }
+        self.end(process, at);
+    }
+
+    fn end(&self, process: &Arc<Process>, at: Nanos) {
+        process.set_killed();
         self.killer.to_reap.lock().push((at + REAPER_DELAY, process.clone()));
         self.machine.kill_process(process.id.0);
         self.machine.wake(&self.killer.reaper);

@@ -4,6 +4,7 @@
 //! workload's process. Pages that were charged before stay where they are.
 
 use catalogue::group::Group;
+use engine::memory::Limit;
 use engine::stat::Vmstat;
 use figures::counters::named;
 use figures::scale::Scale;
@@ -83,6 +84,16 @@ impl Groups {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(SystemError(format!("group `{name}`: memory.reclaim: {error}"))),
         }
+    }
+
+    /// Writes a limit or protection of a group.
+    ///
+    /// # Errors
+    /// When the machine file has no such group, or the kernel refuses.
+    pub fn set_limit(&self, name: &str, limit: Limit, pages: u64) -> Result<(), SystemError> {
+        let text = if pages == u64::MAX { "max".to_owned() } else { (pages * PAGE_BYTES as u64).to_string() };
+        let told = |error| SystemError(format!("group `{name}`: {}: {error}", limit.name()));
+        fs::write(self.folder(name)?.join(limit.name()), text).map_err(told)
     }
 
     /// Returns the file of a group's pressure (PSI).

@@ -151,6 +151,10 @@ impl System for LinuxSystem {
         self.groups()?.reclaim(name, pages, swappiness)
     }
 
+    fn set_group_limit(&self, name: &str, limit: engine::memory::Limit, pages: u64) -> Result<(), SystemError> {
+        self.groups()?.set_limit(name, limit, pages)
+    }
+
     fn group_stat(&self, name: &str) -> Result<Option<Vmstat>, SystemError> {
         self.groups()?.stat(name).map(Some)
     }

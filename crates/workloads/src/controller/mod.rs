@@ -1,0 +1,169 @@
+//! Controllers outside of the kernel that steer control groups by their pressure and usage, each by its published rule.
+//!
+//! A controller is a task beside a workload. It reads the same files as the real one (`memory.pressure`,
+//! `memory.current`, `memory.stat`, `/proc/vmstat`), and acts by the same ones (`memory.high`, `cgroup.kill`).
+//! Description: mechanisms/groups, 7.
+
+mod kubelet;
+mod oomd;
+mod senpai;
+
+use crate::system::{Started, System, SystemError};
+use figures::figure::{Better, Format, Row};
+use serde::{Deserialize, Serialize};
+
+/// Which controller runs beside a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// No controller.
+    #[default]
+    None,
+    /// Senpai lowers `memory.high` until tasks begin to wait for memory, and raises it when they wait too long.
+    Senpai,
+    /// `systemd-oomd` kills the group that reclaims most, once pressure was high for long enough or swap is nearly full.
+    Oomd,
+    /// The node agent of Kubernetes evicts the group that exceeds its request most, once little memory is available.
+    Kubelet,
+}
+
+/// The constants of the controllers, with their published defaults.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Controls {
+    /// Senpai: time between two probes, s. Default 6.
+    pub senpai_interval_s: u64,
+    /// Senpai: stall time (`some`) in an interval above which it backs off, us. Default 10,000.
+    pub senpai_pressure_us: u64,
+    /// Senpai: largest part by which a probe lowers the limit. Default 0.01.
+    pub senpai_max_probe: f64,
+    /// Senpai: largest part by which a step back raises the limit. Default 1.
+    pub senpai_max_backoff: f64,
+    /// Senpai: number by which the ratio of target to stall time is divided, and then squared, for a probe. Default 10.
+    pub senpai_coeff_probe: f64,
+    /// Senpai: the same number for the ratio of stall time to target of a step back. Default 20.
+    pub senpai_coeff_backoff: f64,
+    /// Oomd: `full avg10` of the watched group above which time counts, percent. Default 60.
+    pub oomd_pressure_percent: f64,
+    /// Oomd: time for which pressure must be above the limit, s. Default 30.
+    pub oomd_duration_s: u64,
+    /// Oomd: used part of swap above which it kills, percent. Default 90.
+    pub oomd_swap_percent: u64,
+    /// Kubelet: available memory below which it evicts, MiB. Default 100.
+    pub kubelet_available_mib: u64,
+    /// Kubelet: time between two looks, s. Default 10.
+    pub kubelet_poll_s: u64,
+}
+
+impl Default for Controls {
+    fn default() -> Self {
+        Self {
+            senpai_interval_s: 6,
+            senpai_pressure_us: 10_000,
+            senpai_max_probe: 0.01,
+            senpai_max_backoff: 1.0,
+            senpai_coeff_probe: 10.0,
+            senpai_coeff_backoff: 20.0,
+            oomd_pressure_percent: 60.0,
+            oomd_duration_s: 30,
+            oomd_swap_percent: 90,
+            kubelet_available_mib: 100,
+            kubelet_poll_s: 10,
+        }
+    }
+}
+
+impl Controls {
+    /// Checks the constants.
+    ///
+    /// # Errors
+    /// The first one that is out of range, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let times = [
+            ("senpai_interval_s", self.senpai_interval_s),
+            ("senpai_pressure_us", self.senpai_pressure_us),
+            ("kubelet_poll_s", self.kubelet_poll_s),
+        ];
+        if let Some((name, _)) = times.into_iter().find(|(_, value)| *value == 0) {
+            return Err(format!("`controls.{name}` is 0: must be at least 1"));
+        }
+        let parts = [
+            ("senpai_max_probe", self.senpai_max_probe, 1.0),
+            ("senpai_max_backoff", self.senpai_max_backoff, 100.0),
+            ("senpai_coeff_probe", self.senpai_coeff_probe, 1e6),
+            ("senpai_coeff_backoff", self.senpai_coeff_backoff, 1e6),
+            ("oomd_pressure_percent", self.oomd_pressure_percent, 100.0),
+        ];
+        match parts.into_iter().find(|(_, value, most)| !(*value > 0.0 && value <= most)) {
+            Some((name, value, most)) => {
+                Err(format!("`controls.{name}` is {value}: must be above 0 and at most {most}"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// A group that a controller steers.
+#[derive(Clone, Debug)]
+pub struct Steered {
+    /// Name of the group.
+    pub name: String,
+    /// Memory that the group asked for, pages (a Kubernetes *request*).
+    pub request_pages: u64,
+}
+
+/// What a controller has done.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// Number of times that it changed a limit.
+    pub changes: u64,
+    /// The groups that it killed, in order.
+    pub killed: Vec<String>,
+}
+
+/// A controller that runs.
+pub struct Running<S: System>(Started<S, Result<Done, SystemError>>);
+
+impl<S: System> Running<S> {
+    /// Starts a controller for some groups; none for [`Kind::None`]. `watched` is the group whose pressure counts; `None`
+    /// is the whole machine.
+    pub fn start(
+        system: &S,
+        kind: Kind,
+        controls: &Controls,
+        groups: Vec<Steered>,
+        watched: Option<String>,
+    ) -> Option<Self> {
+        let controls = controls.clone();
+        let started = match kind {
+            Kind::None => return None,
+            Kind::Senpai => system.start("senpai", move |system| senpai::run(system, &controls, &groups)),
+            Kind::Oomd => {
+                system.start("systemd-oomd", move |system| oomd::run(system, &controls, &groups, watched.as_deref()))
+            }
+            Kind::Kubelet => system.start("kubelet", move |system| kubelet::run(system, &controls, &groups)),
+        };
+        Some(Self(started))
+    }
+
+    /// Ends the controller. Returns what it has done.
+    ///
+    /// # Errors
+    /// When it could not read or act.
+    pub fn stop(self, system: &S) -> Result<Done, SystemError> {
+        self.0.kill(system);
+        self.0.join(system)
+    }
+}
+
+/// Returns the rows of a controller.
+#[must_use]
+pub fn rows(done: &Done) -> Vec<Row> {
+    let row = |name: &str, unit: &str, value: u64| {
+        Row::new("controller", name, unit, Better::Neutral, Format::Decimals(0), value as f64)
+    };
+    vec![
+        row("Controller: limits set", "times", done.changes),
+        row("Controller: groups killed", "groups", done.killed.len() as u64),
+    ]
+}

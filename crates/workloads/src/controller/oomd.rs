@@ -1,0 +1,73 @@
+//! `systemd-oomd`: kills the group that reclaimed most once the pressure of the watched group was above a limit for some
+//! time, or the group with most swap once swap is nearly full. Source: its manual pages.
+
+use super::{Controls, Done, Steered};
+use crate::system::{System, SystemError};
+use machine::Nanos;
+use std::collections::BTreeMap;
+
+/// Time for which nothing else is killed after a kill (`POST_ACTION_DELAY_USEC`).
+const AFTER_KILL: Nanos = Nanos::from_secs(15);
+
+/// A group is killed for its swap only if it has more than this part of all swap, percent.
+const SWAP_PERCENT_MIN: u64 = 5;
+
+/// Watches until the task is told to end. Looks each second.
+pub(super) fn run<S: System>(
+    system: &S,
+    controls: &Controls,
+    groups: &[Steered],
+    watched: Option<&str>,
+) -> Result<Done, SystemError> {
+    let mut done = Done::default();
+    let mut above_since = None;
+    let mut scanned: BTreeMap<String, u64> = BTreeMap::new();
+    while !system.is_killed() {
+        system.sleep(Nanos::from_secs(1));
+        let pressure = system.pressure(watched)?.unwrap_or_default();
+        let now = system.now();
+        let is_above = pressure.full.percent[0] > controls.oomd_pressure_percent;
+        above_since = is_above.then(|| above_since.unwrap_or(now));
+        let mut looked = Vec::new();
+        for Steered { name, .. } in groups.iter().filter(|group| !done.killed.contains(&group.name)) {
+            let stat = system.group_stat(name)?.unwrap_or_default();
+            let count = |key: &str| stat.get(key).copied().unwrap_or_default();
+            let before = scanned.insert(name.clone(), count("pgscan")).unwrap_or_default();
+            looked.push((name, count("pgscan") - before, count("memory.swap.current")));
+        }
+        let is_due = above_since.is_some_and(|since| now.since(since) >= Nanos::from_secs(controls.oomd_duration_s));
+        let victim = if is_due {
+            looked.iter().max_by_key(|(_, scanned, _)| *scanned)
+        } else {
+            let most = looked.iter().max_by_key(|(_, _, swap)| *swap);
+            most.filter(|(_, _, swap)| is_for_swap(system.swap_pages(), *swap, controls))
+        };
+        if let Some((name, ..)) = victim {
+            system.kill_group(name)?;
+            done.killed.push((*name).clone());
+            above_since = None;
+            system.sleep(AFTER_KILL);
+        }
+    }
+    Ok(done)
+}
+
+/// Returns whether swap is nearly full, and a group with `swap` pages in it is worth killing.
+fn is_for_swap(of_system: Option<[u64; 2]>, swap: u64, controls: &Controls) -> bool {
+    let Some([total, free]) = of_system.filter(|[total, _]| *total > 0) else { return false };
+    100 * (total - free) > controls.oomd_swap_percent * total && 100 * swap > SWAP_PERCENT_MIN * total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_killed_for_its_swap_if_swap_is_nearly_full() {
+        let controls = Controls::default();
+        assert!(is_for_swap(Some([1000, 99]), 51, &controls));
+        assert!(!is_for_swap(Some([1000, 100]), 51, &controls), "90 % are used, and not more");
+        assert!(!is_for_swap(Some([1000, 99]), 50, &controls), "it has 5 %, and not more");
+        assert!(!is_for_swap(Some([0, 0]), 0, &controls) && !is_for_swap(None, 9, &controls));
+    }
+}
