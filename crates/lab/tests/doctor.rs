@@ -202,6 +202,22 @@ fn memory_that_is_exhausted_is_told() {
     }
 }
 
+/// The report of a simulated kill has the form of the kernel's: the doctor says who was killed, for whom, and what memory
+/// was used for.
+#[test]
+fn a_kill_is_logged_as_a_kernel_logs_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let log = log.to_str().unwrap();
+    print(&["run", "exhaust", "--kernel", "6.1-classic", "--scale", "1/64", "--kernel-log", log]);
+    let text = std::fs::read_to_string(log).unwrap();
+    assert_eq!(text.matches(" invoked oom-killer: ").count(), 3, "{text}");
+    assert_eq!(text.matches("Out of memory: Killed process ").count(), 3, "{text}");
+    let told = print(&["doctor", log]);
+    assert!(told.contains("The kernel killed 3 processes: program 0, program 1, program 2 (3 reports"), "{told}");
+    assert!(told.contains("Swap is full (0 of 16380 kB free). Memory was: memory of programs 9"), "{told}");
+}
+
 /// A request of the last program fails at the very end of the run, after the run's last whole second.
 #[test]
 fn a_series_holds_what_happened_until_the_end() {

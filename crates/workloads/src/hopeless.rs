@@ -1,7 +1,7 @@
 //! Memory full of pages that cannot be reclaimed, beside a control group that reclaims for itself.
 //!
-//! One task does all, so that it runs alike on each ground. It fills memory with anonymous pages, up to a little below
-//! the high mark, on a machine without swap: kswapd can never balance the node. Then it alternately reads on in a file
+//! One task does all, so that it runs alike on each ground. It fills memory with anonymous pages, until free memory is
+//! below the low mark, on a machine without swap: kswapd can never balance the node. Then it alternately reads on in a file
 //! in its group, which is at `memory.high` and so reclaims its own pages, and reads a random page of a hot file outside
 //! of the group. Does kswapd give up, or does it run on and evict the hot file again and again?
 //! Source: mechanisms/modern, 8 (the posting "mm/vmscan: fix unintended reset of kswapd_failures", December 2025).
@@ -31,9 +31,9 @@ const STREAM: u64 = 7100;
 /// Pages that are filled between two looks at free memory.
 const STEP_PAGES: u32 = 16;
 
-/// Free memory that anonymous pages leave, percent of the high mark: a little above the low mark, which is at five sixths
-/// and wakes kswapd. What a group frees at a time, some 64 pages, must not reach the high mark.
-const FILL_TO_PERCENT: u64 = 86;
+/// Free memory that anonymous pages leave, percent of the high mark: halfway between the min mark, which is at two thirds,
+/// and the low mark, at five sixths. What a group frees at a time, some 100 pages, must not reach the high mark.
+const FILL_TO_PERCENT: u64 = 75;
 
 /// Parameters of the workload `hopeless`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
@@ -134,7 +134,7 @@ impl Workload for Hopeless {
     }
 }
 
-/// Fills memory with anonymous pages until little more than the low mark is free. Returns the regions.
+/// Fills memory with anonymous pages until less than the low mark is free. Returns the regions.
 fn fill<S: System>(system: &S) -> Result<Vec<S::Region>, SystemError> {
     let mark = system.high_mark_pages().ok_or_else(|| SystemError("this ground does not tell its high mark".into()))?;
     let mut regions = Vec::new();

@@ -23,6 +23,7 @@ pub mod multibuild;
 pub mod parallelio;
 mod pass;
 pub mod ping;
+pub mod pods;
 pub mod postmark;
 pub mod random;
 pub mod randread;

@@ -5,9 +5,9 @@ use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of, stamp};
 use engine::allocate::choices::MigrateFallback;
 use engine::lru::choices::{CgroupCounters, FamilyBalance, Refault, UnwrittenPages};
-use engine::memory::{Flags, Gfp, Layout, NodeLayout, Zone, ZoneKind, ZoneLayout};
+use engine::memory::{Flags, Gfp, GroupId, Layout, Limit, NodeLayout, Zone, ZoneKind, ZoneLayout};
 use engine::page_cache::File;
-use engine::reclaim::choices::{Hopeless, WritebackMet};
+use engine::reclaim::choices::{FailuresReset, Hopeless, WritebackMet};
 use engine::stat::Gauge;
 use engine::swap::choices::{SwapWindows, SynchronousSwap};
 use engine::{ReadPattern, ReadState};
@@ -442,6 +442,34 @@ fn kswapd_gives_up_after_sixteen_failures_and_comes_back() {
         read(ground, &file, 0..3 * PAGES as u32);
         assert!(ground.count("pageoutrun") > runs && ground.count("pgsteal_kswapd_normal") > PAGES);
     });
+}
+
+/// A node cannot be balanced. A control group that frees pages of its own sets the count of kswapd's failures to 0 with
+/// `failures_reset = "any-progress"`, so that kswapd is woken again; with `"balanced"` it is not.
+#[test]
+fn the_reclaim_of_a_group_wakes_kswapd_unless_the_node_must_be_balanced() {
+    for (reset, wakes) in [(FailuresReset::AnyProgress, true), (FailuresReset::Balanced, false)] {
+        let mut plan = Plan { swap_slots: 0, ..plan() };
+        plan.layout.groups = 1;
+        plan.choices.reclaim.failures_reset = reset;
+        plan.run(move |ground| {
+            let group = ground.engine.lru().create_group(GroupId::ROOT).unwrap();
+            let groups = ground.engine.memory().groups.as_ref().expect("there is room for one");
+            groups.set_limit(group, Limit::Min, PAGES);
+            let file = ground.import(200);
+            ground.task.borrow_mut().group = group;
+            read(ground, &file, 0..200);
+            ground.task.borrow_mut().group = GroupId::ROOT;
+            let region = ground.region(2 * PAGES as u32);
+            assert!(ground.touch(&region, 0..2 * PAGES as u32, true).is_err(), "memory is exhausted");
+            ground.pause_ms(1000);
+            let runs = ground.count("pageoutrun");
+            ground.engine.reclaim().reclaim_group(&mut ground.task.borrow_mut(), group, 32, None);
+            let _ = ground.touch(&region, 0..2 * PAGES as u32, true);
+            ground.pause_ms(1000);
+            assert_eq!(ground.count("pageoutrun") > runs, wakes, "{reset:?}");
+        });
+    }
 }
 
 /// Exhausted memory is reported under either rule by which zones or nodes become hopeless, with and without swap.
