@@ -83,10 +83,10 @@ fn reclaim_at_a_limit_is_a_stall_and_reclaim_on_demand_is_not() {
 }
 
 /// Uses two sets of 3,000 pages in turn, each twice, of which only one fits into memory. So pages become active, leave,
-/// and come back. `uses` is called for each use of a page, at a pace at which kswapd keeps up: `true` in the last two
+/// and come back. `uses` is called for each use of a page, at a pace at which kswapd keeps up: `true` in the last four
 /// turns.
 fn use_two_sets(ground: &Ground, mut uses: impl FnMut(u32, bool)) {
-    for turn in 0..8 {
+    for turn in 0..10 {
         let part = turn % 2;
         for _ in 0..2 {
             for page in part * 3000..(part + 1) * 3000 {

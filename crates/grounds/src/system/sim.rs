@@ -784,8 +784,15 @@ mod tests {
     /// Runs `body` as the main task of a small machine, which has 4 MiB of memory, twice as much swap, and the disk of
     /// `parallelio-8g`. Returns the fingerprint of the run.
     fn on_small(stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemError> + 'static) -> u64 {
+        on_layout(Layout::flat(1024), stamps, body)
+    }
+
+    fn on_layout(
+        layout: Layout,
+        stamps: bool,
+        body: impl FnOnce(&SimSystem) -> Result<(), SystemError> + 'static,
+    ) -> u64 {
         let machine = library::machine("parallelio-8g").unwrap();
-        let layout = Layout::flat(1024);
         let sim = Sim::new(sim::Config {
             disks: vec![machine.disks[0].device.clone()],
             frames: layout.frames() as usize,
@@ -854,6 +861,41 @@ mod tests {
             assert!(system.look_up(3)? && !system.look_up(3)?);
             let was = system.set_min_free_kbytes(256)?;
             assert_eq!((system.set_min_free_kbytes(was)?, system.set_min_free_kbytes(was)?), (256, was));
+            Ok(())
+        });
+    }
+
+    /// A reader in a group at its limit reclaims. A controller waits for the pressure of the group that contains it, and
+    /// sees it in the group's rows, too.
+    #[test]
+    fn a_controller_waits_for_the_pressure_of_a_group() {
+        let outer = Group { name: "outer".into(), ..Group::default() };
+        let tasks = vec!["reader".to_owned()];
+        let inner = Group { name: "outer/inner".into(), max_mib: Some(1), tasks, ..Group::default() };
+        let groups = [outer, inner];
+        on_layout(Layout { groups: 4, ..Layout::flat(1024) }, true, move |system| {
+            system.create_groups(&groups, Scale::FULL)?;
+            assert!(system.pressure(Some("none")).is_err());
+            let mut trigger = system.pressure_trigger(Some("outer"), "some 1000 500000")?;
+            assert!(!trigger.wait(Nanos::from_millis(700))?, "nothing happens yet");
+            let reader = system.spawn("reader", |system| {
+                system.import("a", 4096).unwrap();
+                let (mut file, mut page) = (system.open("a").unwrap(), [0; PAGE_BYTES]);
+                for n in 0..4096 {
+                    system.read(&mut file, n * PAGE_BYTES as u64, &mut page).unwrap();
+                }
+            });
+            let began = system.now();
+            assert!(trigger.wait(Nanos::from_secs(60))?);
+            assert!(system.now().since(began) < Nanos::from_secs(60));
+            system.join(&reader);
+            let of = |group| Ok::<_, SystemError>(system.pressure(group)?.expect("a simulator reports it"));
+            let [machine, outer, inner] = [of(None)?, of(Some("outer"))?, of(Some("outer/inner"))?];
+            assert!(inner.some.total_us >= 1000 && outer == inner, "{inner}");
+            assert!(machine.full.total_us <= machine.some.total_us && machine.some.total_us > 0, "{machine}");
+            let rows = system.group_rows();
+            let row = |name: &str| rows.iter().find(|row| row.name == name).expect("each group has it").value;
+            assert_eq!(row("outer/inner: memory.pressure some"), inner.some.total_us as f64 / 1e6);
             Ok(())
         });
     }

@@ -60,3 +60,31 @@ fn wait(file: &File, time: Nanos, stop: &Stop) -> io::Result<bool> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_as_the_kernel_writes_it_and_may_be_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("memory.pressure");
+        assert_eq!(read(&file).unwrap(), None);
+        let text =
+            "some avg10=1.50 avg60=0.00 avg300=0.02 total=5606772\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=27\n";
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(read(&file).unwrap().expect("it has both lines").to_string(), text);
+    }
+
+    #[test]
+    fn a_wrong_trigger_is_refused_before_the_kernel_sees_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("memory.pressure");
+        std::fs::write(&file, "untouched").unwrap();
+        let refused = |path, text| trigger(path, text, Arc::default()).err().expect("it is refused").0;
+        assert!(refused(&file, "some 150000").contains("`some 150000` is no trigger"));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "untouched");
+        let missing = folder.path().join("none");
+        assert!(refused(&missing, "some 150000 1000000").contains("none"), "it names the file");
+    }
+}
