@@ -61,6 +61,7 @@ impl<M: Machine> Access<M> {
     /// Checks that the usage of each group is the number of its pages and those of its descendants, with their stocks.
     fn check_groups(&self, end: usize) -> Result<(), Broken> {
         let Some(groups) = &self.groups else { return Ok(()) };
+        self.check_memcg_lru().map_err(Broken)?;
         let mut pages = vec![0; groups.room()];
         for frame in (0..end as u32).map(FrameNumber) {
             let group = self.frames.group(frame);
@@ -68,7 +69,7 @@ impl<M: Machine> Access<M> {
                 pages[usize::from(group.0)] += 1;
             }
         }
-        for group in groups.subtree(GroupId::ROOT).into_iter().skip(1) {
+        for group in groups.subtree(GroupId::ROOT).iter().copied().skip(1) {
             let below = groups.subtree(group);
             let found: u64 = below.iter().map(|id| pages[usize::from(id.0)] + groups.stocked_pages(*id)).sum();
             let usage = groups.usage(group);

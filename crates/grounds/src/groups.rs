@@ -7,11 +7,14 @@ use engine::stat::Vmstat;
 use figures::figure::{Better, Format, Row, RowName, names};
 use figures::scale::Scale;
 use machine::Machine;
+use std::collections::BTreeMap;
 
 /// The groups of a run, by name.
 #[derive(Clone, Debug, Default)]
 pub struct NamedGroups {
-    groups: Vec<(Group, GroupId)>,
+    /// Each section of the machine file, with its groups.
+    sections: Vec<(Group, Vec<GroupId>)>,
+    ids: BTreeMap<String, GroupId>,
 }
 
 impl NamedGroups {
@@ -24,10 +27,15 @@ impl NamedGroups {
         let mut made = Self::default();
         for group in groups {
             let parent = group.parent().and_then(|parent| made.id(parent)).unwrap_or(GroupId::ROOT);
-            let id = engine.lru().create_group(parent).map_err(|error| error.to_string())?;
-            let tree = engine.memory().groups.as_ref().ok_or("the engine has no groups")?;
-            group.limits(scale).into_iter().for_each(|(limit, pages)| tree.set_limit(id, limit, pages));
-            made.groups.push((group.clone(), id));
+            let mut ids = Vec::new();
+            for name in group.names() {
+                let id = engine.lru().create_group(parent).map_err(|error| error.to_string())?;
+                let tree = engine.memory().groups.as_ref().ok_or("the engine has no groups")?;
+                group.limits(scale).into_iter().for_each(|(limit, pages)| tree.set_limit(id, limit, pages));
+                made.ids.insert(name, id);
+                ids.push(id);
+            }
+            made.sections.push((group.clone(), ids));
         }
         Ok(made)
     }
@@ -35,20 +43,36 @@ impl NamedGroups {
     /// Returns the number of a group; none if there is no such group.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<GroupId> {
-        self.groups.iter().find(|(group, _)| group.name == name).map(|(_, id)| *id)
+        self.ids.get(name).copied()
+    }
+
+    /// Returns how many groups the section `name` stands for; none if there is no such section.
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.sections.iter().find(|(group, _)| group.name == name).map(|(_, ids)| ids.len() as u64)
     }
 
     /// Returns the group that names a task of the workload; none if none does.
     #[must_use]
     pub fn of_task(&self, task: &str) -> Option<GroupId> {
-        self.groups.iter().find(|(group, _)| group.has_task(task)).map(|(_, id)| *id)
+        self.sections.iter().find_map(|(group, ids)| group.of_task(task).map(|n| ids[n]))
     }
 
-    /// Returns the rows of all groups at the end of a run.
+    /// Returns the rows of all groups at the end of a run. The groups of a section have sums.
     #[must_use]
     pub fn rows<M: Machine>(&self, engine: &Engine<M>) -> Vec<Row> {
-        self.groups.iter().flat_map(|(group, id)| rows(&group.name, &engine.lru().group_stat(*id))).collect()
+        let stat = |ids: &[GroupId]| sum(ids.iter().map(|id| engine.lru().group_stat(*id)));
+        self.sections.iter().flat_map(|(group, ids)| rows(&group.name, &stat(ids))).collect()
     }
+}
+
+/// Returns the sums of counters of several groups.
+pub(crate) fn sum(stats: impl Iterator<Item = Vmstat>) -> Vmstat {
+    let mut sum = Vmstat::new();
+    for (name, count) in stats.flatten() {
+        *sum.entry(name).or_default() += count;
+    }
+    sum
 }
 
 /// Checks that a machine file has the groups that the parameters of a workload name.

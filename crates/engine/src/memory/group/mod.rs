@@ -15,9 +15,9 @@ pub mod stock;
 pub mod tree;
 
 pub use protection::Protection;
-pub use tree::{GroupError, Limit};
+pub use tree::{GroupError, Limit, Subtree};
 
-use machine::atomic::{AtomicU64, Ordering::Relaxed};
+use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Machine, PerCpu};
 use stock::Stock;
 use tree::Tree;
@@ -117,6 +117,8 @@ pub struct Groups<M: Machine> {
     groups: Box<[Group]>,
     tree: Tree<M>,
     stocks: M::PerCpu<Stock>,
+    /// `true` once a group had a protection. Before that, no walk has to compute protections.
+    has_protection: AtomicBool,
 }
 
 impl<M: Machine> Groups<M> {
@@ -127,6 +129,7 @@ impl<M: Machine> Groups<M> {
             groups: (0..count).map(|_| Group::new()).collect(),
             tree: Tree::new(machine, count),
             stocks: machine.per_cpu(|_| Stock::default()),
+            has_protection: AtomicBool::new(false),
         }
     }
 
@@ -167,6 +170,9 @@ impl<M: Machine> Groups<M> {
     pub fn set_limit(&self, id: GroupId, limit: Limit, pages: u64) {
         assert!(!id.is_root(), "the root group has no limits");
         self.group(id).limits[limit as usize].store(pages, Relaxed);
+        if matches!(limit, Limit::Low | Limit::Min) && pages > 0 {
+            self.has_protection.store(true, Relaxed);
+        }
     }
 
     /// Returns how often an event has happened in a group. Events of its descendants are not counted
