@@ -151,7 +151,7 @@ impl<W: Workload> Runnable for W {
 
 /// The workloads, in the order in which they are listed to users. This is a static, because crates that use this one
 /// would inline a constant and so compile every workload anew.
-static ALL: [&dyn Runnable; 19] = [
+static ALL: [&dyn Runnable; 20] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,
     &workloads::highalloc::Highalloc,
@@ -167,6 +167,7 @@ static ALL: [&dyn Runnable; 19] = [
     &workloads::compile::Compile,
     &workloads::exits::Exits,
     &workloads::grow::Grow,
+    &workloads::many::Many,
     &workloads::simon::Simon,
     &workloads::thp::Thp,
     &workloads::exhaust::Exhaust,

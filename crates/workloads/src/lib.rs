@@ -16,6 +16,7 @@ pub mod grow;
 pub mod highalloc;
 pub mod hotset;
 pub mod livelock;
+pub mod many;
 pub mod meter;
 pub mod multibuild;
 pub mod parallelio;
