@@ -169,14 +169,15 @@ mod tests {
     fn a_section_may_stand_for_many_groups() {
         let group = Group { name: "job".into(), count: Some(3), tasks: vec!["reader *".into()], ..Group::default() };
         assert_eq!(group.names(), ["job-0", "job-1", "job-2"]);
-        assert_eq!(["reader 0", "reader 4", "reader", "reader x"].map(|task| group.of_task(task)), [
-            Some(0),
-            Some(1),
-            None,
-            Some(0)
-        ]);
+        assert_eq!(
+            ["reader 0", "reader 4", "reader", "reader x"].map(|task| group.of_task(task)),
+            [Some(0), Some(1), None, Some(0)]
+        );
         let one = Group { name: "one".into(), tasks: vec!["main".into()], ..Group::default() };
-        assert_eq!((one.names(), one.of_task("main"), Group::total(&[group, one.clone()])), (vec!["one".into()], Some(0), 4));
+        assert_eq!(
+            (one.names(), one.of_task("main"), Group::total(&[group, one.clone()])),
+            (vec!["one".into()], Some(0), 4)
+        );
     }
 
     #[test]

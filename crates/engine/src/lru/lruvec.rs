@@ -6,8 +6,8 @@
 //! lruvec has pages of several zones, and a request can use the zones up to a certain one: a [`Reach`] is an lruvec
 //! with these zones. Reclaim works on a reach.
 
-use super::policy::ruling::State;
 use super::memcg_lru::Move;
+use super::policy::ruling::State;
 use super::{DEF_PRIORITY, Family, ListKind, Lru};
 use crate::memory::{GroupError, GroupId, LruvecId, NodeId, Zone, ZoneKind};
 use crate::stat::ZoneEvent;

@@ -118,7 +118,18 @@ impl<M: Machine> Lru<M> {
         let put_back = machine.wait_queue();
         let has_memcg_lru = writeback.groups.is_some() && ruling.has_memcg_lru();
         let memcg_lru = has_memcg_lru.then(|| MemcgLru::new(machine, lruvecs_of_group, groups));
-        Self { writeback, choices, ruling, lruvecs, lruvecs_of_group, batches, waiting, workingset, memcg_lru, put_back }
+        Self {
+            writeback,
+            choices,
+            ruling,
+            lruvecs,
+            lruvecs_of_group,
+            batches,
+            waiting,
+            workingset,
+            memcg_lru,
+            put_back,
+        }
     }
 
     /// Creates empty lists over memory alone. The layers between memory and lists have no files, regions, devices or

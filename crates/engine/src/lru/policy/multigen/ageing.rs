@@ -87,9 +87,7 @@ const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg
         Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
         // Without a list of groups, the generations that kswapd needs begin before its rounds.
         Ageing::KeepsThree => {
-            is_wanted_to_keep_three(ages)
-                && (has_memcg_lru || !demand.is_kswapd)
-                && demand.priority < DEF_PRIORITY
+            is_wanted_to_keep_three(ages) && (has_memcg_lru || !demand.is_kswapd) && demand.priority < DEF_PRIORITY
         }
         Ageing::AtThree | Ageing::WithinScan => ages.most <= 3 && demand.priority < DEF_PRIORITY,
     }
