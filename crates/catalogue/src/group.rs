@@ -143,7 +143,7 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
             }
         }
         if let Some(parent) = group.parent()
-            && !known.get(parent).is_some_and(|of| groups[*of].count.is_none())
+            && known.get(parent).is_none_or(|of| groups[*of].count.is_some())
         {
             return refuse(format!(
                 "the parent of `{}` is missing: expected a [[group]] `{parent}` before it",

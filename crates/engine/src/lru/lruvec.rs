@@ -55,7 +55,7 @@ impl WalkPosition {
                 return None;
             }
             let taken = next(last);
-            let new = taken.map_or((rounds + 1) << 32, |id| rounds << 32 | u64::from(id.0) + 1);
+            let new = taken.map_or((rounds + 1) << 32, |id| (rounds << 32) | (u64::from(id.0) + 1));
             if self.0.compare_exchange(now, new, Relaxed, Relaxed).is_err() {
                 continue;
             }
