@@ -1,10 +1,13 @@
 //! The sections `[[group]]` of a machine file: memory control groups, and the tasks in them.
+//!
+//! A section stands for one group, or for many alike (`count`).
 
 use documented::DocumentedFields;
 use engine::memory::Limit;
 use figures::scale::Scale;
 use placed::{Error, Node, Value};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A memory control group of version 2. Sizes that are left out are those of a new group: no limits, no protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
@@ -12,6 +15,10 @@ use serde::{Deserialize, Serialize};
 pub struct Group {
     /// Path of the group below the root group. `pod/server` is a child of `pod`, which stands before it in the file.
     pub name: String,
+    /// Number of groups that the section stands for, each with the same limits. `count = 3` makes `name-0`, `name-1` and
+    /// `name-2`, which may have no children. Default: one group called `name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u16>,
     /// `memory.max`, MiB at full scale: no charge goes above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_mib: Option<u64>,
@@ -35,7 +42,8 @@ pub struct Group {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub oom_score_adj: i16,
     /// Names of the workload's tasks in the group. A name that ends with `*` is a prefix. A task that no group names is
-    /// in the group of the task that started it.
+    /// in the group of the task that started it. With `count`, the number at the end of a task's name chooses its group:
+    /// task `reader 12` of five groups is in the one with the number 2.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
 }
@@ -55,6 +63,28 @@ impl Group {
     #[must_use]
     pub fn parent(&self) -> Option<&str> {
         self.name.rsplit_once('/').map(|(parent, _)| parent)
+    }
+
+    /// Returns the paths of the groups that the section stands for.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let Some(count) = self.count else { return vec![self.name.clone()] };
+        (0..count).map(|n| format!("{}-{n}", self.name)).collect()
+    }
+
+    /// Returns the number of groups of some sections together.
+    #[must_use]
+    pub fn total(groups: &[Self]) -> usize {
+        groups.iter().map(|group| group.count.map_or(1, usize::from)).sum()
+    }
+
+    /// Returns which of the groups that the section stands for has a task of the workload; none if the section does not
+    /// name the task.
+    #[must_use]
+    pub fn of_task(&self, name: &str) -> Option<usize> {
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let number: usize = name[name.len() - digits..].parse().unwrap_or_default();
+        self.has_task(name).then(|| number % usize::from(self.count.unwrap_or(1)).max(1))
     }
 
     /// Returns whether the group names a task of the workload.
@@ -81,7 +111,7 @@ impl Group {
 }
 
 /// Largest number of groups in a machine file.
-const GROUPS_MAX: usize = 1000;
+const GROUPS_MAX: usize = 2000;
 
 /// Longest part of a group's path, as of a name in a file system.
 const NAME_MAX: usize = 255;
@@ -103,9 +133,11 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
         };
         tables.get(n).and_then(|table| table.get("name")).map_or(&file.place, |name| &name.place).clone()
     };
-    if groups.len() > GROUPS_MAX {
-        return Err(Error::at(&place(GROUPS_MAX), format!("in [[group]]: at most {GROUPS_MAX} groups can be")));
+    if Group::total(groups) > GROUPS_MAX {
+        let at = (0..groups.len()).find(|n| Group::total(&groups[..=*n]) > GROUPS_MAX).unwrap_or_default();
+        return Err(Error::at(&place(at), format!("in [[group]]: at most {GROUPS_MAX} groups can be")));
     }
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (n, group) in groups.iter().enumerate() {
         let refuse = |why: String| Err(Error::at(&place(n), format!("in [[group]]: {why}")));
         let is_path = group.name.split('/').all(is_name);
@@ -124,11 +156,18 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
                 "`tasks`: `{task}` is no name of a task: expected a name, or a prefix with `*` at its end"
             ));
         }
-        if groups[..n].iter().any(|other| other.name == group.name) {
-            return refuse(format!("there are two groups `{}`", group.name));
+        if group.count == Some(0) {
+            return refuse("`count`: expected 1 or more, found 0".to_owned());
+        }
+        // Sections may not share a name either, by which a parameter of a workload may name all groups of a section.
+        let names = group.count.map(|_| group.name.clone()).into_iter().chain(group.names());
+        for name in names {
+            if known.insert(name.clone(), n).is_some() {
+                return refuse(format!("there are two groups `{name}`"));
+            }
         }
         if let Some(parent) = group.parent()
-            && groups[..n].iter().all(|other| other.name != parent)
+            && known.get(parent).is_none_or(|of| groups[*of].count.is_some())
         {
             return refuse(format!(
                 "the parent of `{}` is missing: expected a [[group]] `{parent}` before it",
@@ -151,6 +190,21 @@ mod tests {
     }
 
     #[test]
+    fn a_section_may_stand_for_many_groups() {
+        let group = Group { name: "job".into(), count: Some(3), tasks: vec!["reader *".into()], ..Group::default() };
+        assert_eq!(group.names(), ["job-0", "job-1", "job-2"]);
+        assert_eq!(
+            ["reader 0", "reader 4", "reader", "reader x"].map(|task| group.of_task(task)),
+            [Some(0), Some(1), None, Some(0)]
+        );
+        let one = Group { name: "one".into(), tasks: vec!["main".into()], ..Group::default() };
+        assert_eq!(
+            (one.names(), one.of_task("main"), Group::total(&[group, one.clone()])),
+            (vec!["one".into()], Some(0), 4)
+        );
+    }
+
+    #[test]
     fn limits_follow_the_scale() {
         let group = Group { max_mib: Some(8), min_mib: Some(0), ..Group::default() };
         assert_eq!(group.limits("1/4".parse().unwrap()), [(Limit::Max, 512), (Limit::Min, 0)]);
@@ -170,6 +224,18 @@ mod tests {
         assert_eq!(
             told("[[group]]\nname = \"a/b\"\n"),
             "m.toml:2: in [[group]]: the parent of `a/b` is missing: expected a [[group]] `a` before it"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\ncount = 2\n[[group]]\nname = \"a-1\"\n"),
+            "m.toml:5: in [[group]]: there are two groups `a-1`"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\ncount = 2001\n"),
+            "m.toml:2: in [[group]]: at most 2000 groups can be"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\ncount = 2\n[[group]]\nname = \"a-1/b\"\n"),
+            "m.toml:5: in [[group]]: the parent of `a-1/b` is missing: expected a [[group]] `a-1` before it"
         );
         assert_eq!(
             told("[[group]]\nname = \"/a\"\n"),

@@ -62,6 +62,7 @@ impl<M: Machine> Access<M> {
     /// likewise for swap slots.
     fn check_groups(&self, end: usize) -> Result<(), Broken> {
         let Some(groups) = &self.groups else { return Ok(()) };
+        self.check_memcg_lru().map_err(Broken)?;
         let mut pages = vec![0; groups.room()];
         let mut slots = vec![0; groups.room()];
         self.swap.slots.lock().owners().for_each(|owner| slots[usize::from(owner.0)] += 1);
@@ -71,7 +72,7 @@ impl<M: Machine> Access<M> {
                 pages[usize::from(group.0)] += 1;
             }
         }
-        for group in groups.subtree(GroupId::ROOT).into_iter().skip(1) {
+        for group in groups.subtree(GroupId::ROOT).iter().copied().skip(1) {
             let below = groups.subtree(group);
             let found: u64 = below.iter().map(|id| pages[usize::from(id.0)] + groups.stocked_pages(*id)).sum();
             let usage = groups.usage(group);

@@ -9,11 +9,14 @@ use figures::scale::Scale;
 use machine::Machine;
 use machine::pressure::{Pressure, Stalls};
 use sim::Sim;
+use std::collections::BTreeMap;
 
 /// The groups of a run, by name.
 #[derive(Clone, Debug, Default)]
 pub struct NamedGroups {
-    groups: Vec<(Group, GroupId)>,
+    /// Each section of the machine file, with its groups.
+    sections: Vec<(Group, Vec<GroupId>)>,
+    ids: BTreeMap<String, GroupId>,
 }
 
 impl NamedGroups {
@@ -26,11 +29,16 @@ impl NamedGroups {
         let mut made = Self::default();
         for group in groups {
             let parent = group.parent().and_then(|parent| made.id(parent)).unwrap_or(GroupId::ROOT);
-            let id = engine.lru().create_group(parent).map_err(|error| error.to_string())?;
-            let tree = engine.memory().groups.as_ref().ok_or("the engine has no groups")?;
-            group.limits(scale).into_iter().for_each(|(limit, pages)| tree.set_limit(id, limit, pages));
-            tree.set_oom_group(id, group.oom_group);
-            made.groups.push((group.clone(), id));
+            let mut ids = Vec::new();
+            for name in group.names() {
+                let id = engine.lru().create_group(parent).map_err(|error| error.to_string())?;
+                let tree = engine.memory().groups.as_ref().ok_or("the engine has no groups")?;
+                group.limits(scale).into_iter().for_each(|(limit, pages)| tree.set_limit(id, limit, pages));
+                tree.set_oom_group(id, group.oom_group);
+                made.ids.insert(name, id);
+                ids.push(id);
+            }
+            made.sections.push((group.clone(), ids));
         }
         Ok(made)
     }
@@ -38,37 +46,58 @@ impl NamedGroups {
     /// Returns the number of a group; none if there is no such group.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<GroupId> {
-        self.groups.iter().find(|(group, _)| group.name == name).map(|(_, id)| *id)
+        self.ids.get(name).copied()
+    }
+
+    /// Returns how many groups the section `name` stands for; none if there is no such section.
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.sections.iter().find(|(group, _)| group.name == name).map(|(_, ids)| ids.len() as u64)
     }
 
     /// Returns the name of a group; none for the root group.
     #[must_use]
     pub fn name(&self, id: GroupId) -> Option<&str> {
-        self.groups.iter().find(|(_, of)| *of == id).map(|(group, _)| group.name.as_str())
+        self.ids.iter().find(|(_, of)| **of == id).map(|(name, _)| name.as_str())
     }
 
     /// Returns the `oom_score_adj` of the tasks of a group.
     #[must_use]
     pub fn oom_score_adj(&self, id: GroupId) -> i16 {
-        self.groups.iter().find(|(_, of)| *of == id).map_or(0, |(group, _)| group.oom_score_adj)
+        self.sections.iter().find(|(_, ids)| ids.contains(&id)).map_or(0, |(group, _)| group.oom_score_adj)
     }
 
     /// Returns the group that names a task of the workload; none if none does.
     #[must_use]
     pub fn of_task(&self, task: &str) -> Option<GroupId> {
-        self.groups.iter().find(|(group, _)| group.has_task(task)).map(|(_, id)| *id)
+        self.sections.iter().find_map(|(group, ids)| group.of_task(task).map(|n| ids[n]))
     }
 
-    /// Returns the rows of all groups at the end of a run.
+    /// Returns the rows of all groups at the end of a run. The groups of a section have sums.
     #[must_use]
     pub fn rows(&self, engine: &Engine<Sim>) -> Vec<Row> {
-        let of = |id: GroupId| (engine.lru().group_stat(id), engine.machine().pressure(id.0));
-        let rows = |(group, id): &(Group, GroupId)| {
-            let (stat, pressure) = of(*id);
-            rows(&group.name, &stat, &pressure)
-        };
-        self.groups.iter().flat_map(rows).collect()
+        let stat = |ids: &[GroupId]| sum(ids.iter().map(|id| engine.lru().group_stat(*id)));
+        let pressure = |ids: &[GroupId]| sum_pressure(ids.iter().map(|id| engine.machine().pressure(id.0)));
+        self.sections.iter().flat_map(|(group, ids)| rows(&group.name, &stat(ids), &pressure(ids))).collect()
     }
+}
+
+/// Returns the sums of counters of several groups.
+pub(crate) fn sum(stats: impl Iterator<Item = Vmstat>) -> Vmstat {
+    let mut sum = Vmstat::new();
+    for (name, count) in stats.flatten() {
+        *sum.entry(name).or_default() += count;
+    }
+    sum
+}
+
+/// Returns the sums of the stall times of several groups. They have no averages.
+pub(crate) fn sum_pressure(pressures: impl Iterator<Item = Pressure>) -> Pressure {
+    pressures.fold(Pressure::default(), |mut sum, it| {
+        sum.some.total_us += it.some.total_us;
+        sum.full.total_us += it.full.total_us;
+        sum
+    })
 }
 
 /// Checks that a machine file has the groups that the parameters of a workload name.

@@ -72,7 +72,7 @@ impl Job {
             zone.managed_pages = self.scale.of(zone.managed_pages);
         }
         layout.limit_pages = layout.limit_pages.map(|pages| self.scale.of(pages));
-        layout.groups = layout.groups.max(self.machine.groups.len() as u16);
+        layout.groups = layout.groups.max(Group::total(&self.machine.groups) as u16);
         layout
     }
 

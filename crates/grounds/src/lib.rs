@@ -152,7 +152,7 @@ impl<W: Workload> Runnable for W {
 
 /// The workloads, in the order in which they are listed to users. This is a static, because crates that use this one
 /// would inline a constant and so compile every workload anew.
-static ALL: [&dyn Runnable; 21] = [
+static ALL: [&dyn Runnable; 22] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,
     &workloads::highalloc::Highalloc,
@@ -170,6 +170,7 @@ static ALL: [&dyn Runnable; 21] = [
     &workloads::grow::Grow,
     &workloads::hopeless::Hopeless,
     &workloads::pods::Pods,
+    &workloads::many::Many,
     &workloads::simon::Simon,
     &workloads::thp::Thp,
     &workloads::exhaust::Exhaust,

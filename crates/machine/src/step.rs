@@ -112,7 +112,7 @@ steps! {
     EndPage = "end_page",
     /// Look at one object of a slab cache.
     SlabObject = "slab_object",
-    /// Look at one item of a flusher's or kswapd's work list.
+    /// Look at one item of a flusher's or kswapd's work list, or go on to one control group of a walk.
     WorkItem = "work_item",
     /// Look at the descriptor of one frame, in a scan of frames in order of their numbers.
     ScanFrame = "scan_frame",

@@ -18,6 +18,7 @@ pub mod highalloc;
 pub mod hopeless;
 pub mod hotset;
 pub mod livelock;
+pub mod many;
 pub mod meter;
 pub mod multibuild;
 pub mod parallelio;

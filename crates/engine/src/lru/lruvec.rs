@@ -6,6 +6,7 @@
 //! lruvec has pages of several zones, and a request can use the zones up to a certain one: a [`Reach`] is an lruvec
 //! with these zones. Reclaim works on a reach.
 
+use super::memcg_lru::Move;
 use super::policy::ruling::State;
 use super::{DEF_PRIORITY, Family, ListKind, Lru};
 use crate::memory::{GroupError, GroupId, LruvecId, NodeId, Zone, ZoneKind};
@@ -30,12 +31,53 @@ pub const COUNTED: [ZoneEvent; 11] = [
     ZoneEvent::WorkingsetRestoreFile,
 ];
 
+/// The position at which the last walk over the groups of a subtree ended, which walks share
+/// (`mem_cgroup_reclaim_iter`).
+///
+/// The upper half of the number counts the walks that have reached the end of the subtree. The lower half is the last
+/// group that was visited, plus 1; 0 if the next group is the root of the subtree.
+#[derive(Debug, Default)]
+pub(crate) struct WalkPosition(AtomicU64);
+
+impl WalkPosition {
+    /// Takes the next group of a walk. `round` is none for the first group, and is then set. `next` returns the group
+    /// behind another one; without one, the first. Returns none at the end of the subtree, even if another walk has
+    /// reached it.
+    pub(crate) fn take_next(
+        &self,
+        round: &mut Option<u64>,
+        next: impl Fn(Option<GroupId>) -> Option<GroupId>,
+    ) -> Option<GroupId> {
+        loop {
+            let now = self.0.load(Relaxed);
+            let (rounds, last) = (now >> 32, (now as u32).checked_sub(1).map(|id| GroupId(id as u16)));
+            if round.is_some_and(|round| round != rounds) {
+                return None;
+            }
+            let taken = next(last);
+            let new = taken.map_or((rounds + 1) << 32, |id| (rounds << 32) | (u64::from(id.0) + 1));
+            if self.0.compare_exchange(now, new, Relaxed, Relaxed).is_err() {
+                continue;
+            }
+            match taken {
+                Some(id) => {
+                    *round = Some(rounds);
+                    return Some(id);
+                }
+                // The last walk ended at the end. A walk that begins there begins at the root of the subtree.
+                None if round.is_none() && last.is_some() => {}
+                None => return None,
+            }
+        }
+    }
+}
+
 /// Pages that are reclaimed together.
 pub struct Lruvec<M: Machine> {
     /// Number of the lruvec.
     pub id: LruvecId,
     /// Number of the root group's lruvec with the same zones.
-    of_root: LruvecId,
+    pub(super) of_root: LruvecId,
     /// The group whose pages are on the lruvec.
     pub group: GroupId,
     /// The node of the lruvec's pages.
@@ -54,6 +96,8 @@ pub struct Lruvec<M: Machine> {
     /// The events of [`COUNTED`] on the lruvec and on those of its group's descendants. Not counted for the root group,
     /// whose events the zones count, where there are no groups.
     events: [AtomicU64; COUNTED.len()],
+    /// The positions of walks over the subtree of the lruvec's group, by priority.
+    pub(crate) walks: [WalkPosition; DEF_PRIORITY as usize + 1],
     /// The lowest priority of the reclaim under way; if none is under way, the last priority of the previous reclaim.
     priority: AtomicU32,
 }
@@ -76,6 +120,7 @@ impl<M: Machine> Lruvec<M> {
                 listed: Default::default(),
                 isolated: Default::default(),
                 events: Default::default(),
+                walks: Default::default(),
                 priority: AtomicU32::new(DEF_PRIORITY),
             }
         };
@@ -199,7 +244,7 @@ impl<M: Machine> Lru<M> {
                 self.zones_of(lruvec).iter().map(|zone| zone.gauges.get(list.gauge())).sum()
             }
             Some(groups) => {
-                groups.subtree(lruvec.group).into_iter().map(|group| self.beside(lruvec, group).listed(list)).sum()
+                groups.subtree(lruvec.group).iter().map(|group| self.beside(lruvec, *group).listed(list)).sum()
             }
         }
     }
@@ -224,7 +269,23 @@ impl<M: Machine> Lru<M> {
             self.end_reclaim(lruvec);
         }
         self.machine.note_new_group(id.0, parent.0);
+        if let Some(lists) = &self.memcg_lru {
+            lists.add(id);
+        }
         Ok(id)
+    }
+
+    /// Removes a memory control group. Its pages stay charged to it until they are freed. Its tasks must have left it.
+    ///
+    /// # Errors
+    /// If the group does not exist, has children, or is the root group.
+    #[doc(alias = "mem_cgroup_css_offline")]
+    pub fn remove_group(&self, id: GroupId) -> Result<(), GroupError> {
+        self.groups.as_ref().ok_or(GroupError::Unknown(id))?.remove(id)?;
+        if let Some(lists) = &self.memcg_lru {
+            lists.apply(id, Move::Old);
+        }
+        Ok(())
     }
 
     /// Returns the reach of a request whose highest zone is `zone`: the lruvec of the zone's pages, with the lruvec's

@@ -22,6 +22,7 @@ pub mod huge;
 pub mod isolated;
 pub mod kinds;
 pub mod lruvec;
+pub(crate) mod memcg_lru;
 pub mod policy;
 pub mod targets;
 pub mod wait;
@@ -34,6 +35,7 @@ pub(crate) use given::{Given, HeldLists};
 pub use isolated::BlockVictims;
 pub use kinds::{Family, ListKind};
 pub use lruvec::{Lruvec, Reach};
+use memcg_lru::MemcgLru;
 pub use policy::classic::Recent;
 use policy::multigen;
 use policy::ruling::Ruling;
@@ -72,6 +74,8 @@ pub struct Lru<M: Machine> {
     waiting: Option<M::PerCpu<admission::Waiting>>,
     /// The record of file pages that left memory, for `lru.admission`.
     workingset: Workingset,
+    /// The list of groups for global reclaim; `None` without groups, and where walks are in the order of the tree.
+    pub(crate) memcg_lru: Option<MemcgLru<M>>,
     /// Reclaimers that wait for others to put back isolated pages (`IsolatedWait::ForPutback` and
     /// `IsolatedWait::ReclaimThrottle`).
     put_back: M::WaitQueue,
@@ -112,7 +116,20 @@ impl<M: Machine> Lru<M> {
         let waiting = has_waiting.then(|| machine.per_cpu(|_| admission::Waiting::new()));
         let workingset = Workingset::default();
         let put_back = machine.wait_queue();
-        Self { writeback, choices, ruling, lruvecs, lruvecs_of_group, batches, waiting, workingset, put_back }
+        let has_memcg_lru = writeback.groups.is_some() && ruling.has_memcg_lru();
+        let memcg_lru = has_memcg_lru.then(|| MemcgLru::new(machine, lruvecs_of_group, groups));
+        Self {
+            writeback,
+            choices,
+            ruling,
+            lruvecs,
+            lruvecs_of_group,
+            batches,
+            waiting,
+            workingset,
+            memcg_lru,
+            put_back,
+        }
     }
 
     /// Creates empty lists over memory alone. The layers between memory and lists have no files, regions, devices or

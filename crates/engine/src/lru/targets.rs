@@ -14,13 +14,18 @@ impl<M: Machine> Lru<M> {
         if share > 0 {
             return share;
         }
-        let force = match self.choices.hopeless_scan {
-            HopelessScan::ACluster => demand.is_kswapd && reach.zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
-            HopelessScan::LikeOthers => false,
-        };
+        let force = self.is_forced(reach, demand);
         // The share of a last page rounds to 0 even at priority 1. Where reclaim does not go down to priority 0, such a
         // page would never be examined, and its zone would be neither balanced nor hopeless.
         if force || demand.priority <= 1 || self.is_of_removed_group(reach) { pages.min(CLUSTER) } else { 0 }
+    }
+
+    /// Returns whether a scan examines some pages of each list because its zone is hopeless.
+    pub(super) fn is_forced(&self, reach: Reach<'_, M>, demand: &Demand) -> bool {
+        match self.choices.hopeless_scan {
+            HopelessScan::ACluster => demand.is_kswapd && reach.zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
+            HopelessScan::LikeOthers => false,
+        }
     }
 
     /// Returns whether the group of a reach was removed. Such a group gets no new pages, so a scan does not round its

@@ -31,7 +31,7 @@ pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner
 pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
-pub use group::{GroupError, GroupEvent, GroupId, Groups, Limit};
+pub use group::{GroupError, GroupEvent, GroupId, Groups, Limit, Subtree};
 pub use lent::Block;
 pub use list::{Links, List, NO_FRAME};
 pub use map::{BlockMap, Use, ZoneMap};

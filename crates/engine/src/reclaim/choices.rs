@@ -359,6 +359,21 @@ choices! {
         Node,
     }
 
+    /// The groups of its target's subtree that a pass of reclaim visits, where there are memory control groups. kswapd
+    /// visits all of them in any case. With `multigen.memcg_lru = "on"`, only reclaim at a limit obeys this choice.
+    group_walk: GroupWalk = All, drawn 176 {
+        /// All groups, parents before children. Each group loses pages in the same proportion. With many groups, a task
+        /// that needs few pages does much work.
+        All,
+        /// All groups from the one on behind which the last walk ended, up to the last of the subtree. Walks of the same
+        /// target, node and priority share this position, so that tasks that reclaim at a time divide the groups among
+        /// them. A reclaim at a limit ends its walk once it has freed enough.
+        SharedByPriority,
+        /// As `shared-by-priority`, but walks of all priorities share a position, and every reclaim except kswapd ends its
+        /// walk once it has freed enough. A reclaim that frees nothing starts again, and then visits all groups.
+        SharedPosition,
+    }
+
     /// Condition under which a zone counts as hopeless: reclaim expects to free nothing there (`all_unreclaimable`).
     hopeless: Hopeless = ByScan, drawn 119 {
         /// The zone's lists were scanned six times over without a page going back to the zone's free lists.

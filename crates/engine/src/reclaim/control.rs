@@ -51,6 +51,13 @@ pub struct ScanControl {
     pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
     pub has_left_low: bool,
+    /// `true` if walks visit all groups of the target's subtree, because walks that ended sooner found nothing
+    /// (`memcg_full_walk`).
+    pub walks_all: bool,
+    /// Value of `reclaimed` from which a walk over the list of groups counts what it freed; none outside of such a walk.
+    pub walk_from: Option<u64>,
+    /// `true` if a scan has begun a new generation of its lruvec.
+    pub has_aged: bool,
     /// `true` if pages are taken for the sake of their blocks, used or not. With `LumpyReclaim::AlignedBlocks` this
     /// ends when a page of the list must be kept.
     pub takes_blocks: bool,
@@ -93,6 +100,9 @@ impl ScanControl {
             breaks_low: false,
             has_left_low: false,
             has_got_on: true,
+            walks_all: false,
+            walk_from: None,
+            has_aged: false,
             takes_blocks: false,
             blocks_last: true,
             waits_for_writeback: false,
@@ -115,6 +125,11 @@ impl ScanControl {
         Self { is_cgroup: true, ..Self::direct(gfp, Order::ZERO) }
     }
 
+    /// Returns whether pages of all groups may be taken, because memory is short, and not a group at its limit.
+    pub(super) const fn is_global(&self) -> bool {
+        self.group.is_root() && !self.is_cgroup
+    }
+
     /// Adds the numbers of this reclaim, as one direct reclaim, to the record of a request's work.
     pub(super) const fn add_to(&self, work: &mut Work) {
         work.reclaims += 1;
@@ -133,7 +148,11 @@ impl ScanControl {
             is_kswapd: self.is_kswapd,
             is_cgroup: self.is_cgroup,
             group: self.group,
-            freed_before: if self.is_cgroup { self.reclaimed } else { 0 },
+            freed_before: match self.walk_from {
+                Some(from) => self.reclaimed - from,
+                None if self.is_cgroup => self.reclaimed,
+                None => 0,
+            },
             breaks_low: self.breaks_low,
             may_swap: self.may_swap,
             swappiness: self.swappiness,

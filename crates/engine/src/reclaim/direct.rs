@@ -116,6 +116,10 @@ impl<M: Machine> Reclaim<M> {
             if control.reclaimed > 0 {
                 return Progress::Freed(control.reclaimed);
             }
+            if !aborted && self.begins_full_walk(control) {
+                priority = DEF_PRIORITY as i64;
+                continue;
+            }
             if control.left_active && !control.forces_aging && !aborted {
                 // The active pages that were left alone may be all that there is.
                 control.forces_aging = true;

@@ -1,13 +1,12 @@
-//! Reclaim of groups: the walk over the lruvecs of a subtree, and reclaim for a group's limit
-//! (mechanisms/groups, 2, 3 and 5).
+//! Reclaim of a group's pages, for its limit or on demand (mechanisms/groups, 2, 4 and 6).
 //!
 //! Each reclaim has a group as its target: the root group for kswapd and for a task that wants a free page, and
-//! otherwise the group that is at its limit. A pass visits the lruvecs of the target's subtree, parents first.
+//! otherwise the group that is at its limit. A pass visits lruvecs of the target's subtree ([`super::group_walk`]).
 
 use super::control::ScanControl;
 use super::{DEF_PRIORITY, Reclaim};
-use crate::lru::{CLUSTER, Reach};
-use crate::memory::{Gfp, GroupEvent, GroupId, Groups};
+use crate::lru::CLUSTER;
+use crate::memory::{Gfp, GroupId};
 use crate::task::Task;
 use machine::note::Work;
 use machine::{Func, Machine};
@@ -42,7 +41,9 @@ impl<M: Machine> Reclaim<M> {
             ..ScanControl::cgroup(wanted.gfp)
         };
         while !self.shrink_group_down(task, &mut control) && control.reclaimed == 0 && !self.machine.is_killed() {
-            if control.left_active && !control.forces_aging {
+            if self.begins_full_walk(&mut control) {
+                // The groups that were left out may have all that there is.
+            } else if control.left_active && !control.forces_aging {
                 // The active pages that were left alone may be all that there is.
                 control.forces_aging = true;
             } else if control.has_left_low && !control.breaks_low {
@@ -87,53 +88,6 @@ impl<M: Machine> Reclaim<M> {
             self.direct_nap(self.zone(zones[zones.len() - 1]), control);
         }
         false
-    }
-
-    /// Shrinks the lruvecs of a reclaim's target and of its descendants in the zones of a reach, as far as their
-    /// protection allows (`shrink_node_memcgs`).
-    pub(super) fn shrink_groups(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
-        let Some(groups) = &self.groups else { return self.shrink_lruvec(task, reach, control) };
-        for id in groups.subtree(control.group) {
-            if self.may_shrink(groups, id, control) {
-                self.shrink_lruvec(task, self.reach_in(reach, id), control);
-            }
-        }
-    }
-
-    /// Returns whether the protection of a group lets a reclaim take its pages.
-    fn may_shrink(&self, groups: &Groups<M>, id: GroupId, control: &mut ScanControl) -> bool {
-        let protection = groups.update_protection(control.group, id);
-        if id == control.group {
-            return true;
-        }
-        let usage = groups.usage(id);
-        if usage <= protection.min {
-            return false;
-        }
-        let is_within_low = usage <= protection.low;
-        if !control.breaks_low && (is_within_low || protection.low > protection.min && self.protects_in_proportion()) {
-            control.has_left_low = true;
-        }
-        if is_within_low && control.breaks_low {
-            groups.count(id, GroupEvent::Low);
-        }
-        !is_within_low || control.breaks_low
-    }
-
-    /// Ages the lruvecs of all groups in the zones of a reach, before a pass of kswapd.
-    pub(super) fn age_groups_before_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
-        let has_got_on = std::mem::replace(&mut control.has_got_on, false);
-        if !self.begins_pass_with_ageing(control.is_kswapd, has_got_on) {
-            return;
-        }
-        let demand = self.demand(control);
-        match &self.groups {
-            None => self.age_before_pass(reach, &demand),
-            Some(groups) => groups
-                .subtree(GroupId::ROOT)
-                .into_iter()
-                .for_each(|id| self.age_before_pass(self.reach_in(reach, id), &demand)),
-        }
     }
 
     /// Reclaims `pages` pages of a group and its descendants now, in clusters, as a write to `memory.reclaim` does.

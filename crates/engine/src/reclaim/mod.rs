@@ -16,6 +16,7 @@ pub mod control;
 pub mod direct;
 pub mod fate;
 pub mod group;
+mod group_walk;
 pub mod kswapd;
 mod lruvecs;
 pub mod lumpy;

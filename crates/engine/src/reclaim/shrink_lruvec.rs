@@ -71,6 +71,7 @@ impl<M: Machine> Reclaim<M> {
         }
         control.reclaimed += freed;
         control.has_got_on |= self.has_got_on(freed);
+        control.has_aged |= self.lru().has_aged(&scan);
         control.left_active |= self.end_scan(reach, &scan);
         self.throttle_vm_writeout(control.gfp);
     }

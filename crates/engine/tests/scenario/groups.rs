@@ -270,7 +270,7 @@ fn a_removed_group_goes_with_its_last_page() {
             let (mine, stream) = (ground.import(600), ground.import(4 * PAGES as u32));
             within(ground, group, || ground.read(&mine, 0..600)).unwrap();
             ground.engine.lru().drain_all();
-            groups(ground).remove(group).unwrap();
+            ground.engine.lru().remove_group(group).unwrap();
             assert_eq!((groups(ground).usage(group), groups(ground).subtree(GroupId::ROOT).len()), (600, 2));
             ground.check();
             ground.read(&stream, 0..4 * PAGES as u32).unwrap();

@@ -146,7 +146,7 @@ fn a_full_group_kills_its_own() {
         let events = |id| [GroupEvent::Oom, GroupEvent::OomKill].map(|event| groups(ground).events(id, event));
         assert_eq!((events(group), events(inner)), ([1, 0], [0, 1]));
         // The removal empties the stocks of all CPUs.
-        groups(ground).remove(inner).unwrap();
+        ground.engine.lru().remove_group(inner).unwrap();
         assert_eq!(groups(ground).usage(group), 0);
     });
 }

@@ -51,7 +51,10 @@ impl Tree {
                 let is_unused = self.live.borrow().iter().any(|(id, tasks)| *id == any && *tasks == 0);
                 if is_unused && groups.children(any).iter().all(|child| !groups.is_live(*child)) {
                     self.live.borrow_mut().retain(|(id, _)| *id != any);
-                    groups.remove(any).unwrap_or_else(|error| panic!("group {} has no tasks: {error}", any.0));
+                    engine
+                        .lru()
+                        .remove_group(any)
+                        .unwrap_or_else(|error| panic!("group {} has no tasks: {error}", any.0));
                 }
                 self.create(groups, engine, rng);
             }

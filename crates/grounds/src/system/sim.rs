@@ -456,6 +456,11 @@ impl System for SimSystem {
         Ok(())
     }
 
+    fn count_groups(&self, name: &str) -> Result<u64, SystemError> {
+        let count = self.shared.groups.borrow().count(name);
+        count.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
+    }
+
     fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
         let group = self.group(name)?;
         let mut task = self.task.borrow_mut();

@@ -157,6 +157,15 @@ pub trait System: Sized + 'static {
         Started { name: name.to_owned(), task, found }
     }
 
+    /// Returns the number of memory control groups that the `[[group]]` called `name` of the machine file stands for. If it
+    /// has a `count`, these groups are `name-0`, `name-1` and so on.
+    ///
+    /// # Errors
+    /// When the machine file has no such section, or the system has no control groups.
+    fn count_groups(&self, name: &str) -> Result<u64, SystemError> {
+        Err(SystemError(format!("no [[group]] `{name}`: this system has no control groups")))
+    }
+
     /// Moves this task to a memory control group of the machine file, by its name; `None` is the root group. Pages that
     /// the task uses first from now on are charged to that group.
     ///

@@ -162,7 +162,8 @@ pub struct Demand {
     pub is_cgroup: bool,
     /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
     pub group: GroupId,
-    /// Number of pages that the reclaim of a group freed before this scan; 0 for other reclaims.
+    /// Number of pages that the reclaim of a group, or a walk over the list of groups, freed before this scan; 0 for other
+    /// reclaims.
     pub freed_before: u64,
     /// `true` if pages within a group's `low` protection may be taken, because nothing else was found.
     pub breaks_low: bool,
@@ -202,6 +203,12 @@ impl Demand {
         doubts_marks: false,
         forces_aging: false,
     };
+
+    /// Returns whether pages of all groups may be taken, because memory is short, and not a group at its limit.
+    #[inline]
+    pub(crate) const fn is_global(&self) -> bool {
+        self.group.is_root() && !self.is_cgroup
+    }
 }
 
 /// The verdict on a page by its recent use.

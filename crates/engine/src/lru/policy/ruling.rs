@@ -111,6 +111,14 @@ impl Ruling {
         }
     }
 
+    /// Returns whether global reclaim takes groups from a list of their own, where there are groups.
+    pub(in crate::lru) const fn has_memcg_lru(&self) -> bool {
+        match self {
+            Self::Multigen(multigen) => multigen.has_memcg_lru(),
+            Self::Classic(_) | Self::Own(_) => false,
+        }
+    }
+
     /// Returns whether the policy obeys `lru.admission`, which can make pages that are read wait before they reach a
     /// list.
     pub(in crate::lru) const fn admits_by_refault(&self) -> bool {
@@ -336,8 +344,35 @@ impl<M: Machine> Lru<M> {
     pub(crate) const fn begins_pass_with_ageing(&self, is_kswapd: bool, has_got_on: bool) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => true,
-            Ruling::Multigen(multigen) => Self::begins_round_with_ageing(multigen, is_kswapd, has_got_on),
+            Ruling::Multigen(multigen) => {
+                Self::begins_round_with_ageing(multigen, is_kswapd, has_got_on, self.memcg_lru.is_some())
+            }
             Ruling::Own(_) => false,
+        }
+    }
+
+    /// Returns whether a scan has begun a new generation of its lruvec.
+    #[expect(clippy::unused_self, reason = "a question about the policy's scan")]
+    pub(crate) const fn has_aged(&self, scan: &Scan) -> bool {
+        match scan {
+            Scan::Multigen(scan) => scan.has_aged(),
+            Scan::Classic(_) | Scan::Own(_) => false,
+        }
+    }
+
+    /// Returns whether a walk of global reclaim over the list of groups, which has freed `freed` pages, may end.
+    pub(crate) fn is_walk_enough(&self, reach: Reach<'_, M>, demand: &Demand, order: Order, freed: u64) -> bool {
+        match &self.ruling {
+            Ruling::Multigen(multigen) => self.is_enough(multigen, reach, demand, order, freed),
+            Ruling::Classic(_) | Ruling::Own(_) => false,
+        }
+    }
+
+    /// Returns whether an lruvec has so many pages that a scan at the demand's priority examines some.
+    pub(crate) fn is_sizable(&self, reach: Reach<'_, M>, demand: &Demand) -> bool {
+        match &self.ruling {
+            Ruling::Multigen(_) => self.generations_to_scan(reach, demand) > 0,
+            Ruling::Classic(_) | Ruling::Own(_) => true,
         }
     }
 
@@ -358,7 +393,13 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn age_before_pass(&self, reach: Reach<'_, M>, demand: &Demand) {
         match &self.ruling {
             Ruling::Classic(_) => self.age_active_anon(reach, demand),
-            Ruling::Multigen(multigen) => self.age_before_round(multigen, reach.lruvec, demand),
+            Ruling::Multigen(multigen) => {
+                if self.groups.is_some() {
+                    // One group of kswapd's walk.
+                    self.machine.spend(Step::WorkItem, 1);
+                }
+                self.age_before_round(multigen, reach.lruvec, demand);
+            }
             Ruling::Own(_) => {}
         }
     }

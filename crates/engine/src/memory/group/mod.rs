@@ -15,7 +15,7 @@ pub mod stock;
 pub mod tree;
 
 pub use protection::Protection;
-pub use tree::{GroupError, Limit};
+pub use tree::{GroupError, Limit, Subtree};
 
 use super::Memory;
 use crate::task::Task;
@@ -132,6 +132,8 @@ pub struct Groups<M: Machine> {
     groups: Box<[Group]>,
     tree: Tree<M>,
     stocks: M::PerCpu<Stock>,
+    /// `true` once a group had a protection. Before that, no walk has to compute protections.
+    has_protection: AtomicBool,
 }
 
 impl<M: Machine> Groups<M> {
@@ -142,6 +144,7 @@ impl<M: Machine> Groups<M> {
             groups: (0..count).map(|_| Group::new()).collect(),
             tree: Tree::new(machine, count),
             stocks: machine.per_cpu(|_| Stock::default()),
+            has_protection: AtomicBool::new(false),
         }
     }
 
@@ -222,6 +225,9 @@ impl<M: Machine> Groups<M> {
     pub fn set_limit(&self, id: GroupId, limit: Limit, pages: u64) {
         assert!(!id.is_root(), "the root group has no limits");
         self.group(id).limits[limit as usize].store(pages, Relaxed);
+        if matches!(limit, Limit::Low | Limit::Min) && pages > 0 {
+            self.has_protection.store(true, Relaxed);
+        }
     }
 
     /// Returns whether the killer, if it kills a process of the group, kills the whole group (`memory.oom.group`).

@@ -28,8 +28,8 @@ impl<M: Machine> Groups<M> {
     #[doc(alias = "mem_cgroup_calculate_protection")]
     pub(crate) fn update_protection(&self, root: GroupId, id: GroupId) -> Protection {
         let group = self.group(id);
-        if id == root {
-            // The root of a reclaim is not protected from itself. What other reclaims know of it stays.
+        // The root of a reclaim is not protected from itself. What other reclaims know of it stays.
+        if id == root || !self.has_protection.load(Relaxed) {
             return Protection::default();
         }
         let parent = self.tree.parent(id);
@@ -50,13 +50,25 @@ impl<M: Machine> Groups<M> {
             };
             group.effective[n].store(effective, Relaxed);
         }
-        let children = self.children(id);
-        for (n, limit) in PROTECTIONS.into_iter().enumerate() {
-            let claims = children.iter().map(|child| self.group(*child).limit(limit).min(self.usage(*child)));
-            group.claimed[n].store(claims.sum(), Relaxed);
-        }
+        let mut claimed = [0; 2];
+        self.for_each_child(id, |child| {
+            for (sum, limit) in claimed.iter_mut().zip(PROTECTIONS) {
+                *sum += self.group(child).limit(limit).min(self.usage(child));
+            }
+        });
+        group.claimed.iter().zip(claimed).for_each(|(of_group, sum)| of_group.store(sum, Relaxed));
         let [min, low] = [0, 1].map(|n| group.effective[n].load(Relaxed));
         Protection { min, low }
+    }
+
+    /// Works out the protection of a group against a reclaim of the whole tree, and before that the protections of its
+    /// ancestors. Called where groups are not visited in preorder.
+    pub(crate) fn update_protection_from_root(&self, id: GroupId) -> Protection {
+        if !self.has_protection.load(Relaxed) {
+            return Protection::default();
+        }
+        let lineage = self.with_ancestors(id);
+        lineage.into_iter().rev().map(|at| self.update_protection(GroupId::ROOT, at)).last().unwrap_or_default()
     }
 
     /// Returns the protection that the last walk worked out for a group.
@@ -112,9 +124,8 @@ mod tests {
         }
         groups.set_limit(parent, Limit::Low, 200);
         let protection = || {
-            let all =
-                groups.subtree(GroupId::ROOT).into_iter().map(|id| groups.update_protection(GroupId::ROOT, id).low);
-            all.collect::<Vec<_>>()
+            let tree = groups.subtree(GroupId::ROOT);
+            tree.iter().map(|id| groups.update_protection(GroupId::ROOT, *id).low).collect::<Vec<_>>()
         };
         assert_eq!(protection(), [0, 200, 150, 50], "300 and 100 claim 400 of 200");
         groups.set_limit(parent, Limit::Low, 440);

@@ -8,7 +8,8 @@
 use super::{GroupId, Groups};
 use machine::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine};
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 /// A limit or a protection of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,11 +98,26 @@ enum State {
     Dying,
 }
 
+/// The groups of a subtree in preorder, as they were when the value was made. Dereferences to a slice.
+#[derive(Clone, Debug)]
+pub struct Subtree {
+    preorder: Arc<Vec<GroupId>>,
+    stretch: Range<usize>,
+}
+
+impl Deref for Subtree {
+    type Target = [GroupId];
+
+    fn deref(&self) -> &[GroupId] {
+        &self.preorder[self.stretch.clone()]
+    }
+}
+
 /// The order of groups.
 #[derive(Debug)]
 struct Order {
-    /// All groups of the tree in preorder, the root group first.
-    preorder: Vec<GroupId>,
+    /// All groups of the tree in preorder, the root group first. Walks share the list until the tree changes.
+    preorder: Arc<Vec<GroupId>>,
     /// Where each group stands in `preorder`.
     position: Vec<usize>,
     /// The number of groups in each group's subtree, with itself.
@@ -119,7 +135,7 @@ pub(super) struct Tree<M: Machine> {
 impl<M: Machine> Tree<M> {
     /// Creates the root group, in a tree with room for `count` groups, counting the root group.
     pub(super) fn new(machine: &M, count: usize) -> Self {
-        let order = Order { preorder: vec![GroupId::ROOT], position: vec![0; count], size: vec![1; count] };
+        let order = Order { preorder: Arc::new(vec![GroupId::ROOT]), position: vec![0; count], size: vec![1; count] };
         let tree = Self {
             parents: (0..count).map(|_| AtomicU16::new(0)).collect(),
             states: (0..count).map(|_| AtomicU8::new(State::Unused as u8)).collect(),
@@ -159,7 +175,7 @@ impl<M: Machine> Tree<M> {
         let number = unused.ok_or(GroupError::NoRoom { room: (self.states.len() - 1) as u16 })?;
         let id = GroupId(number as u16);
         let at = order.position[usize::from(parent.0)] + order.size[usize::from(parent.0)];
-        order.preorder.insert(at, id);
+        Arc::make_mut(&mut order.preorder).insert(at, id);
         self.set_state(id, State::Live);
         order.size[number] = 1;
         self.parents[number].store(parent.0, Relaxed);
@@ -174,7 +190,7 @@ impl<M: Machine> Tree<M> {
     fn take_out(&self, order: &mut Order, id: GroupId) {
         let number = usize::from(id.0);
         let at = order.position[number];
-        order.preorder.remove(at);
+        Arc::make_mut(&mut order.preorder).remove(at);
         self.set_state(id, State::Unused);
         order.number_from(at);
         for above in std::iter::successors(self.parent_of(id), |id| self.parent_of(*id)) {
@@ -228,10 +244,11 @@ impl<M: Machine> Groups<M> {
     }
 
     /// Removes a group. Its pages stay charged to it until they are freed. Its tasks must have left it.
+    /// [`crate::lru::Lru::remove_group`] also tells the list of groups.
     ///
     /// # Errors
     /// If the group does not exist, has children, or is the root group.
-    pub fn remove(&self, id: GroupId) -> Result<(), GroupError> {
+    pub(crate) fn remove(&self, id: GroupId) -> Result<(), GroupError> {
         if id.is_root() {
             return Err(GroupError::IsRoot);
         }
@@ -258,24 +275,44 @@ impl<M: Machine> Groups<M> {
     /// Returns the groups of a subtree in preorder, with `root` first. Removed groups that still have pages are among
     /// them. Empty if `root` does not exist.
     #[must_use]
-    pub fn subtree(&self, root: GroupId) -> Vec<GroupId> {
+    pub fn subtree(&self, root: GroupId) -> Subtree {
         let order = self.tree.order.lock();
-        order.preorder[order.stretch(root)].to_vec()
+        Subtree { preorder: order.preorder.clone(), stretch: order.stretch(root) }
+    }
+
+    /// Returns the group that follows `after` in the preorder of the subtree of `root`: `root` itself if `after` is
+    /// none, or is no longer in the subtree. Returns none behind the last group, and if `root` does not exist.
+    pub(crate) fn next_in(&self, root: GroupId, after: Option<GroupId>) -> Option<GroupId> {
+        let order = self.tree.order.lock();
+        let stretch = order.stretch(root);
+        let place = |id| order.stretch(id).next().filter(|at| stretch.contains(at));
+        let next = after.and_then(place).map_or(stretch.start, |at| at + 1);
+        stretch.contains(&next).then(|| order.preorder[next])
+    }
+
+    /// Calls `visit` with each child of a group, in the order in which they were created. The tree is locked meanwhile.
+    pub(super) fn for_each_child(&self, id: GroupId, mut visit: impl FnMut(GroupId)) {
+        let order = self.tree.order.lock();
+        let stretch = order.stretch(id);
+        let mut at = stretch.start + 1;
+        while at < stretch.end {
+            let child = order.preorder[at];
+            visit(child);
+            at += order.size[usize::from(child.0)];
+        }
     }
 
     /// Returns the children of a group, in the order in which they were created.
     #[must_use]
     pub fn children(&self, id: GroupId) -> Vec<GroupId> {
-        let order = self.tree.order.lock();
-        let stretch = order.stretch(id);
         let mut children = Vec::new();
-        let mut at = stretch.start + 1;
-        while at < stretch.end {
-            let child = order.preorder[at];
-            children.push(child);
-            at += order.size[usize::from(child.0)];
-        }
+        self.for_each_child(id, |child| children.push(child));
         children
+    }
+
+    /// Returns whether a group exists, or was removed and is still in the tree.
+    pub(crate) fn is_in_tree(&self, id: GroupId) -> bool {
+        !self.tree.is(id, State::Unused)
     }
 
     /// Returns whether a group exists and was not removed.
@@ -300,8 +337,11 @@ mod tests {
         let [a, b] = [(); 2].map(|()| groups.create(GroupId::ROOT).unwrap());
         let [aa, ab] = [(); 2].map(|()| groups.create(a).unwrap());
         let aaa = groups.create(aa).unwrap();
-        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, a, aa, aaa, ab, b]);
-        assert_eq!(groups.subtree(a), [a, aa, aaa, ab]);
+        assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, a, aa, aaa, ab, b]);
+        assert_eq!(groups.subtree(a)[..], [a, aa, aaa, ab]);
+        assert_eq!(groups.next_in(a, None), Some(a));
+        assert_eq!([a, aa, aaa, ab].map(|id| groups.next_in(a, Some(id))), [Some(aa), Some(aaa), Some(ab), None]);
+        assert_eq!(groups.next_in(a, Some(b)), Some(a), "no group of the subtree");
         assert_eq!(groups.children(a), [aa, ab]);
         assert_eq!(groups.children(GroupId::ROOT), [a, b]);
         assert_eq!(groups.children(b), []);
@@ -312,7 +352,7 @@ mod tests {
         groups.remove(aa).unwrap();
         assert_eq!(groups.remove(aa), Err(GroupError::Unknown(aa)));
         assert_eq!(groups.create(aa), Err(GroupError::Unknown(aa)));
-        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, a, ab, b]);
+        assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, a, ab, b]);
         assert_eq!(groups.create(b).map(|id| groups.parent(id)), Ok(Some(b)));
     }
 
@@ -324,11 +364,11 @@ mod tests {
         groups.remove(group).unwrap();
         assert!(!groups.is_live(group));
         groups.uncharge(group, 1);
-        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, group]);
+        assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, group]);
         assert_eq!(groups.create(GroupId::ROOT), Err(GroupError::NoRoom { room: 1 }));
         groups.uncharge(group, 1);
         assert_eq!(groups.create(GroupId::ROOT), Ok(group));
-        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, group]);
+        assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, group]);
     }
 
     #[test]
@@ -339,9 +379,9 @@ mod tests {
         groups.add(child, 1).unwrap();
         groups.remove(child).unwrap();
         groups.remove(parent).unwrap();
-        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, parent, child]);
+        assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, parent, child]);
         groups.uncharge(child, 1);
         let new = groups.create(GroupId::ROOT).unwrap();
-        assert_eq!(groups.subtree(GroupId::ROOT), [GroupId::ROOT, new]);
+        assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, new]);
     }
 }

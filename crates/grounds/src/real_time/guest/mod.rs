@@ -216,8 +216,10 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     let mut outcome = outcome_of(&system, &|system| W::run(system, &params), records).map_err(told)?;
     let of_zram = |pages| format!("swap is compressed memory (zram), which took at most {pages} pages of memory");
     outcome.notes.extend(inside::zram_pages_max().map(of_zram));
-    let stat = |group: &Group| system.group_stat(&group.name).ok().flatten().unwrap_or_default();
-    let pressure = |group: &Group| system.pressure(Some(&group.name)).ok().flatten().unwrap_or_default();
+    let of_one = |name: String| system.group_stat(&name).ok().flatten().unwrap_or_default();
+    let stat = |group: &Group| groups::sum(group.names().into_iter().map(of_one));
+    let of_one = |name: String| system.pressure(Some(&name)).ok().flatten().unwrap_or_default();
+    let pressure = |group: &Group| groups::sum_pressure(group.names().into_iter().map(of_one));
     let of_groups = job.groups.iter().flat_map(|group| groups::rows(&group.name, &stat(group), &pressure(group)));
     let rows = outcome.rows.into_iter().chain(of_groups).chain(nodes::rows(&known::nodes())).collect();
     Ok(Outcome { rows, ..outcome })

@@ -9,6 +9,7 @@ use engine::stat::Vmstat;
 use figures::counters::named;
 use figures::scale::Scale;
 use machine::PAGE_BYTES;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 use workloads::system::SystemError;
@@ -21,7 +22,8 @@ const SIZES: [&str; 4] = ["inactive_anon", "active_anon", "inactive_file", "acti
 pub struct Groups {
     /// The folder of the group that stands for the root group.
     root: PathBuf,
-    names: Vec<String>,
+    names: BTreeSet<String>,
+    sections: Vec<Group>,
 }
 
 impl Groups {
@@ -38,16 +40,28 @@ impl Groups {
         for group in groups {
             let parent = group.parent().map_or_else(|| root.to_owned(), |parent| root.join(parent));
             write(parent.join("cgroup.subtree_control"), "+memory")?;
-            let folder = root.join(&group.name);
-            fs::create_dir(&folder).map_err(told(&folder))?;
-            for (limit, pages) in group.limits(scale) {
-                write(folder.join(limit.name()), &(pages * PAGE_BYTES as u64).to_string())?;
-            }
-            if group.oom_group {
-                write(folder.join("memory.oom.group"), "1")?;
+            for folder in group.names().iter().map(|name| root.join(name)) {
+                fs::create_dir(&folder).map_err(told(&folder))?;
+                for (limit, pages) in group.limits(scale) {
+                    write(folder.join(limit.name()), &(pages * PAGE_BYTES as u64).to_string())?;
+                }
+                if group.oom_group {
+                    write(folder.join("memory.oom.group"), "1")?;
+                }
             }
         }
-        Ok(Self { root: root.to_owned(), names: groups.iter().map(|group| group.name.clone()).collect() })
+        let names = groups.iter().flat_map(Group::names).collect();
+        Ok(Self { root: root.to_owned(), names, sections: groups.to_vec() })
+    }
+
+    /// Returns how many groups the section `name` stands for.
+    ///
+    /// # Errors
+    /// When the machine file has no such section.
+    pub fn count(&self, name: &str) -> Result<u64, SystemError> {
+        let section = self.sections.iter().find(|group| group.name == name);
+        let count = section.map(|group| group.names().len() as u64);
+        count.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
     }
 
     /// Returns the folder of a group.
@@ -55,7 +69,7 @@ impl Groups {
     /// # Errors
     /// When the machine file has no such group.
     fn folder(&self, name: &str) -> Result<PathBuf, SystemError> {
-        match self.names.iter().any(|known| known == name) {
+        match self.names.contains(name) {
             true => Ok(self.root.join(name)),
             false => Err(SystemError(format!("the machine file has no [[group]] `{name}`"))),
         }

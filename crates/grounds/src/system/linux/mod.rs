@@ -147,6 +147,10 @@ impl System for LinuxSystem {
         self.groups()?.enter(name)
     }
 
+    fn count_groups(&self, name: &str) -> Result<u64, SystemError> {
+        self.groups()?.count(name)
+    }
+
     fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
         self.groups()?.reclaim(name, pages, swappiness)
     }

@@ -2,10 +2,13 @@
 //! (`shrink_lruvec`; mechanisms/reclaim, 10, 14).
 
 use super::scan_count::Targets;
-use crate::lru::choices::{ActiveScan, EarlyExit};
+use crate::lru::choices::{ActiveScan, EarlyExit, FamilyBalance, SmallTargets};
 use crate::lru::policy::{Batch, Demand, Entries};
 use crate::lru::{CLUSTER, DEF_PRIORITY, Family, ListKind, Lru, Reach};
 use machine::{Func, Machine};
+
+/// The lowest priority at which a share of a cluster (32 pages) is a page. A protected list counts as a cluster at least.
+const MAY_TAKE_A_CLUSTER: u32 = CLUSTER.ilog2();
 
 /// A scan under way.
 #[derive(Clone, Debug)]
@@ -75,8 +78,13 @@ impl Scan {
 impl<M: Machine> Lru<M> {
     /// Begins a scan.
     pub(in crate::lru) fn begin_classic_scan(&self, reach: Reach<'_, M>, demand: Demand) -> Scan {
-        let may_age = Family::ALL.map(|family| self.may_age(reach, family, &demand));
-        let original = self.scan_count(reach, &demand, may_age);
+        let (may_age, original) = match self.has_share(reach, &demand) {
+            true => {
+                let may_age = Family::ALL.map(|family| self.may_age(reach, family, &demand));
+                (may_age, self.scan_count(reach, &demand, may_age))
+            }
+            false => Default::default(),
+        };
         let turns = match self.choices.active_scan {
             ActiveScan::Always => {
                 [ListKind::ActiveAnon, ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile]
@@ -94,6 +102,21 @@ impl<M: Machine> Lru<M> {
             is_trimmed: false,
             is_over: false,
         }
+    }
+
+    /// Returns whether a scan may examine any page. `false` only where the lists of a group are so short that a share of
+    /// them is no page, whatever the balance of families is: then nothing more has to be computed. Where there are many
+    /// groups, most scans at the first priorities are of this kind.
+    fn has_share(&self, reach: Reach<'_, M>, demand: &Demand) -> bool {
+        let remembers = match (self.choices.small_targets, self.choices.family_balance) {
+            (SmallTargets::AsTheyAre, FamilyBalance::ByIo | FamilyBalance::ByIoAndRotation) => false,
+            (SmallTargets::AsTheyAre | SmallTargets::Saved | SmallTargets::SavedAndOne, _) => true,
+        };
+        let has_short_lists = self.groups.is_some() && !remembers && demand.priority > MAY_TAKE_A_CLUSTER;
+        !has_short_lists
+            || self.is_of_removed_group(reach)
+            || self.is_forced(reach, demand)
+            || ListKind::ALL.into_iter().any(|kind| self.list_pages(reach, kind) >> demand.priority > 0)
     }
 
     /// Returns the next cluster (up to 32 inactive pages) of a scan that has freed `freed` pages so far. The cluster

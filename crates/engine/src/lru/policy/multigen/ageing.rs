@@ -80,12 +80,15 @@ const fn is_wanted_to_keep_three(ages: &Ages) -> bool {
     }
 }
 
-/// Returns whether a generation begins in a scan for this demand.
-const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand) -> bool {
+/// Returns whether a generation begins in a scan for this demand. `has_memcg_lru` says that walks over groups are in the
+/// order of a list.
+const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg_lru: bool) -> bool {
     match rule {
         Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
-        // The generations that kswapd needs begin before its rounds.
-        Ageing::KeepsThree => is_wanted_to_keep_three(ages) && !demand.is_kswapd && demand.priority < DEF_PRIORITY,
+        // Without a list of groups, the generations that kswapd needs begin before its rounds.
+        Ageing::KeepsThree => {
+            is_wanted_to_keep_three(ages) && (has_memcg_lru || !demand.is_kswapd) && demand.priority < DEF_PRIORITY
+        }
         Ageing::AtThree | Ageing::WithinScan => ages.most <= 3 && demand.priority < DEF_PRIORITY,
     }
 }
@@ -104,15 +107,17 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns whether generations may begin before a round of a reclaim. `has_got_on` says that the round is the
-    /// reclaim's first, or that a scan of the last round freed [`GOT_ON`] pages or more.
+    /// reclaim's first, or that a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` says that walks
+    /// over groups are in the order of a list.
     pub(in crate::lru) const fn begins_round_with_ageing(
         multigen: &Multigen,
         is_kswapd: bool,
         has_got_on: bool,
+        has_memcg_lru: bool,
     ) -> bool {
         is_kswapd
             && match multigen.choices.ageing {
-                Ageing::KeepsThree => !has_got_on,
+                Ageing::KeepsThree => !has_got_on && !has_memcg_lru,
                 Ageing::BeforeRounds => true,
                 Ageing::AtThree | Ageing::WithinScan => false,
             }
@@ -135,7 +140,7 @@ impl<M: Machine> Lru<M> {
         evictable: Evictable,
     ) -> Aged {
         let ages = Ages::of(&lruvec.generational().generations, evictable);
-        if !is_wanted_in_scan(multigen.choices.ageing, &ages, demand) {
+        if !is_wanted_in_scan(multigen.choices.ageing, &ages, demand, self.memcg_lru.is_some()) {
             return Aged::NotWanted;
         }
         let of = lruvec.generational();
@@ -377,12 +382,14 @@ mod tests {
     #[test]
     fn a_scan_begins_one_when_it_has_nothing_to_take_or_soon_has() {
         let at = |rule, most, priority, is_kswapd| {
-            is_wanted_in_scan(rule, &Ages { most, ..AGES }, &demand(priority, is_kswapd))
+            is_wanted_in_scan(rule, &Ages { most, ..AGES }, &demand(priority, is_kswapd), false)
         };
         assert!(at(Ageing::BeforeRounds, 2, 12, false) && !at(Ageing::BeforeRounds, 2, 12, true));
         assert!(!at(Ageing::BeforeRounds, 3, 0, false));
         assert!(at(Ageing::KeepsThree, 2, 11, false) && !at(Ageing::KeepsThree, 2, 11, true));
         assert!(!at(Ageing::KeepsThree, 2, 12, false));
+        let ages = Ages { most: 2, ..AGES };
+        assert!(is_wanted_in_scan(Ageing::KeepsThree, &ages, &demand(11, true), true), "with a list of groups");
         for rule in [Ageing::AtThree, Ageing::WithinScan] {
             assert!(at(rule, 3, 11, true) && at(rule, 2, 11, false) && !at(rule, 4, 0, true) && !at(rule, 2, 12, true));
         }

@@ -229,6 +229,17 @@ choices! {
         WindowOfListed,
     }
 
+    /// The order in which kswapd, and tasks that want a free page, visit memory control groups. Reclaim at a limit always
+    /// walks the tree of groups.
+    memcg_lru: MemcgLru = Off, drawn 175 {
+        /// The order of the tree, as `reclaim.group_walk` says.
+        Off,
+        /// The order of a list that each node keeps: groups that were not reclaimed from lately come first, and the walk
+        /// ends once enough was freed. Generations of pages begin in the scan, also for kswapd with `multigen.ageing =
+        /// "keeps-three"`.
+        On,
+    }
+
     /// Age below which pages of a generation are not reclaimed, ms (`min_ttl_ms`). While even the oldest generation is
     /// younger than this age, memory counts as exhausted.
     min_ttl_ms: u64 = 0 in 0..=3_600_000, drawn 140: [0, 0, 0, 100];

@@ -58,6 +58,14 @@ impl Multigen {
         Self { choices, packing: Packing::new(lruvecs) }
     }
 
+    /// Returns whether global reclaim takes groups from a list of their own, where there are groups.
+    pub(in crate::lru) const fn has_memcg_lru(&self) -> bool {
+        match self.choices.memcg_lru {
+            choices::MemcgLru::On => true,
+            choices::MemcgLru::Off => false,
+        }
+    }
+
     /// Returns the state of an lruvec without pages.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> Generational<M> {
         Generational {

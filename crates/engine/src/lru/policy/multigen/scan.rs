@@ -23,12 +23,19 @@ pub struct GenerationScan {
     scanned: u64,
     has_begun: bool,
     is_over: bool,
+    /// `true` if a new generation of the lruvec has begun in the scan.
+    has_aged: bool,
 }
 
 impl GenerationScan {
     /// Returns a scan for a request of `order`.
     pub(crate) const fn new(demand: Demand, order: Order) -> Self {
-        Self { demand, order, budget: None, scanned: 0, has_begun: false, is_over: false }
+        Self { demand, order, budget: None, scanned: 0, has_begun: false, is_over: false, has_aged: false }
+    }
+
+    /// Returns whether a new generation of the lruvec has begun in the scan.
+    pub(crate) const fn has_aged(&self) -> bool {
+        self.has_aged
     }
 }
 
@@ -84,7 +91,7 @@ impl<M: Machine> Lru<M> {
         scan: &mut GenerationScan,
         freed: u64,
     ) -> Option<Batch> {
-        if scan.is_over || self.is_enough(multigen, reach, scan, freed) {
+        if scan.is_over || self.is_enough(multigen, reach, &scan.demand, scan.order, freed) {
             return None;
         }
         self.machine.spend(Step::ScanCount, 1);
@@ -92,14 +99,17 @@ impl<M: Machine> Lru<M> {
         if self.is_too_young(multigen, reach.lruvec, evictable) {
             return None;
         }
-        match (self.age_in_scan(multigen, reach.lruvec, &scan.demand, evictable), multigen.choices.ageing) {
-            (Aged::NotWanted, _) | (Aged::Begun, Ageing::WithinScan | Ageing::BeforeRounds | Ageing::KeepsThree) => {}
-            (Aged::Begun, Ageing::AtThree) | (Aged::ByOthers, _) => return None,
+        let aged = self.age_in_scan(multigen, reach.lruvec, &scan.demand, evictable);
+        let gives_others_a_turn = self.memcg_lru.is_some() && scan.demand.is_global();
+        scan.has_aged |= matches!(aged, Aged::Begun);
+        match (aged, multigen.choices.ageing) {
+            (Aged::NotWanted, _) => {}
+            // One batch more, and the next group has its turn.
+            (Aged::Begun, Ageing::WithinScan) => scan.is_over = gives_others_a_turn,
+            (Aged::Begun, Ageing::BeforeRounds | Ageing::KeepsThree) if !gives_others_a_turn => {}
+            (Aged::Begun, _) | (Aged::ByOthers, _) => return None,
         }
-        let generations = &reach.lruvec.generational().generations;
-        let pages = Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
-        let pages = pages.map(|family| generations.all_pages(family)).sum::<u64>();
-        let share = if self.is_of_removed_group(reach) { pages } else { pages >> scan.demand.priority };
+        let share = self.generations_to_scan(reach, &scan.demand);
         let wanted = match multigen.choices.ageing {
             Ageing::WithinScan => *scan.budget.get_or_insert(share),
             Ageing::BeforeRounds | Ageing::KeepsThree | Ageing::AtThree => share,
@@ -115,18 +125,34 @@ impl<M: Machine> Lru<M> {
         let batch = self.evict_batch(multigen, reach, &scan.demand, evictable, budget);
         scan.scanned += batch.scanned;
         // No page was left to examine.
-        scan.is_over = batch.entries.is_empty() && batch.scanned < left;
+        scan.is_over |= batch.entries.is_empty() && batch.scanned < left;
         Some(batch)
     }
 
-    /// Returns whether a scan has freed enough, or kswapd has enough free memory.
-    fn is_enough(&self, multigen: &Multigen, reach: Reach<'_, M>, scan: &GenerationScan, freed: u64) -> bool {
-        if freed + scan.demand.freed_before >= scan.demand.to_reclaim_pages.max(2 << scan.order.0) {
+    /// Returns the number of pages that a scan for this demand examines.
+    pub(in crate::lru) fn generations_to_scan(&self, reach: Reach<'_, M>, demand: &Demand) -> u64 {
+        let evictable = self.evictable(reach.lruvec, demand);
+        let generations = &reach.lruvec.generational().generations;
+        let pages = Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
+        let pages = pages.map(|family| generations.all_pages(family)).sum::<u64>();
+        if self.is_of_removed_group(reach) { pages } else { pages >> demand.priority }
+    }
+
+    /// Returns whether a reclaim that has freed `freed` pages has enough, or kswapd has enough free memory.
+    pub(in crate::lru) fn is_enough(
+        &self,
+        multigen: &Multigen,
+        reach: Reach<'_, M>,
+        demand: &Demand,
+        order: Order,
+        freed: u64,
+    ) -> bool {
+        if freed + demand.freed_before >= demand.to_reclaim_pages.max(2 << order.0) {
             return true;
         }
         let highest = reach.zones.iter().map(|zone| zone.kind as usize).max();
-        scan.demand.is_kswapd
-            && scan.order == Order::ZERO
+        demand.is_kswapd
+            && order == Order::ZERO
             && reach.zones.iter().all(|zone| {
                 let classzone = match multigen.choices.kswapd_stops {
                     KswapdStops::AboveReserves => highest.unwrap_or_default(),

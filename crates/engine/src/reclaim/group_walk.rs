@@ -1,0 +1,202 @@
+//! Walks over the groups of a reclaim's target: which groups a pass visits, and in which order (mechanisms/groups, 3;
+//! mechanisms/multigen, 7).
+
+use super::choices::GroupWalk;
+use super::control::ScanControl;
+use super::{DEF_PRIORITY, Reclaim};
+use crate::lru::Reach;
+use crate::lru::memcg_lru::{MemcgLru, Move, Visited};
+use crate::memory::{GroupEvent, GroupId, Groups};
+use crate::task::Task;
+use machine::{Machine, Step};
+
+/// The way in which one pass walks over the tree of groups.
+#[derive(Clone, Copy, Debug)]
+enum Walk {
+    /// All groups of the subtree.
+    All,
+    /// From the shared position on. `ends_early` says that the walk ends once enough was freed.
+    Shared {
+        /// The index of the position in [`crate::lru::Lruvec::walks`].
+        position: usize,
+        ends_early: bool,
+    },
+}
+
+impl<M: Machine> Reclaim<M> {
+    /// Shrinks the lruvecs of a reclaim's target and of its descendants in the zones of a reach, as far as their
+    /// protection allows (`shrink_node_memcgs`). `reach` has the lruvec of the target.
+    ///
+    /// Each visit of a group costs a [`Step::WorkItem`], whatever the kernel: an assumption, since no source gives the time
+    /// of going on to a group and of computing its protection.
+    pub(super) fn shrink_groups(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
+        let Some(groups) = &self.groups else { return self.shrink_lruvec(task, reach, control) };
+        if let Some(lists) = self.memcg_lru.as_ref().filter(|_| control.is_global()) {
+            return self.shrink_listed_groups(task, reach, control, groups, lists);
+        }
+        match self.walk_of(control) {
+            Walk::All => {
+                for id in groups.subtree(control.group).iter() {
+                    self.shrink_group(task, reach, control, groups, *id);
+                }
+            }
+            Walk::Shared { position, ends_early } => {
+                let position = &reach.lruvec.walks[position];
+                let mut round = None;
+                let next = |after| groups.next_in(control.group, after);
+                let mut taken = position.take_next(&mut round, next);
+                while let Some(id) = taken {
+                    self.shrink_group(task, reach, control, groups, id);
+                    if ends_early && control.reclaimed >= control.to_reclaim_pages || self.machine.is_killed() {
+                        break;
+                    }
+                    let next = |after| groups.next_in(control.group, after);
+                    taken = position.take_next(&mut round, next);
+                }
+            }
+        }
+    }
+
+    const fn walk_of(&self, control: &ScanControl) -> Walk {
+        match self.choices.group_walk {
+            _ if control.is_kswapd => Walk::All,
+            GroupWalk::All => Walk::All,
+            GroupWalk::SharedByPriority => {
+                let priority = if control.priority > DEF_PRIORITY { DEF_PRIORITY } else { control.priority };
+                Walk::Shared { position: priority as usize, ends_early: control.is_cgroup }
+            }
+            GroupWalk::SharedPosition if control.walks_all => Walk::All,
+            GroupWalk::SharedPosition => Walk::Shared { position: 0, ends_early: true },
+        }
+    }
+
+    /// Returns whether a reclaim that freed nothing has left out groups only because its walks share a position. From now
+    /// on it visits all groups.
+    pub(super) fn begins_full_walk(&self, control: &mut ScanControl) -> bool {
+        let was_partial = self.groups.is_some()
+            && !control.walks_all
+            && match self.choices.group_walk {
+                GroupWalk::SharedPosition => !(self.memcg_lru.is_some() && control.is_global()),
+                GroupWalk::All | GroupWalk::SharedByPriority => false,
+            };
+        control.walks_all |= was_partial;
+        was_partial
+    }
+
+    /// Visits a group of a walk over the tree.
+    fn shrink_group(
+        &self,
+        task: &mut Task,
+        reach: Reach<'_, M>,
+        control: &mut ScanControl,
+        groups: &Groups<M>,
+        id: GroupId,
+    ) {
+        self.machine.spend(Step::WorkItem, 1);
+        if self.may_shrink(groups, id, control) {
+            self.shrink_lruvec(task, self.reach_in(reach, id), control);
+        }
+    }
+
+    /// Returns whether the protection of a group lets a reclaim take its pages.
+    fn may_shrink(&self, groups: &Groups<M>, id: GroupId, control: &mut ScanControl) -> bool {
+        let protection = groups.update_protection(control.group, id);
+        if id == control.group {
+            return true;
+        }
+        let usage = groups.usage(id);
+        if usage <= protection.min {
+            return false;
+        }
+        let is_within_low = usage <= protection.low;
+        if !control.breaks_low && (is_within_low || protection.low > protection.min && self.protects_in_proportion()) {
+            control.has_left_low = true;
+        }
+        if is_within_low && control.breaks_low {
+            groups.count(id, GroupEvent::Low);
+        }
+        !is_within_low || control.breaks_low
+    }
+
+    /// Walks over the old generation of the node's list of groups until enough was freed (`shrink_many`). A walk of
+    /// kswapd counts what it freed itself; that of a task, what its reclaim has freed.
+    fn shrink_listed_groups(
+        &self,
+        task: &mut Task,
+        reach: Reach<'_, M>,
+        control: &mut ScanControl,
+        groups: &Groups<M>,
+        lists: &MemcgLru<M>,
+    ) {
+        let from = if control.is_kswapd { control.reclaimed } else { 0 };
+        control.walk_from = Some(from);
+        let mut cursor = lists.begin(reach.lruvec);
+        let mut done = None;
+        while let Some(visited) = lists.next(reach.lruvec, &mut cursor, done.take()) {
+            self.machine.spend(Step::WorkItem, 1);
+            if !groups.is_in_tree(visited.group) {
+                lists.forget(reach.lruvec, visited.group);
+                continue;
+            }
+            done = self.shrink_listed_group(task, reach, control, groups, visited);
+            let demand = self.demand(control);
+            if self.machine.is_killed() || self.is_walk_enough(reach, &demand, control.order, 0) {
+                break;
+            }
+        }
+        if done.is_some() {
+            lists.end(reach.lruvec, cursor, done);
+        }
+        control.walk_from = None;
+    }
+
+    /// Visits a group of a walk over the list of groups. Returns the place to which the group moves; none if it stays
+    /// (`shrink_one`).
+    fn shrink_listed_group(
+        &self,
+        task: &mut Task,
+        reach: Reach<'_, M>,
+        control: &mut ScanControl,
+        groups: &Groups<M>,
+        visited: Visited,
+    ) -> Option<Move> {
+        let id = visited.group;
+        let later = if visited.is_at_tail { Move::Young } else { Move::Tail };
+        if !id.is_root() {
+            let (protection, usage) = (groups.update_protection_from_root(id), groups.usage(id));
+            if usage <= protection.min {
+                return Some(Move::Young);
+            }
+            if usage <= protection.low {
+                if !visited.is_at_tail {
+                    return Some(Move::Tail);
+                }
+                groups.count(id, GroupEvent::Low);
+            }
+        }
+        let of_group = self.reach_in(reach, id);
+        control.has_aged = false;
+        self.shrink_lruvec(task, of_group, control);
+        match control.has_aged {
+            true if groups.is_live(id) => Some(Move::Young),
+            false if self.is_sizable(of_group, &self.demand(control)) => None,
+            true | false => Some(later),
+        }
+    }
+
+    /// Ages the lruvecs of all groups in the zones of a reach, before a pass of kswapd.
+    pub(super) fn age_groups_before_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
+        let has_got_on = std::mem::replace(&mut control.has_got_on, false);
+        if !self.begins_pass_with_ageing(control.is_kswapd, has_got_on) {
+            return;
+        }
+        let demand = self.demand(control);
+        match &self.groups {
+            None => self.age_before_pass(reach, &demand),
+            Some(groups) => {
+                let tree = groups.subtree(GroupId::ROOT);
+                tree.iter().for_each(|id| self.age_before_pass(self.reach_in(reach, *id), &demand));
+            }
+        }
+    }
+}
