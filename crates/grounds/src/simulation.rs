@@ -228,6 +228,8 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
     let groups = job.machine.groups.clone();
     let (counted, is_idle) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let (events, idle) = (counted.clone(), is_idle.clone());
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let notes = told.clone();
     sim.run("main", move || {
         let outcome = before::prepare(&simulation.before, &system, simulation.scale)
             .and_then(|()| system.create_groups(&groups, simulation.scale))
@@ -240,6 +242,7 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         let vmstat = system.vmstat();
         events.store(page_events(&vmstat), Ordering::Relaxed);
         idle.store(is_without_reclaim(&vmstat), Ordering::Relaxed);
+        *notes.lock().expect("nothing panicked") = system.group_notes();
         *end.lock().expect("nothing panicked") = system.now();
         *result.lock().expect("nothing panicked") = outcome;
     })
@@ -270,7 +273,7 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
         generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
         trace: sim.take_trace(),
-        notes: Vec::new(),
+        notes: told.lock().expect("the main task has ended").clone(),
         report: found.report,
         curves: found.curves,
         steps: found.steps,
@@ -344,6 +347,8 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
             }
         });
     }
+    let (groups, names) = (system.shared_groups(), job.machine.groups.iter().map(|group| group.name.clone()));
+    let names: Rc<[String]> = names.collect();
     let values = move || {
         let mut values = engine.vmstat();
         series::add_operations(&mut values, progress.operations());
@@ -353,6 +358,7 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
         series::add_pressure(&mut values, &watched);
         series::add_swap(&mut values, engine.swap());
         series::add_room(&mut values, &*engine);
+        groups.borrow().add_to(&mut values, &engine, &names);
         values
     };
     let (series_at_end, values_at_end) = (series.clone(), values.clone());

@@ -18,6 +18,7 @@ use crate::ranking;
 use crate::store::Store;
 use catalogue::experiment::{Experiment, Picture};
 use catalogue::ground::{Ground, GroundOptions};
+use catalogue::group;
 use catalogue::hardware::Machine;
 use catalogue::library;
 pub use column::quoted;
@@ -53,6 +54,8 @@ pub struct Request {
     pub set: Vec<Set>,
     /// Name or file that replaces the experiment's machine.
     pub machine: Option<String>,
+    /// Control groups that are added to those of the machine and of the experiment, or replace keys of them.
+    pub groups: Vec<group::Asked>,
     /// The first seed.
     pub seed: u64,
     /// Number of seeds, at least 1.
@@ -334,6 +337,8 @@ impl Plan {
         };
         let mut columns: Vec<Column> = subjects.iter().map(|subject| column(subject, grounds)).collect();
         number(&mut columns);
+        // With other groups, the experiment is not the published one.
+        columns.iter_mut().for_each(|column| column.comparable &= request.groups.is_empty());
         let several = seeds.len() > 1;
         let jobs: Vec<Arc<Job>> = subjects.iter().map(|it| Arc::new(it.job(&plain, request.seed))).collect();
         let run = |column: usize, seed: u64| {
