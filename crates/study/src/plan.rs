@@ -98,6 +98,8 @@ pub struct Plan {
     pub scale: Scale,
     workload: &'static dyn Runnable,
     machine: Arc<Machine>,
+    /// The control groups of the command line.
+    groups: Vec<group::Asked>,
     place: GroundOptions,
     /// The runs, ordered by column and seed.
     runs: Vec<Run>,
@@ -350,9 +352,11 @@ impl Plan {
         let runs = (0..columns.len()).flat_map(|column| seeds.iter().map(move |seed| (column, *seed)));
         let runs = runs.map(|(column, seed)| run(column, seed)).collect();
         let (scale, place) = (plain.scale, request.place.clone());
-        let notes = request.notes.clone();
+        let of_group = |group: &group::Asked| format!("--group {group}");
+        let notes = request.groups.iter().map(of_group).chain(request.notes.iter().cloned()).collect();
+        let groups = request.groups.clone();
         let plan =
-            Self { experiment, columns, seeds, scale, workload, machine, place, runs, store: None, skipped, notes };
+            Self { experiment, columns, seeds, scale, workload, machine, groups, place, runs, store: None, skipped, notes };
         let store = match &request.store {
             Some(_) if subjects.iter().all(|subject| subject.ground.is_timed_by_the_wall()) => {
                 let message = "--store keeps simulated runs, of the ground `sim`, which is not among those of `--on`";

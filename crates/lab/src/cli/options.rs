@@ -162,8 +162,8 @@ pub struct ExperimentOptions {
     /// The machine, a name or a file, in place of the experiment's own
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Give the machine a memory control group, or change one: KEY as in [[group]] of a machine file (`max_mib`, `high_mib`,
-    /// `low_mib`, `min_mib`, `parent`, `tasks`). Repeatable: docs/groups.md
+    /// Give the machine a memory control group, or change one: KEY as in `[[group]]` of a machine file (`max_mib`, `high_mib`,
+    /// `low_mib`, `min_mib`, `parent`, `tasks`). Repeatable: docs/simulator.md
     #[arg(long, value_name = "NAME:KEY=VALUE,…")]
     pub group: Vec<Asked>,
     /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character

@@ -198,6 +198,11 @@ impl Look for CgroupFiles {
             self.begin_file(path);
             return Took::Yes;
         }
+        if line.starts_with("==>") && line.trim_end().ends_with("<==") {
+            // The heading of another file, whose lines belong to no cgroup.
+            self.file = None;
+            return Took::No;
+        }
         let (file, rest) = match named(line) {
             Some((path, _)) if self.is_of_another(path) => return Took::Next,
             Some((path, rest)) => {

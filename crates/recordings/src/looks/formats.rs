@@ -176,15 +176,19 @@ fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::
         let command = block.last_command(line.number);
         if command != last_command {
             last_command = command;
-            if let Some(path) = command.and_then(file_of_command) {
-                let heading = format!("==> {path} <==");
-                if look.take(&heading) == Took::Next {
-                    told.push(format::Told::Look(Told::Cgroup(std::mem::take(&mut look))));
-                    look.take(&heading);
-                }
+            let path = command.and_then(file_of_command).unwrap_or("another file");
+            let heading = format!("==> {path} <==");
+            if look.take(&heading) == Took::Next {
+                told.push(format::Told::Look(Told::Cgroup(std::mem::take(&mut look))));
+                look.take(&heading);
             }
         }
-        match look.take(&line.text) {
+        let mut took = look.take(&line.text);
+        if took == Took::Next {
+            told.push(format::Told::Look(Told::Cgroup(std::mem::take(&mut look))));
+            took = look.take(&line.text);
+        }
+        match took {
             Took::Yes => {}
             Took::No if pressure::begins(&line.text) => {
                 let resource = || command.and_then(Resource::of_path).or_else(|| Resource::of_path(block.file));
@@ -195,11 +199,7 @@ fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::
                     now.take(&line.text);
                 }
             }
-            Took::No => left_out.line(line),
-            Took::Next => {
-                told.push(format::Told::Look(Told::Cgroup(std::mem::take(&mut look))));
-                look.take(&line.text);
-            }
+            Took::No | Took::Next => left_out.line(line),
         }
     }
     told.extend(stalls.map(|(of, stalls)| format::Told::Look(Told::Pressure(of, stalls))));

@@ -61,7 +61,7 @@ fn of_groups(runs: &[&RunSeries]) -> Vec<PlotPanel> {
     }
     let names: Vec<&str> = groups.iter().map(|(group, _)| *group).collect();
     let has_children = |group: &str| names.iter().any(|other| other.strip_prefix(group).is_some_and(|it| it.starts_with('/')));
-    groups.retain(|(group, _)| !has_children(group));
+    groups.retain(|(group, most)| *most > 0 && !has_children(group));
     groups.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
     groups.truncate(GROUPS_MAX);
     let of = |(group, _): (&str, u64)| {

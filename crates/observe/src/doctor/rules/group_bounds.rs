@@ -270,3 +270,126 @@ pub(in crate::doctor) fn in_a_line(found: &[OfGroup], all: usize, max: usize) ->
     }
     named.join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::looks::Looks;
+    use crate::doctor::{Diagnosis, Patient, text};
+    use recordings::looks::{CgroupFiles, Told, all};
+    use report::Look;
+
+    /// Returns the signs in files of cgroups, given as lines `PATH:LINE`. Two texts are two copies, 10 s apart.
+    fn signs(copies: &[&str]) -> Signs {
+        let mut looks = Looks::default();
+        for copy in copies {
+            let lines: Vec<String> = copy.lines().map(|line| format!("/sys/fs/cgroup/{}", line.trim())).collect();
+            let files: Vec<CgroupFiles> = all(&lines, |line| line, |line| panic!("left out: {line}"));
+            files.into_iter().for_each(|files| looks.add(Told::Cgroup(files)));
+        }
+        looks.signs((copies.len() > 1).then_some(10.0))
+    }
+
+    fn findings(signs: &Signs) -> Vec<(&'static str, Weight)> {
+        Diagnosis::of(signs).findings.iter().map(|it| (it.cause, it.weight)).collect()
+    }
+
+    fn sentence(signs: &Signs, cause: &str) -> String {
+        let found = Diagnosis::of(signs).findings.into_iter().find(|it| it.cause == cause);
+        found.unwrap_or_else(|| panic!("no {cause}")).sentence
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    fn above_high(used: u64, waited: &str) -> Signs {
+        let waited = if waited.is_empty() {
+            String::new()
+        } else {
+            format!("web/memory.pressure:some avg10={waited} avg60=0.00 avg300=0.00 total=9\n")
+        };
+        signs(&[&format!(
+            "web/memory.events.local:low 0\nweb/memory.events.local:high 273\nweb/memory.events.local:max 0\n\
+             web/memory.current:{}\nweb/memory.high:{}\nweb/memory.max:max\n{waited}",
+            used * MIB,
+            100 * MIB
+        )])
+    }
+
+    #[test]
+    fn a_group_above_its_high_is_ill_if_its_tasks_wait_or_it_is_far_above() {
+        use Weight::{Illness, Notice};
+        assert_eq!(findings(&above_high(112, "")), [("group-high", Illness)]);
+        let told = sentence(&above_high(112, ""), "group-high");
+        assert!(told.starts_with("The cgroup /sys/fs/cgroup/web is held at its memory.high of 100 MiB: tasks went above it 273 times since it was made"), "{told}");
+        assert!(told.contains("It uses 112 MiB, 12 % above: there a task sleeps about 0.92 s for every 64 pages"), "{told}");
+        assert!(told.contains("Whether its tasks wait is not known"), "{told}");
+        // Its own PSI refutes the illness: a cache is reclaimed at the line, and nobody waits.
+        assert_eq!(findings(&above_high(112, "0.10")), [("group-high", Notice)]);
+        assert!(sentence(&above_high(99, "0.10"), "group-high").ends_with("hardly wait for memory, so that it only keeps a cache."));
+        assert_eq!(findings(&above_high(99, "")), [("group-high", Notice)]);
+        assert_eq!(findings(&above_high(99, "30.00"))[0], ("group-high", Illness));
+    }
+
+    #[test]
+    fn events_of_groups_below_are_not_those_of_a_group_without_a_line() {
+        let told = signs(&["pod/memory.events:high 7\npod/memory.high:max\npod/memory.current:4096\n"]);
+        assert!(findings(&told).is_empty());
+        let none = signs(&["pod/memory.events:high 0\npod/memory.events:low 0\npod/memory.high:4096\n"]);
+        assert!(findings(&none).is_empty());
+    }
+
+    /// Returns the text of a server's and a backup's files. The server was reclaimed `low` times although protected.
+    fn protected(low: u64, refaults: u64) -> String {
+        format!(
+            "srv/memory.events:low {low}\nsrv/memory.events:high 0\nsrv/memory.low:{}\nsrv/memory.current:{}\n\
+             srv/memory.stat:anon 4096\nsrv/memory.stat:pgscan {}\nsrv/memory.stat:pgsteal {refaults}\n\
+             srv/memory.stat:workingset_refault_file {refaults}\nsrv/memory.stat:pgmajfault {refaults}\n\
+             backup/memory.events:low 0\nbackup/memory.events:max 3\nbackup/memory.max:{}\nbackup/memory.current:4096\n",
+            12 * MIB,
+            11 * MIB,
+            2 * refaults,
+            64 * MIB
+        )
+    }
+
+    #[test]
+    fn a_broken_protection_is_ill_if_pages_come_back() {
+        let ill = signs(&[&protected(2, 100), &protected(5, 1100)]);
+        assert!(findings(&ill).contains(&("protection-broken", Weight::Illness)), "{:?}", findings(&ill));
+        let told = sentence(&ill, "protection-broken");
+        assert!(told.starts_with("The cgroup /srv lost pages that memory.low (12 MiB) protects, 3 times: reclaim found too little elsewhere"), "{told}");
+        assert!(told.contains("1000 pages were reclaimed of it, and 1000 came back."), "{told}");
+        let quiet = signs(&[&protected(2, 100), &protected(5, 110)]);
+        assert!(findings(&quiet).contains(&("protection-broken", Weight::Notice)), "{:?}", findings(&quiet));
+        let whole = signs(&[&protected(5, 100), &protected(5, 1100)]);
+        assert!(findings(&whole).iter().all(|(cause, _)| *cause != "protection-broken"), "no event of it grew");
+    }
+
+    #[test]
+    fn too_much_protection_is_told_beside_what_there_is() {
+        let group = |name: &str, low: u64| {
+            format!("pod/{name}/memory.low:{}\npod/{name}/memory.current:{}\npod/{name}/memory.events:low 4\n", low * MIB, 99 * MIB)
+        };
+        let pod = format!("pod/memory.max:{}\npod/memory.current:4096\n", 80 * MIB);
+        let told = sentence(&signs(&[&[pod, group("a", 40), group("b", 30)].concat()]), "protection-broken");
+        assert!(told.contains("The 2 groups there protect 70 of the 80 MiB above them."), "{told}");
+        assert!(told.ends_with("So did /pod/b."), "{told}");
+    }
+
+    #[test]
+    fn each_group_is_named_with_what_ails_it() {
+        let told = signs(&[&protected(2, 100), &protected(5, 1100)]);
+        let shown = text(&[Patient::new("mine", told)], Look { width: 200, ..Look::default() });
+        assert!(shown.contains("by group: /srv (group-thrashing, protection-broken); nothing ails the other one\n"), "{shown}");
+        let at_ease = signs(&["a/memory.current:4096\nb/memory.current:4096\n"]);
+        let (found, all) = by_group(&at_ease, &super::super::ALL);
+        assert_eq!(in_a_line(&found, all, 8), "nothing ails the 2 groups by themselves");
+        let many: Vec<OfGroup> =
+            (0..5).map(|n| OfGroup { group: format!("/{n}"), causes: vec!["killed"] }).collect();
+        assert_eq!(
+            in_a_line(&many, 9, 2),
+            "/0 (killed); /1 (killed); 3 more, which --format json names; nothing ails the 4 others"
+        );
+        assert_eq!(by_group(&above_high(112, ""), &super::super::ALL).1, 0, "one group is the patient itself");
+    }
+}
