@@ -449,7 +449,10 @@ mod tests {
     #[test]
     fn groups_are_kept_for_the_machine_and_checked_one_by_one() {
         let found = parse(&format!("{TEXT}[[group]]\nname = \"a\"\nlow_mib = 4\n[[group]]\nname = \"a/b\"\n")).unwrap();
-        assert_eq!(found.groups.iter().map(|it| it.place.to_string()).collect::<Vec<_>>(), ["e/experiment.toml:5", "e/experiment.toml:8"]);
+        assert_eq!(
+            found.groups.iter().map(|it| it.place.to_string()).collect::<Vec<_>>(),
+            ["e/experiment.toml:5", "e/experiment.toml:8"]
+        );
         assert_eq!(
             parse(&format!("{TEXT}[[group]]\nname = \"a\"\nmax_mb = 4\n")).unwrap_err(),
             "e/experiment.toml:7: in [[group]]: unknown key `max_mb`: did you mean `max_mib`?"

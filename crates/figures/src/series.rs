@@ -467,10 +467,14 @@ mod tests {
     #[test]
     fn a_group_has_its_counters_under_its_path() {
         let mut all = Vmstat::new();
-        let stat = values(&[("memory.current", 5), ("inactive_file", 2), ("active_file", 1), ("pgscan", 9), ("other", 1)]);
+        let stat =
+            values(&[("memory.current", 5), ("inactive_file", 2), ("active_file", 1), ("pgscan", 9), ("other", 1)]);
         add_group(&mut all, "pod/a", &stat);
         let of = |name: &str| all.get(&format!("pod/a: {name}")).copied();
-        assert_eq!(["memory.current", "file", "anon", "pgscan", "other"].map(of), [Some(5), Some(3), Some(0), Some(9), None]);
+        assert_eq!(
+            ["memory.current", "file", "anon", "pgscan", "other"].map(of),
+            [Some(5), Some(3), Some(0), Some(9), None]
+        );
         let names: Vec<String> = all.keys().cloned().chain(["pgscan".to_owned()]).collect();
         assert_eq!((groups_in(&names), of_group("pod/a: pgscan")), (vec!["pod/a"], Some(("pod/a", "pgscan"))));
         assert!(is_gauge("pod/a: file") && !is_gauge("pod/a: pgscan") && !is_gauge("pod/a: memory.events.high"));

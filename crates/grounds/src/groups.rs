@@ -68,7 +68,8 @@ impl NamedGroups {
                 let are = if unmet.len() == 1 { "is" } else { "are" };
                 let (unmet, tasks) = (unmet.join(", "), some_of(tasks.iter()));
                 let name = &group.name;
-                notes.push(format!("group `{name}`: {unmet} of `tasks` {are} unused: the workload's tasks are {tasks}"));
+                notes
+                    .push(format!("group `{name}`: {unmet} of `tasks` {are} unused: the workload's tasks are {tasks}"));
             } else if engine.lru().group_stat(*id).get("memory.peak").is_none_or(|peak| *peak == 0) {
                 unused.push(&group.name);
             }
@@ -76,7 +77,9 @@ impl NamedGroups {
         if !unused.is_empty() {
             let (groups, them) = if unused.len() == 1 { ("group", "it") } else { ("groups", "them") };
             let names = some_of(unused.into_iter());
-            notes.push(format!("unused {groups} {names}: no page was charged to {them}, since `tasks` names no task there"));
+            notes.push(format!(
+                "unused {groups} {names}: no page was charged to {them}, since `tasks` names no task there"
+            ));
         }
         notes
     }

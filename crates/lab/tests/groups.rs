@@ -89,7 +89,10 @@ fn tasks_that_nobody_has_and_groups_without_pages_are_told() {
     let arguments = ["run", "randread", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"];
     let text = report(&[&arguments[..], &group[..]].concat());
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains("group `a`: `nginx*` of `tasks` is unused: the workload's tasks are `main`, `randread 0`,"), "{text}");
+    assert!(
+        flat.contains("group `a`: `nginx*` of `tasks` is unused: the workload's tasks are `main`, `randread 0`,"),
+        "{text}"
+    );
     assert!(flat.contains("unused group `b`: no page was charged to it"), "{text}");
     assert!(flat.contains("[[group]]: these kernels are older than Linux 4.5"), "{text}");
     // A store keeps what is told of a run.
@@ -112,7 +115,10 @@ fn groups_that_cannot_be_are_refused_with_file_and_line_or_the_option() {
     assert!(parent.starts_with("error: --group a:parent=b: `parent` of `a`: there is no [[group]] `b`"), "{parent}");
     assert!(of_option("a/b").starts_with("error: --group a/b: the parent of `a/b` is missing"), "{}", of_option("a/b"));
     let circle = refused(&["run", "randread", "--group", "a:parent=b", "--group", "b:parent=a"]);
-    assert!(circle.contains("--group b:parent=a: `parent` of `b`: the groups go round in a circle: a -> b -> a"), "{circle}");
+    assert!(
+        circle.contains("--group b:parent=a: `parent` of `b`: the groups go round in a circle: a -> b -> a"),
+        "{circle}"
+    );
 
     let folder = tempfile::tempdir().unwrap();
     let of_file = |groups: &str| {
@@ -123,5 +129,8 @@ fn groups_that_cannot_be_are_refused_with_file_and_line_or_the_option() {
     let low = of_file("[[group]]\nname = \"old\"\nlow_mib = 65");
     assert!(low.starts_with("7: in [[group]]: `low_mib` of `old` is 65, above its `max_mib`, 64"), "{low}");
     let sever = of_file("[[group]]\nname = \"a\"\nparent = \"odl\"");
-    assert!(sever.starts_with("7: in [[group]]: `parent` of `a`: there is no [[group]] `odl`: did you mean `old`?"), "{sever}");
+    assert!(
+        sever.starts_with("7: in [[group]]: `parent` of `a`: there is no [[group]] `odl`: did you mean `old`?"),
+        "{sever}"
+    );
 }

@@ -355,8 +355,20 @@ impl Plan {
         let of_group = |group: &group::Asked| format!("--group {group}");
         let notes = request.groups.iter().map(of_group).chain(request.notes.iter().cloned()).collect();
         let groups = request.groups.clone();
-        let plan =
-            Self { experiment, columns, seeds, scale, workload, machine, groups, place, runs, store: None, skipped, notes };
+        let plan = Self {
+            experiment,
+            columns,
+            seeds,
+            scale,
+            workload,
+            machine,
+            groups,
+            place,
+            runs,
+            store: None,
+            skipped,
+            notes,
+        };
         let store = match &request.store {
             Some(_) if subjects.iter().all(|subject| subject.ground.is_timed_by_the_wall()) => {
                 let message = "--store keeps simulated runs, of the ground `sim`, which is not among those of `--on`";

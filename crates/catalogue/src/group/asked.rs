@@ -110,9 +110,15 @@ mod tests {
         assert_eq!(asked.to_string(), "pod/a:max_mib=64,tasks=x,y*,low_mib=0");
         assert_eq!(asked.to_string().parse::<Asked>().unwrap(), asked);
         let listed: Asked = "a:tasks=[\"x\", y]".parse().unwrap();
-        assert_eq!((listed.to_string().as_str(), "a".parse::<Asked>().unwrap().changes().as_str()), ("a:tasks=x,y", "+group=a"));
+        assert_eq!(
+            (listed.to_string().as_str(), "a".parse::<Asked>().unwrap().changes().as_str()),
+            ("a:tasks=x,y", "+group=a")
+        );
         assert_eq!(asked.option_at("group.pod/a.low_mib=0").unwrap(), "--group pod/a:low_mib=0");
-        assert_eq!((asked.option_at("group=pod/a").as_deref(), asked.option_at("group=b")), (Some("--group pod/a"), None));
+        assert_eq!(
+            (asked.option_at("group=pod/a").as_deref(), asked.option_at("group=b")),
+            (Some("--group pod/a"), None)
+        );
     }
 
     #[test]

@@ -190,11 +190,7 @@ mod tests {
         let of = |text: &str| Some(text.to_owned());
         assert_eq!(
             shown,
-            [
-                [of("\"a\""), of("8"), of("2")],
-                [of("\"a/b\""), None, of("3")],
-                [of("\"c\""), None, None],
-            ]
+            [[of("\"a\""), of("8"), of("2")], [of("\"a/b\""), None, of("3")], [of("\"c\""), None, None],]
         );
         let mut none = parse("about = \"x\"\n");
         lay_over(&mut none, &[]);

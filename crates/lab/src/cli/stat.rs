@@ -92,12 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
 
 /// Returns whether free blocks are shown as two sums for each zone. This is so in forms for people, unless a word of
 /// `--rows` is about orders. Warns of words without a match, before the command runs.
-fn is_short(
-    arguments: &Arguments,
-    before: &Snapshot,
-    groups: &Groups,
-    limit: Option<&Limit>,
-) -> Result<bool, End> {
+fn is_short(arguments: &Arguments, before: &Snapshot, groups: &Groups, limit: Option<&Limit>) -> Result<bool, End> {
     let is_for_people = matches!(arguments.format, ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html);
     if arguments.rows.is_empty() {
         return Ok(is_for_people);

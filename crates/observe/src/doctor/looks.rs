@@ -204,7 +204,8 @@ impl Looks {
             let events =
                 |counter: &str| grown("memory.events.local", counter).or_else(|| grown("memory.events", counter));
             group.bounds = Bounds { high_events: events("high"), low_events: events("low"), ..bounds(&looks) }.if_any();
-            let stalls: Vec<&Pressure> = looks.iter().map(|look| &look.pressure).filter(|it| it.some.is_some()).collect();
+            let stalls: Vec<&Pressure> =
+                looks.iter().map(|look| &look.pressure).filter(|it| it.some.is_some()).collect();
             (group.some_waited_percent, group.all_waited_percent) = stalls_in(&stalls, seconds);
             if let Some(times) = events("max").or_else(|| grown("memory.failcnt", "")) {
                 signs.at_limit.get_or_insert_default().insert(name.clone(), times);

@@ -237,6 +237,10 @@ pub fn text(patients: &[Patient], look: Look) -> String {
         }
         let diagnosis = Diagnosis::of_patient(patient);
         text.push_str(&hanging("", &verdict(name, signs, &diagnosis), look));
+        // The answer by group comes first, and that nothing ails them last.
+        let of_groups = (diagnosis.groups > 0).then(|| hanging("by group: ", &some_groups(&diagnosis), look));
+        let (above, below) = if diagnosis.by_group.is_empty() { (None, of_groups) } else { (of_groups, None) };
+        text.extend(above);
         for finding in &diagnosis.findings {
             let Finding { cause, weight, sentence, figures, when, next, .. } = finding;
             let mark = if *weight == Weight::Illness { "!" } else { "-" };
@@ -252,9 +256,7 @@ pub fn text(patients: &[Patient], look: Look) -> String {
             }
         }
         let mut notes = String::new();
-        if diagnosis.groups > 0 {
-            notes.push_str(&hanging("by group: ", &some_groups(&diagnosis), look));
-        }
+        notes.extend(below);
         if !signs.assumed.is_empty() {
             notes.push_str(&hanging("assumed: ", &signs.assumed.join("; "), look));
         }

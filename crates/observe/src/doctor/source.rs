@@ -1,8 +1,8 @@
 //! Signs from saved reports (JSON) and from counters over time (CSV).
 
 use super::Patient;
-use super::group_stat;
 use super::course::{Course, Extent, Interval};
+use super::group_stat;
 use super::signs::{Bounds, Dirty, Disk, FileSystem, Node, Scan, Signs, Zone};
 use super::usage::{MemoryUse, Usage};
 use engine::stat::Vmstat;

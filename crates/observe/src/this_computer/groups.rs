@@ -105,7 +105,8 @@ pub(super) fn write(text: &mut String, groups: &[Group]) {
     let mut names: BTreeMap<&str, String> = BTreeMap::new();
     for path in paths {
         let (parent, last) = path.rsplit_once('/').map_or((None, path), |(parent, last)| (Some(parent), last));
-        let parent = parent.and_then(|parent| names.get(parent)).map_or_else(String::new, |parent| format!("{parent}/"));
+        let parent =
+            parent.and_then(|parent| names.get(parent)).map_or_else(String::new, |parent| format!("{parent}/"));
         let plain = format!("{parent}{}", part(last));
         // Two names may differ in characters alone that a machine file does not have.
         let is_free = |name: &String| names.values().all(|known| known != name);
@@ -201,7 +202,10 @@ mod tests {
         };
         let mut text = String::new();
         write(&mut text, &[of("x.1", 5), of("x_1", 50)]);
-        assert!(text.contains("name = \"x_1\"  # x.1, 0 MiB used") && text.contains("name = \"x_1_2\"  # x_1,"), "{text}");
+        assert!(
+            text.contains("name = \"x_1\"  # x.1, 0 MiB used") && text.contains("name = \"x_1_2\"  # x_1,"),
+            "{text}"
+        );
         assert!(text.contains("# memory.high is 9 MiB, above memory.max, 5 MiB: it has no effect."), "{text}");
         assert!(text.contains("low_mib = 5  # all that the group may have; set are \"max\"\n"), "{text}");
         assert!(text.contains("high_mib = 9\nlow_mib = 50"), "{text}");

@@ -60,7 +60,8 @@ fn of_groups(runs: &[&RunSeries]) -> Vec<PlotPanel> {
         }
     }
     let names: Vec<&str> = groups.iter().map(|(group, _)| *group).collect();
-    let has_children = |group: &str| names.iter().any(|other| other.strip_prefix(group).is_some_and(|it| it.starts_with('/')));
+    let has_children =
+        |group: &str| names.iter().any(|other| other.strip_prefix(group).is_some_and(|it| it.starts_with('/')));
     groups.retain(|(group, most)| *most > 0 && !has_children(group));
     groups.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
     groups.truncate(GROUPS_MAX);
@@ -204,7 +205,10 @@ mod tests {
         let captions: Vec<String> = of_groups(&[&run]).into_iter().map(|panel| panel.caption).collect();
         assert_eq!(captions[..2], ["Memory, group pod/d, MiB", "Pages scanned, group pod/d, 1/s"]);
         assert_eq!(captions.len(), 8);
-        assert!(captions.iter().all(|caption| !caption.contains("group a,") && !caption.contains("group pod,")), "{captions:?}");
+        assert!(
+            captions.iter().all(|caption| !caption.contains("group a,") && !caption.contains("group pod,")),
+            "{captions:?}"
+        );
         assert!(of_groups(&[]).is_empty());
     }
 

@@ -70,8 +70,9 @@ impl Setup {
             words.iter().flat_map(|word| set.values.iter().map(move |value| with(word, value))).collect()
         });
         let setup = |(machine_word, experiment_word, set): (String, String, BTreeMap<String, String>)| {
-            let machine = library::machine_with(&machine_word, &experiment.groups)
-                .map_err(|error| of_group(error, &request.groups).unwrap_or_else(|error| of_set(error, OF_MACHINE, &set)))?;
+            let machine = library::machine_with(&machine_word, &experiment.groups).map_err(|error| {
+                of_group(error, &request.groups).unwrap_or_else(|error| of_set(error, OF_MACHINE, &set))
+            })?;
             let params = library::experiment(&experiment_word).map_err(|error| of_set(error, OF_PARAMS, &set))?.params;
             Ok(Self { machine: Arc::new(machine), machine_word, params, experiment_word, set })
         };

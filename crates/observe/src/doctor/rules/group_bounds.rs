@@ -132,7 +132,8 @@ pub(super) fn protection_broken(signs: &Signs) -> Said {
     let met: Vec<Met<'_>> = met.collect();
     let names: Vec<&str> = met.iter().map(|it| it.name).collect();
     let is_above = |it: &Met<'_>| {
-        it.bounds.low == Some(0.0) && names.iter().any(|name| name.strip_prefix(it.name).is_some_and(|rest| rest.starts_with('/')))
+        it.bounds.low == Some(0.0)
+            && names.iter().any(|name| name.strip_prefix(it.name).is_some_and(|rest| rest.starts_with('/')))
     };
     let met = met.into_iter().filter(|it| !is_above(it)).collect();
     let Some((it, others)) = worst(met, "So did") else { return Ok(None) };
@@ -209,7 +210,11 @@ fn beside(signs: &Signs, name: &str) -> String {
     let sum: f64 = claims.iter().sum();
     match of_parent().or_else(of_computer).filter(|all| percent(sum, *all) >= PROTECTED_MIN) {
         Some(all) => {
-            let groups = if claims.len() == 1 { "It protects".to_owned() } else { format!("The {} groups there protect", claims.len()) };
+            let groups = if claims.len() == 1 {
+                "It protects".to_owned()
+            } else {
+                format!("The {} groups there protect", claims.len())
+            };
             format!(" {groups} {:.0} of the {:.0} MiB above them.", mib(sum), mib(all))
         }
         None => String::new(),
@@ -321,11 +326,17 @@ mod tests {
         assert_eq!(findings(&above_high(112, "")), [("group-high", Illness)]);
         let told = sentence(&above_high(112, ""), "group-high");
         assert!(told.starts_with("The cgroup /sys/fs/cgroup/web is held at its memory.high of 100 MiB: tasks went above it 273 times since it was made"), "{told}");
-        assert!(told.contains("It uses 112 MiB, 12 % above: there a task sleeps about 0.92 s for every 64 pages"), "{told}");
+        assert!(
+            told.contains("It uses 112 MiB, 12 % above: there a task sleeps about 0.92 s for every 64 pages"),
+            "{told}"
+        );
         assert!(told.contains("Whether its tasks wait is not known"), "{told}");
         // Its own PSI refutes the illness: a cache is reclaimed at the line, and nobody waits.
         assert_eq!(findings(&above_high(112, "0.10")), [("group-high", Notice)]);
-        assert!(sentence(&above_high(99, "0.10"), "group-high").ends_with("hardly wait for memory, so that it only keeps a cache."));
+        assert!(
+            sentence(&above_high(99, "0.10"), "group-high")
+                .ends_with("hardly wait for memory, so that it only keeps a cache.")
+        );
         assert_eq!(findings(&above_high(99, "")), [("group-high", Notice)]);
         assert_eq!(findings(&above_high(99, "30.00"))[0], ("group-high", Illness));
     }
@@ -368,7 +379,11 @@ mod tests {
     #[test]
     fn too_much_protection_is_told_beside_what_there_is() {
         let group = |name: &str, low: u64| {
-            format!("pod/{name}/memory.low:{}\npod/{name}/memory.current:{}\npod/{name}/memory.events:low 4\n", low * MIB, 99 * MIB)
+            format!(
+                "pod/{name}/memory.low:{}\npod/{name}/memory.current:{}\npod/{name}/memory.events:low 4\n",
+                low * MIB,
+                99 * MIB
+            )
         };
         let pod = format!("pod/memory.max:{}\npod/memory.current:4096\n", 80 * MIB);
         let told = sentence(&signs(&[&[pod, group("a", 40), group("b", 30)].concat()]), "protection-broken");
@@ -380,12 +395,14 @@ mod tests {
     fn each_group_is_named_with_what_ails_it() {
         let told = signs(&[&protected(2, 100), &protected(5, 1100)]);
         let shown = text(&[Patient::new("mine", told)], Look { width: 200, ..Look::default() });
-        assert!(shown.contains("by group: /srv (group-thrashing, protection-broken); nothing ails the other one\n"), "{shown}");
+        assert!(
+            shown.contains("by group: /srv (group-thrashing, protection-broken); nothing ails the other one\n"),
+            "{shown}"
+        );
         let at_ease = signs(&["a/memory.current:4096\nb/memory.current:4096\n"]);
         let (found, all) = by_group(&at_ease, &super::super::ALL);
         assert_eq!(in_a_line(&found, all, 8), "nothing ails the 2 groups by themselves");
-        let many: Vec<OfGroup> =
-            (0..5).map(|n| OfGroup { group: format!("/{n}"), causes: vec!["killed"] }).collect();
+        let many: Vec<OfGroup> = (0..5).map(|n| OfGroup { group: format!("/{n}"), causes: vec!["killed"] }).collect();
         assert_eq!(
             in_a_line(&many, 9, 2),
             "/0 (killed); /1 (killed); 3 more, which --format json names; nothing ails the 4 others"
