@@ -57,12 +57,13 @@ impl NamedGroups {
     }
 
     /// Returns a note about each group whose `tasks` name a task that the workload did not have, and a note about all
-    /// other groups to which no page was charged.
+    /// other groups to which no page was charged. `rows` has the rows of the groups at the end of the run: their counters
+    /// are not read again, since that takes locks and would change the run.
     #[must_use]
-    pub fn notes<M: Machine>(&self, engine: &Engine<M>) -> Vec<String> {
+    pub fn notes(&self, rows: &[Row]) -> Vec<String> {
         let tasks = self.tasks.borrow();
         let (mut notes, mut unused) = (Vec::new(), Vec::new());
-        for (group, id) in &self.groups {
+        for (group, _) in &self.groups {
             let unmet: Vec<String> = group.unmet(&tasks).map(|task| format!("`{task}`")).collect();
             if !unmet.is_empty() {
                 let are = if unmet.len() == 1 { "is" } else { "are" };
@@ -70,7 +71,7 @@ impl NamedGroups {
                 let name = &group.name;
                 notes
                     .push(format!("group `{name}`: {unmet} of `tasks` {are} unused: the workload's tasks are {tasks}"));
-            } else if engine.lru().group_stat(*id).get("memory.peak").is_none_or(|peak| *peak == 0) {
+            } else if !rows.iter().any(|row| row.name == format!("{}: memory.peak", group.name) && row.value > 0.0) {
                 unused.push(&group.name);
             }
         }

@@ -242,7 +242,9 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         let vmstat = system.vmstat();
         events.store(page_events(&vmstat), Ordering::Relaxed);
         idle.store(is_without_reclaim(&vmstat), Ordering::Relaxed);
-        *notes.lock().expect("nothing panicked") = system.group_notes();
+        if let Ok(found) = &outcome {
+            *notes.lock().expect("nothing panicked") = system.group_notes(&found.rows);
+        }
         *end.lock().expect("nothing panicked") = system.now();
         *result.lock().expect("nothing panicked") = outcome;
     })

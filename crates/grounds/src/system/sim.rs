@@ -150,10 +150,10 @@ impl SimSystem {
         self.shared.groups.clone()
     }
 
-    /// Returns notes about groups without tasks or pages.
+    /// Returns notes about groups without tasks or pages, from the rows at the end of the run.
     #[must_use]
-    pub fn group_notes(&self) -> Vec<String> {
-        self.shared.groups.borrow().notes(self.engine())
+    pub fn group_notes(&self, rows: &[Row]) -> Vec<String> {
+        self.shared.groups.borrow().notes(rows)
     }
 
     /// Moves the calling task to the group that names a task called `task`; without such a group, it stays where it is.
