@@ -1,5 +1,6 @@
 //! Changes single values of a file that was read, as the command line does with `KEY=VALUE`.
 
+use crate::group;
 use placed::{Entry, Error, Node, Place, Value, one_of};
 
 /// Keys that hold the number of a constant, which is a table such as `{ ns = 90, from = "fitted" }`. A change of the
@@ -9,15 +10,22 @@ const VALUES: [&str; 2] = ["value", "ns"];
 /// The first key of the paths of control groups.
 const OF_GROUPS: &str = "group.";
 
+/// The path under which a control group is added, by its name.
+const NEW_GROUP: &str = "group";
+
 /// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
 /// number (from 0) or a `name` selects the element, as in `disk.1.swap_slots` and `group.server.low_mib`; without one the
-/// first element is changed. A
-/// changed constant gets the origin `assumed` and the source "set".
+/// first element is changed. A changed constant gets the origin `assumed` and the source "set". `group` with a name adds
+/// a control group of this name, unless there is one.
 ///
 /// # Errors
 /// When there is no such key; the error names the nearest key.
 pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     let place = Place { file: format!("{path}={value}").into(), line: 0 };
+    if path == NEW_GROUP {
+        group::declare(root, value, &place);
+        return Ok(());
+    }
     let value = parsed(value);
     let mut node = root;
     for key in path.split('.') {
@@ -87,8 +95,7 @@ pub fn find<'n>(root: &'n Node, path: &str) -> Option<&'n Node> {
 
 /// Returns the index in a list that a key chooses: a number, or the `name` of a table; none if the key is neither.
 fn chosen(nodes: &[Node], key: &str) -> Option<usize> {
-    let is_named = |node: &Node| node.get("name").and_then(Node::as_text) == Some(key);
-    key.parse().ok().or_else(|| nodes.iter().position(is_named))
+    nodes.iter().position(|node| group::is_called(node, key)).or_else(|| key.parse().ok())
 }
 
 /// Parses a value as TOML. Anything else, such as a word without quotes, becomes a text.

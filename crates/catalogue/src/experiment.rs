@@ -1,9 +1,10 @@
 //! An experiment: a machine, a workload, kernels to compare, and published figures.
 
-use placed::{Error, Node, Place};
+use placed::{Error, Node, Place, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::group::Group;
 use figures::figure::{Better, Figure};
 use figures::scale::Scale;
 
@@ -55,6 +56,8 @@ pub struct Experiment {
     pub guest: OnGuest,
     /// The workload's parameters.
     pub params: Node,
+    /// The sections `[[group]]`: control groups that are added to those of the machine, or replace keys of them.
+    pub groups: Vec<Node>,
     /// Published figures, if there are any.
     pub published: Option<Published>,
 }
@@ -188,6 +191,7 @@ impl Experiment {
         let params = node.take("params").unwrap_or(empty);
         let variants = node.take("variant").map(|list| list.read()).transpose()?.unwrap_or_default();
         let plot = node.take("plot").map(|list| list.read()).transpose()?.unwrap_or_default();
+        let groups = node.take("group").map(groups_of).transpose()?.unwrap_or_default();
         let guest = node.take("guest");
         let on_guest: OnGuest = guest.as_ref().map(Node::read).transpose()?.unwrap_or_default();
         if let Some(Err(message)) = on_guest.scale.as_ref().map(|text| text.parse::<Scale>()) {
@@ -245,8 +249,25 @@ impl Experiment {
             plot,
             guest: on_guest,
             params,
+            groups,
             published,
         })
+    }
+}
+
+/// Returns the tables of an experiment's groups. Whether they fit those of the machine is known when they are laid over
+/// these.
+///
+/// # Errors
+/// When a table is no group, with file and line.
+fn groups_of(list: Node) -> Result<Vec<Node>, Error> {
+    let told = |error: Error| Error { message: format!("in [[group]]: {}", error.message), ..error };
+    match list.value {
+        Value::List(tables) => {
+            tables.iter().try_for_each(|table| table.read::<Group>().map(drop).map_err(told))?;
+            Ok(tables)
+        }
+        _ => Err(Error::at(&list.place, "expected control groups, each as a section [[group]]")),
     }
 }
 
@@ -423,6 +444,23 @@ mod tests {
             ("1/16".into(), &["a=1".into()][..])
         );
         assert!(parse(TEXT).unwrap().params.entries().is_empty());
+    }
+
+    #[test]
+    fn groups_are_kept_for_the_machine_and_checked_one_by_one() {
+        let found = parse(&format!("{TEXT}[[group]]\nname = \"a\"\nlow_mib = 4\n[[group]]\nname = \"a/b\"\n")).unwrap();
+        assert_eq!(
+            found.groups.iter().map(|it| it.place.to_string()).collect::<Vec<_>>(),
+            ["e/experiment.toml:5", "e/experiment.toml:8"]
+        );
+        assert_eq!(
+            parse(&format!("{TEXT}[[group]]\nname = \"a\"\nmax_mb = 4\n")).unwrap_err(),
+            "e/experiment.toml:7: in [[group]]: unknown key `max_mb`: did you mean `max_mib`?"
+        );
+        assert_eq!(
+            parse(&format!("{TEXT}[group]\nname = \"a\"\n")).unwrap_err(),
+            "e/experiment.toml:5: expected control groups, each as a section [[group]]"
+        );
     }
 
     #[test]

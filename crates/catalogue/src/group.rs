@@ -1,25 +1,37 @@
-//! The sections `[[group]]` of a machine file: memory control groups, and the tasks in them.
+//! The sections `[[group]]` of machine and experiment files: memory control groups, and the tasks in them.
 //!
 //! A section stands for one group, or for many alike (`count`).
+//! [`lay_over`] adds the groups of an experiment to those of a machine, and [`asked`] those of the command line.
+//! [`resolve`] then gives each group its path and puts parents first, and [`check`] refuses groups that cannot be.
+
+pub mod asked;
+mod layers;
 
 use documented::DocumentedFields;
 use engine::memory::Limit;
 use figures::scale::Scale;
-use placed::{Error, Node, Value};
+use placed::{Error, Node, Place};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use asked::Asked;
+pub(crate) use layers::{declare, is_called, lay_over, resolve};
 
 /// A memory control group of version 2. Sizes that are left out are those of a new group: no limits, no protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Path of the group below the root group. `pod/server` is a child of `pod`, which stands before it in the file.
+    /// Path of the group below the root group: `pod/server` is a child of `pod`. Only the last part of the path if
+    /// `parent` is there.
     pub name: String,
+    /// Name or path of the group above this one. The reader of files moves it into `name`, so that it is never here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// Number of groups that the section stands for, each with the same limits. `count = 3` makes `name-0`, `name-1` and
     /// `name-2`, which may have no children. Default: one group called `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u16>,
-    /// `memory.max`, MiB at full scale: no charge goes above it.
+    /// `memory.max`, MiB at full scale: no charge goes above it. No other size of the group may be above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_mib: Option<u64>,
     /// `memory.high`, MiB at full scale: tasks that charge above it reclaim, and are throttled.
@@ -90,10 +102,12 @@ impl Group {
     /// Returns whether the group names a task of the workload.
     #[must_use]
     pub fn has_task(&self, name: &str) -> bool {
-        self.tasks.iter().any(|task| match task.strip_suffix('*') {
-            Some(prefix) => name.starts_with(prefix),
-            None => name == task,
-        })
+        self.tasks.iter().any(|task| names(task, name))
+    }
+
+    /// Returns the names and prefixes in `tasks` that fit none of the tasks of a workload.
+    pub fn unmet<'g>(&'g self, tasks: &'g BTreeSet<String>) -> impl Iterator<Item = &'g String> {
+        self.tasks.iter().filter(|task| !tasks.iter().any(|name| names(task, name)))
     }
 
     /// Returns the limits and protections that are set, each with its pages at a scale.
@@ -110,6 +124,14 @@ impl Group {
     }
 }
 
+/// Returns whether a name or a prefix with `*` at its end fits the task called `name`.
+fn names(task: &str, name: &str) -> bool {
+    match task.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => name == task,
+    }
+}
+
 /// Largest number of groups in a machine file.
 const GROUPS_MAX: usize = 2000;
 
@@ -121,61 +143,91 @@ fn is_name(part: &str) -> bool {
     (1..=NAME_MAX).contains(&part.len()) && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// Checks the groups of a machine file, whose node is `file`.
+/// Checks the groups of a machine, whose node is `file`, after [`resolve`].
 ///
 /// # Errors
-/// The first group whose name is taken, is no path, or has a parent that does not stand before it; with file and line.
+/// The first group whose name is taken, is no path, or has a parent that does not exist; or one of whose sizes is above
+/// its `max_mib`; with file and line.
 pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
-    let place = |n: usize| {
-        let tables = match file.get("group").map(|node| &node.value) {
-            Some(Value::List(tables)) => tables.as_slice(),
-            _ => &[],
-        };
-        tables.get(n).and_then(|table| table.get("name")).map_or(&file.place, |name| &name.place).clone()
+    let tables = layers::tables(file);
+    let place = |n: usize, key: &str| {
+        let node = tables.get(n).and_then(|table| table.get(key).or_else(|| table.get("name")));
+        node.map_or(&file.place, |node| &node.place).clone()
     };
+    let refuse = |place: &Place, why: String| Err(Error::at(place, format!("in [[group]]: {why}")));
     if Group::total(groups) > GROUPS_MAX {
         let at = (0..groups.len()).find(|n| Group::total(&groups[..=*n]) > GROUPS_MAX).unwrap_or_default();
-        return Err(Error::at(&place(at), format!("in [[group]]: at most {GROUPS_MAX} groups can be")));
+        return refuse(&place(at, "name"), format!("at most {GROUPS_MAX} groups can be"));
     }
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (n, group) in groups.iter().enumerate() {
-        let refuse = |why: String| Err(Error::at(&place(n), format!("in [[group]]: {why}")));
-        let is_path = group.name.split('/').all(is_name);
-        if !is_path {
-            return refuse(format!(
-                "`{}` is no name of a group: expected letters, digits, `-` and `_`, such as `server` or `pod/server`",
-                group.name
-            ));
+        if let Err(why) = check_name(&group.name) {
+            return refuse(&place(n, "name"), why);
+        }
+        if let Some(why) = group.tasks.iter().find_map(|task| check_task(task).err()) {
+            return refuse(&place(n, "tasks"), format!("`tasks`: {why}"));
         }
         if !(-1000..=1000).contains(&group.oom_score_adj) {
-            return refuse(format!("`oom_score_adj` is {}: must be from -1000 to 1000", group.oom_score_adj));
-        }
-        let is_pattern = |task: &String| !task.is_empty() && !task.strip_suffix('*').unwrap_or(task).contains('*');
-        if let Some(task) = group.tasks.iter().find(|task| !is_pattern(task)) {
-            return refuse(format!(
-                "`tasks`: `{task}` is no name of a task: expected a name, or a prefix with `*` at its end"
-            ));
+            let why = format!("`oom_score_adj` is {}: must be from -1000 to 1000", group.oom_score_adj);
+            return refuse(&place(n, "oom_score_adj"), why);
         }
         if group.count == Some(0) {
-            return refuse("`count`: expected 1 or more, found 0".to_owned());
+            return refuse(&place(n, "count"), "`count`: expected 1 or more, found 0".to_owned());
         }
         // Sections may not share a name either, by which a parameter of a workload may name all groups of a section.
         let names = group.count.map(|_| group.name.clone()).into_iter().chain(group.names());
         for name in names {
             if known.insert(name.clone(), n).is_some() {
-                return refuse(format!("there are two groups `{name}`"));
+                return refuse(&place(n, "name"), format!("there are two groups `{name}`"));
             }
         }
         if let Some(parent) = group.parent()
             && known.get(parent).is_none_or(|of| groups[*of].count.is_some())
         {
-            return refuse(format!(
-                "the parent of `{}` is missing: expected a [[group]] `{parent}` before it",
-                group.name
-            ));
+            let why = format!("the parent of `{}` is missing: expected a [[group]] `{parent}`", group.name);
+            return refuse(&place(n, "name"), why);
+        }
+        let sizes = [("high_mib", group.high_mib), ("low_mib", group.low_mib), ("min_mib", group.min_mib)];
+        for (key, size) in sizes {
+            if let Some((size, max)) = size.zip(group.max_mib).filter(|(size, max)| size > max) {
+                let why = format!("`{key}` of `{}` is {size}, above its `max_mib`, {max}: {}", group.name, above(key));
+                return refuse(&place(n, key), why);
+            }
         }
     }
     Ok(())
+}
+
+/// Returns why a size above `max_mib` has no meaning.
+fn above(key: &str) -> &'static str {
+    match key {
+        "high_mib" => "the group never gets there",
+        _ => "the group never has as many pages to protect",
+    }
+}
+
+/// Checks that a text can be the path of a group.
+///
+/// # Errors
+/// When it cannot, in words.
+fn check_name(name: &str) -> Result<(), String> {
+    if name.split('/').all(is_name) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` is no name of a group: expected letters, digits, `-` and `_`, such as `server` or `pod/server`"
+    ))
+}
+
+/// Checks that a text can name tasks.
+///
+/// # Errors
+/// When it cannot, in words.
+fn check_task(task: &str) -> Result<(), String> {
+    if !task.is_empty() && !task.strip_suffix('*').unwrap_or(task).contains('*') {
+        return Ok(());
+    }
+    Err(format!("`{task}` is no name of a task: expected a name, or a prefix with `*` at its end"))
 }
 
 #[cfg(test)]
@@ -205,6 +257,13 @@ mod tests {
     }
 
     #[test]
+    fn names_that_fit_no_task_are_known() {
+        let group = Group { tasks: ["a*", "b", "c*"].map(Into::into).to_vec(), ..Group::default() };
+        let tasks = ["a1", "main", "b2"].map(String::from).into();
+        assert_eq!(group.unmet(&tasks).collect::<Vec<_>>(), ["b", "c*"]);
+    }
+
+    #[test]
     fn limits_follow_the_scale() {
         let group = Group { max_mib: Some(8), min_mib: Some(0), ..Group::default() };
         assert_eq!(group.limits("1/4".parse().unwrap()), [(Limit::Max, 512), (Limit::Min, 0)]);
@@ -213,9 +272,12 @@ mod tests {
     #[test]
     fn wrong_groups_are_refused_with_their_line() {
         let told = |text: &str| {
-            let node = Node::parse("m.toml", text).unwrap();
-            let groups: Vec<Group> = node.get("group").unwrap().read().unwrap();
-            check(&groups, &node).unwrap_err().to_string()
+            let mut node = Node::parse("m.toml", text).unwrap();
+            let checked = resolve(&mut node).and_then(|()| {
+                let groups: Vec<Group> = node.get("group").unwrap().read()?;
+                check(&groups, &node)
+            });
+            checked.unwrap_err().to_string()
         };
         assert_eq!(
             told("[[group]]\nname = \"a\"\n[[group]]\nname = \"a\"\n"),
@@ -223,7 +285,19 @@ mod tests {
         );
         assert_eq!(
             told("[[group]]\nname = \"a/b\"\n"),
-            "m.toml:2: in [[group]]: the parent of `a/b` is missing: expected a [[group]] `a` before it"
+            "m.toml:2: in [[group]]: the parent of `a/b` is missing: expected a [[group]] `a`"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\nmax_mib = 8\nlow_mib = 9\n"),
+            "m.toml:4: in [[group]]: `low_mib` of `a` is 9, above its `max_mib`, 8: the group never has as many pages to protect"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\nhigh_mib = 9\nmax_mib = 8\n"),
+            "m.toml:3: in [[group]]: `high_mib` of `a` is 9, above its `max_mib`, 8: the group never gets there"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\ntasks = [\"ok\", \"*x\"]\n"),
+            "m.toml:3: in [[group]]: `tasks`: `*x` is no name of a task: expected a name, or a prefix with `*` at its end"
         );
         assert_eq!(
             told("[[group]]\nname = \"a\"\ncount = 2\n[[group]]\nname = \"a-1\"\n"),
@@ -235,7 +309,7 @@ mod tests {
         );
         assert_eq!(
             told("[[group]]\nname = \"a\"\ncount = 2\n[[group]]\nname = \"a-1/b\"\n"),
-            "m.toml:5: in [[group]]: the parent of `a-1/b` is missing: expected a [[group]] `a-1` before it"
+            "m.toml:5: in [[group]]: the parent of `a-1/b` is missing: expected a [[group]] `a-1`"
         );
         assert_eq!(
             told("[[group]]\nname = \"/a\"\n"),

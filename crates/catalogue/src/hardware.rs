@@ -26,7 +26,8 @@ impl Machine {
 }
 
 /// Makes a machine from its file and the file's bases, and checks its disks. `resolve` returns the text of a base by
-/// its name. `changes` are applied last, each under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
+/// its name. `groups` are the tables of further control groups, those of an experiment. `changes` are applied last, each
+/// under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
 ///
 /// # Errors
 /// As for [`MachineFile::of_node`]; also for a base that is missing or based on this file, a constant from which no
@@ -35,10 +36,12 @@ pub fn machine(
     name: &str,
     source: Source,
     resolve: &dyn Fn(&str) -> Result<Source, String>,
+    groups: &[Node],
     changes: &[(&str, &str)],
 ) -> Result<Machine, Error> {
     let file = source.file.clone();
     let (mut node, bases) = over_bases(name, source, resolve)?;
+    crate::group::lay_over(&mut node, groups);
     changes.iter().try_for_each(|(path, value)| crate::change::change(&mut node, path, value))?;
     let machine = Machine { bases, ..Machine::of_node(name, &file, node)? };
     for (n, disk) in machine.disks.iter().enumerate() {
@@ -465,7 +468,7 @@ mod tests {
             "m" => Ok(source(&text)),
             _ => Err(format!("no machine `{name}`")),
         };
-        machine("m", source(&text), &resolve, &[]).map_err(|error| error.to_string())
+        machine("m", source(&text), &resolve, &[], &[]).map_err(|error| error.to_string())
     }
 
     /// Returns the number of the line in the embedded machine file that begins with `start`.

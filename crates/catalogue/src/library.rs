@@ -11,7 +11,7 @@ use std::{
 };
 
 use engine::kernel::{Kernel, Source, files};
-use placed::{Error, Place, one_of};
+use placed::{Error, Node, Place, one_of};
 
 use crate::experiment::Experiment;
 use crate::hardware::Machine;
@@ -193,15 +193,24 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
 /// # Errors
 /// As for [`kernel`].
 pub fn machine(word: &str) -> Result<Machine, Error> {
+    machine_with(word, &[])
+}
+
+/// Returns the machine for `word` as [`machine`] does, with the control groups of an experiment
+/// ([`Experiment::groups`]). Changes in `word` apply to these groups, too.
+///
+/// # Errors
+/// As for [`kernel`].
+pub fn machine_with(word: &str, groups: &[Node]) -> Result<Machine, Error> {
     let (name, changes) = split(word)?;
     if is_file(name) {
         let path = Path::new(name);
         let called = word.replacen(name, &name_of(path), 1);
         let source = Source { file: name.to_owned(), text: read(path, "a machine")? };
-        return hardware::machine(&called, source, &|base| Kind::Machine.base_of(path, base), &changes);
+        return hardware::machine(&called, source, &|base| Kind::Machine.base_of(path, base), groups, &changes);
     }
     let source = Kind::Machine.embedded(name).map_err(|message| Error { place: None, message })?;
-    hardware::machine(word, source, &|base| Kind::Machine.embedded(base), &changes)
+    hardware::machine(word, source, &|base| Kind::Machine.embedded(base), groups, &changes)
 }
 
 /// Changed keys with their new values.

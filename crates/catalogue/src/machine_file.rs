@@ -69,8 +69,9 @@ where
     /// # Errors
     /// The first fault, with file and line: an unknown or missing section or key, a value of the wrong type, or an
     /// origin (`from`) that is not a known word.
-    pub fn of_node(name: &str, file: &str, node: Node) -> Result<Self, Error> {
+    pub fn of_node(name: &str, file: &str, mut node: Node) -> Result<Self, Error> {
         node.only(&KEYS)?;
+        group::resolve(&mut node)?;
         check_origins(&node)?;
         let mut ordered = node.clone();
         tags_first(&mut ordered);

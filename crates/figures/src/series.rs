@@ -8,6 +8,9 @@
 //! - `nr_blocks_total` and `nr_blocks_free`: the size of the disk for files, and its free part, in blocks of one page.
 //! - `memory_events_max`: the number of times that a cgroup reached its limit.
 //! - `node0_pgalloc_normal` and similar names: the counters of one node, if there are several nodes.
+//! - `server: pgscan` and similar names: the counters of one control group, as its rows in reports are called. Behind the
+//!   group's path stand names of `memory.stat`, `memory.current`, `memory.peak`, and `memory.events.high` and so on. All
+//!   sizes are in pages.
 
 use std::io;
 
@@ -202,11 +205,69 @@ pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
     values.extend(engine.times_at_limit().map(|times| ("memory_events_max".to_owned(), times)));
 }
 
+/// Counters of a control group, in the order in which rows have them. All groups have all of them, those that a kernel
+/// lacks with 0.
+const OF_GROUP: [&str; 16] = [
+    "memory.current",
+    "memory.peak",
+    "anon",
+    "file",
+    "pgscan",
+    "pgsteal",
+    "pgrefill",
+    "pgactivate",
+    "pgdeactivate",
+    "workingset_refault_anon",
+    "workingset_refault_file",
+    "memory.events.low",
+    "memory.events.high",
+    "memory.events.max",
+    "memory.events.oom",
+    "memory.events.oom_kill",
+];
+
+/// Counters of a control group that rise and fall.
+const GAUGES_OF_GROUP: [&str; 4] = ["memory.current", "memory.peak", "anon", "file"];
+
+/// Adds to `values` the counters of the control group `group`, from its `memory.stat` in pages with `memory.current`,
+/// `memory.peak` and the events of `memory.events`.
+pub fn add_group(values: &mut Vmstat, group: &str, stat: &Vmstat) {
+    let of = |name: &str| stat.get(name).copied();
+    let both = |a: &str, b: &str| Some(of(a).unwrap_or(0) + of(b).unwrap_or(0));
+    for name in OF_GROUP {
+        let value = match name {
+            // A kernel's sizes without lists also contain pages that are on no list at the moment.
+            "anon" => both("inactive_anon", "active_anon"),
+            "file" => both("inactive_file", "active_file"),
+            _ => of(name),
+        };
+        values.insert(format!("{group}: {name}"), value.unwrap_or(0));
+    }
+}
+
+/// Splits the name of a group's counter, such as `pod/server: pgscan`, into the group and the counter; none for other
+/// names.
+#[must_use]
+pub fn of_group(name: &str) -> Option<(&str, &str)> {
+    name.split_once(": ").filter(|(_, name)| OF_GROUP.contains(name))
+}
+
+/// Returns the groups whose counters are among `names`, each once, in order.
+#[must_use]
+pub fn groups_in(names: &[String]) -> Vec<&str> {
+    let mut groups: Vec<&str> = names.iter().filter_map(|name| Some(of_group(name)?.0)).collect();
+    groups.dedup();
+    groups
+}
+
 /// Returns whether the value called `name` is a gauge, which rises and falls. Otherwise it is a counter, which only
 /// rises.
 #[must_use]
 pub fn is_gauge(name: &str) -> bool {
     const COUNTERS: [&str; 3] = ["nr_dirtied", "nr_written", "nr_vmscan"];
+    if let Some((_, name)) = of_group(name) {
+        return GAUGES_OF_GROUP.contains(&name);
+    }
     let of_node = name.strip_prefix("node").and_then(|rest| rest.split_once('_'));
     let name = of_node.map_or(name, |(_, name)| name);
     name.ends_with("_in_flight") || (name.starts_with("nr_") && !COUNTERS.iter().any(|it| name.starts_with(it)))
@@ -401,6 +462,22 @@ mod tests {
         };
         assert_eq!(ended(2_700_000_000), [(1_000_000_000, 1), (2_000_000_000, 2), (2_700_000_000, 3)]);
         assert_eq!(ended(2_000_400_000), [(1_000_000_000, 1), (2_000_400_000, 3)], "both are at 2.000 s");
+    }
+
+    #[test]
+    fn a_group_has_its_counters_under_its_path() {
+        let mut all = Vmstat::new();
+        let stat =
+            values(&[("memory.current", 5), ("inactive_file", 2), ("active_file", 1), ("pgscan", 9), ("other", 1)]);
+        add_group(&mut all, "pod/a", &stat);
+        let of = |name: &str| all.get(&format!("pod/a: {name}")).copied();
+        assert_eq!(
+            ["memory.current", "file", "anon", "pgscan", "other"].map(of),
+            [Some(5), Some(3), Some(0), Some(9), None]
+        );
+        let names: Vec<String> = all.keys().cloned().chain(["pgscan".to_owned()]).collect();
+        assert_eq!((groups_in(&names), of_group("pod/a: pgscan")), (vec!["pod/a"], Some(("pod/a", "pgscan"))));
+        assert!(is_gauge("pod/a: file") && !is_gauge("pod/a: pgscan") && !is_gauge("pod/a: memory.events.high"));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The memory control groups of a machine file on the ground `sim`: creates them, and reports their rows.
+//! The memory control groups of a machine file on the ground `sim`: creates them, and reports their rows, their counters
+//! over time, and names of tasks that no task has.
 
 use catalogue::group::Group;
 use engine::Engine;
@@ -6,10 +7,12 @@ use engine::memory::GroupId;
 use engine::stat::Vmstat;
 use figures::figure::{Better, Format, Row, RowName, names};
 use figures::scale::Scale;
+use figures::series;
 use machine::Machine;
 use machine::pressure::{Pressure, Stalls};
 use sim::Sim;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The groups of a run, by name.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +20,12 @@ pub struct NamedGroups {
     /// Each section of the machine file, with its groups.
     sections: Vec<(Group, Vec<GroupId>)>,
     ids: BTreeMap<String, GroupId>,
+    /// Names of the workload's tasks so far.
+    tasks: RefCell<BTreeSet<String>>,
 }
+
+/// Most names of tasks, or of groups, that a note has.
+const NAMES_MAX: usize = 6;
 
 impl NamedGroups {
     /// Creates the groups of a machine file in an engine, with their limits at a scale. Parents stand before their
@@ -67,10 +75,52 @@ impl NamedGroups {
         self.sections.iter().find(|(_, ids)| ids.contains(&id)).map_or(0, |(group, _)| group.oom_score_adj)
     }
 
-    /// Returns the group that names a task of the workload; none if none does.
+    /// Returns the group that names a task of the workload, which has just started; none if none does.
     #[must_use]
     pub fn of_task(&self, task: &str) -> Option<GroupId> {
+        if !self.sections.is_empty() {
+            self.tasks.borrow_mut().insert(task.to_owned());
+        }
         self.sections.iter().find_map(|(group, ids)| group.of_task(task).map(|n| ids[n]))
+    }
+
+    /// Returns a note about each group whose `tasks` name a task that the workload did not have, and a note about all
+    /// other groups to which no page was charged. `rows` has the rows of the groups at the end of the run: their counters
+    /// are not read again, since that takes locks and would change the run.
+    #[must_use]
+    pub fn notes(&self, rows: &[Row]) -> Vec<String> {
+        let tasks = self.tasks.borrow();
+        let (mut notes, mut unused) = (Vec::new(), Vec::new());
+        for (group, _) in &self.sections {
+            let unmet: Vec<String> = group.unmet(&tasks).map(|task| format!("`{task}`")).collect();
+            if !unmet.is_empty() {
+                let are = if unmet.len() == 1 { "is" } else { "are" };
+                let (unmet, tasks) = (unmet.join(", "), some_of(tasks.iter()));
+                let name = &group.name;
+                notes
+                    .push(format!("group `{name}`: {unmet} of `tasks` {are} unused: the workload's tasks are {tasks}"));
+            } else if !rows.iter().any(|row| row.name == format!("{}: memory.peak", group.name) && row.value > 0.0) {
+                unused.push(&group.name);
+            }
+        }
+        if !unused.is_empty() {
+            let (groups, them) = if unused.len() == 1 { ("group", "it") } else { ("groups", "them") };
+            let names = some_of(unused.into_iter());
+            notes.push(format!(
+                "unused {groups} {names}: no page was charged to {them}, since `tasks` names no task there"
+            ));
+        }
+        notes
+    }
+
+    /// Adds to `values` the counters of the groups called `names`, as [`series::add_group`] does. A group that is not
+    /// created yet has zeroes, so that all moments of a run have the same names.
+    pub fn add_to<M: Machine>(&self, values: &mut Vmstat, engine: &Engine<M>, names: &[String]) {
+        for name in names {
+            let section = self.sections.iter().find(|(group, _)| group.name == *name);
+            let ids = section.map_or(&[][..], |(_, ids)| ids);
+            series::add_group(values, name, &sum(ids.iter().map(|id| engine.lru().group_stat(*id))));
+        }
     }
 
     /// Returns the rows of all groups at the end of a run. The groups of a section have sums.
@@ -98,6 +148,14 @@ pub(crate) fn sum_pressure(pressures: impl Iterator<Item = Pressure>) -> Pressur
         sum.full.total_us += it.full.total_us;
         sum
     })
+}
+
+/// Returns names in words, the first ones if there are many.
+fn some_of<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named: Vec<String> = names.take(NAMES_MAX).map(|name| format!("`{name}`")).collect();
+    format!("{}{more}", named.join(", "))
 }
 
 /// Checks that a machine file has the groups that the parameters of a workload name.

@@ -182,8 +182,8 @@ pub struct Outcome {
     /// Events over time, if a trace was requested.
     #[serde(skip)]
     pub trace: Option<Trace>,
-    /// Notes for readers of the report, if the run was in real time: the memory limit, and resources that the system
-    /// did not grant.
+    /// Notes for readers of the report: control groups without tasks; and for a run in real time the memory limit, and
+    /// resources that the system did not grant.
     pub notes: Vec<String>,
     /// The report of the workload, as lines of text.
     #[serde(default)]

@@ -231,6 +231,8 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
     let log = logged.clone();
     let (counted, is_idle) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let (events, idle) = (counted.clone(), is_idle.clone());
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let notes = told.clone();
     sim.run("main", move || {
         let outcome = before::prepare(&simulation.before, &system, simulation.scale)
             .and_then(|()| system.create_groups(&groups, simulation.scale))
@@ -243,6 +245,9 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         let vmstat = system.vmstat();
         events.store(page_events(&vmstat), Ordering::Relaxed);
         idle.store(is_without_reclaim(&vmstat), Ordering::Relaxed);
+        if let Ok(found) = &outcome {
+            *notes.lock().expect("nothing panicked") = system.group_notes(&found.rows);
+        }
         *end.lock().expect("nothing panicked") = system.now();
         *log.lock().expect("nothing panicked") = system.kernel_log();
         *result.lock().expect("nothing panicked") = outcome;
@@ -274,7 +279,7 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
         generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
         trace: sim.take_trace(),
-        notes: kernel_log::killed(&engine.allocate().kills()).into_iter().collect(),
+        notes: [kernel_log::killed(&engine.allocate().kills()).into_iter().collect(), told.lock().expect("the main task has ended").clone()].concat(),
         report: found.report,
         kernel_log: logged.lock().expect("the main task has ended").split_off(0),
         curves: found.curves,
@@ -350,6 +355,8 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
         });
     }
     let reader = Rc::new(RefCell::new(sim.pressure_reader()));
+    let (groups, names) = (system.shared_groups(), job.machine.groups.iter().map(|group| group.name.clone()));
+    let names: Rc<[String]> = names.collect();
     let values = move || {
         let mut values = engine.vmstat();
         series::add_operations(&mut values, progress.operations());
@@ -359,6 +366,7 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
         series::add_pressure(&mut values, &watched, &mut reader.borrow_mut());
         series::add_swap(&mut values, engine.swap());
         series::add_room(&mut values, &*engine);
+        groups.borrow().add_to(&mut values, &engine, &names);
         values
     };
     let (series_at_end, values_at_end) = (series.clone(), values.clone());

@@ -18,6 +18,7 @@ use crate::ranking;
 use crate::store::Store;
 use catalogue::experiment::{Experiment, Picture};
 use catalogue::ground::{Ground, GroundOptions};
+use catalogue::group;
 use catalogue::hardware::Machine;
 use catalogue::library;
 pub use column::quoted;
@@ -54,6 +55,8 @@ pub struct Request {
     pub set: Vec<Set>,
     /// Name or file that replaces the experiment's machine.
     pub machine: Option<String>,
+    /// Control groups that are added to those of the machine and of the experiment, or replace keys of them.
+    pub groups: Vec<group::Asked>,
     /// The first seed.
     pub seed: u64,
     /// Number of seeds, at least 1.
@@ -96,6 +99,8 @@ pub struct Plan {
     pub scale: Scale,
     workload: &'static dyn Runnable,
     machine: Arc<Machine>,
+    /// The control groups of the command line.
+    groups: Vec<group::Asked>,
     place: GroundOptions,
     /// The runs, ordered by column and seed.
     runs: Vec<Run>,
@@ -337,6 +342,8 @@ impl Plan {
         };
         let mut columns: Vec<Column> = subjects.iter().map(|subject| column(subject, grounds)).collect();
         number(&mut columns);
+        // With other groups, the experiment is not the published one.
+        columns.iter_mut().for_each(|column| column.comparable &= request.groups.is_empty());
         let several = seeds.len() > 1;
         let jobs: Vec<Arc<Job>> = subjects.iter().map(|it| Arc::new(it.job(&plain, request.seed))).collect();
         let run = |column: usize, seed: u64| {
@@ -348,9 +355,23 @@ impl Plan {
         let runs = (0..columns.len()).flat_map(|column| seeds.iter().map(move |seed| (column, *seed)));
         let runs = runs.map(|(column, seed)| run(column, seed)).collect();
         let (scale, place) = (plain.scale, request.place.clone());
-        let notes = request.notes.clone();
-        let plan =
-            Self { experiment, columns, seeds, scale, workload, machine, place, runs, store: None, skipped, notes };
+        let of_group = |group: &group::Asked| format!("--group {group}");
+        let notes = request.groups.iter().map(of_group).chain(request.notes.iter().cloned()).collect();
+        let groups = request.groups.clone();
+        let plan = Self {
+            experiment,
+            columns,
+            seeds,
+            scale,
+            workload,
+            machine,
+            groups,
+            place,
+            runs,
+            store: None,
+            skipped,
+            notes,
+        };
         let store = match &request.store {
             Some(_) if subjects.iter().all(|subject| subject.ground.is_timed_by_the_wall()) => {
                 let message = "--store keeps simulated runs, of the ground `sim`, which is not among those of `--on`";

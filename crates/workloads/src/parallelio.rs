@@ -22,6 +22,8 @@ use machine::{NANOS_PER_SECOND, Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use sim::{Rng, Sourced};
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Size of a value, bytes.
 const VALUE_BYTES: u64 = 16384;
@@ -331,13 +333,17 @@ fn run_round<S: System>(
     let take_priority_zero = || system.engine_view().map(EngineView::take_first_priority_zero);
     take_priority_zero();
     system.sleep(Nanos::from_secs(params.settle_s));
+    // A server at the limit of its control group may be filled long before memory is.
+    let filled = Arc::new(AtomicBool::new(false));
     let client = {
-        let run = Nanos::from_secs(params.run_s);
-        system.start("memcachetest", move |system| serve(system, run, sizes, times, system.rng(1000 + round)))
+        let (run, filled) = (Nanos::from_secs(params.run_s), filled.clone());
+        system.start("memcachetest", move |system| serve(system, run, sizes, times, system.rng(1000 + round), &filled))
     };
     let writer = (write_bytes > 0).then(|| {
         let delay = Nanos::from_secs(params.write_delay_s);
-        system.start("dd", move |system| write_behind(system, delay, sizes, write_bytes, system.rng(2000 + round)))
+        system.start("dd", move |system| {
+            write_behind(system, delay, sizes, write_bytes, system.rng(2000 + round), &filled)
+        })
     });
     let served = client.join(system);
     let ended = system.now();
@@ -361,6 +367,7 @@ fn serve<S: System>(
     sizes: Sizes,
     times: Times,
     mut rng: Rng,
+    is_filled: &AtomicBool,
 ) -> Result<(u64, Faults), SystemError> {
     let memory = system.map(sizes.region_pages as u32)?;
     let mut chunks: Vec<u32> = (0..sizes.items as u32).collect();
@@ -369,6 +376,7 @@ fn serve<S: System>(
         system.touch(&memory, chunk_pages(u64::from(chunk)), true)?;
     }
     let filled = system.faults();
+    is_filled.store(true, Ordering::Relaxed);
     // Chunks of a slab class are reused last in, first out.
     let mut free = sizes.items as u32;
     let end = system.now() + run;
@@ -394,7 +402,7 @@ fn serve<S: System>(
     Ok((operations, during))
 }
 
-/// Runs `dd`: waits until most of memory is in use, then for `delay`, then writes and syncs. Returns the start and the
+/// Runs `dd`: waits until most of memory is in use or the server is filled, then for `delay`, then writes and syncs. Returns the start and the
 /// duration of the write.
 ///
 /// The script checks memory every two seconds. A random delay from the run's seed decides when its first check is, as
@@ -405,10 +413,12 @@ fn write_behind<S: System>(
     sizes: Sizes,
     bytes: u64,
     mut rng: Rng,
+    is_filled: &AtomicBool,
 ) -> Result<(Nanos, Nanos), SystemError> {
     let goal = sizes.memory_bytes / 5 * 4 / 5 * 4;
     system.sleep(Nanos(rng.below(2 * NANOS_PER_SECOND)));
-    while page_bytes(system.memory_pages() - system.free_pages()) < goal && !system.is_killed() {
+    let is_early = || page_bytes(system.memory_pages() - system.free_pages()) < goal;
+    while is_early() && !is_filled.load(Ordering::Relaxed) && !system.is_killed() {
         system.sleep(Nanos::from_secs(2));
     }
     system.sleep(delay);

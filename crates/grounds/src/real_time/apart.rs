@@ -238,7 +238,7 @@ fn work(
     let job = Job {
         experiment: experiment.name,
         kernel: library::kernel(&order.kernel)?,
-        machine: Arc::new(library::machine(&order.machine)?),
+        machine: Arc::new(library::machine_with(&order.machine, &experiment.groups)?),
         params: experiment.params,
         seed: order.seed,
         scale: order.scale.parse()?,

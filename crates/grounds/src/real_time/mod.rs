@@ -63,7 +63,9 @@ impl<R: RealGround> Backend for R {
         let params: W::Params = job.params.read()?;
         let fits = |job: &Job| {
             if !job.machine.groups.is_empty() {
-                return Err("the machine file has [[group]], and only `sim` and `guest` have control groups".to_owned());
+                return Err(
+                    "the machine has control groups ([[group]], --group), which only `sim` and `guest` have".to_owned()
+                );
             }
             R::check_memory(job)?;
             fits::<W>(&params, job, &resources::<R>(job))

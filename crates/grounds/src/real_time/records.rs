@@ -21,6 +21,8 @@ pub(super) struct Records {
     pub series: Option<Every>,
     /// Adds further values to each record of counters, such as those of `/proc/diskstats`.
     pub more: Option<MoreValues>,
+    /// The control groups whose counters each record has.
+    pub groups: Vec<String>,
     /// Interval between records of the generations of pages.
     pub generations: Option<Nanos>,
     /// Interval between records of memory, and the function that makes such a record.
@@ -37,9 +39,10 @@ pub(super) struct Recorders<S: System> {
 impl Records {
     /// Starts the tasks that record.
     pub(super) fn start<S: System>(self, system: &S) -> Recorders<S> {
-        let Self { series, more, generations, memory } = self;
+        let Self { series, more, groups, generations, memory } = self;
         Recorders {
-            series: series.map(|every| system.start("series", move |system| recorded_series(system, every, more))),
+            series: series
+                .map(|every| system.start("series", move |system| recorded_series(system, every, more, &groups))),
             generations: generations
                 .map(|every| system.start("generations", move |system| recorded(system, every, generations_at))),
             memory: memory.map(|(every, look)| system.start("memory", move |system| recorded(system, every, look))),
@@ -67,7 +70,7 @@ fn ended<S: System, T>(system: &S, recorder: Option<Started<S, T>>) -> Option<T>
 }
 
 /// Records counters until the task is told to end, and then once more. Returns the records.
-fn recorded_series<S: System>(system: &S, every: Every, more: Option<MoreValues>) -> Series {
+fn recorded_series<S: System>(system: &S, every: Every, more: Option<MoreValues>, groups: &[String]) -> Series {
     let mut recorder = Recorder::new(every);
     let values = || {
         let mut values = system.vmstat();
@@ -77,6 +80,10 @@ fn recorded_series<S: System>(system: &S, every: Every, more: Option<MoreValues>
         }
         if let Some(more) = &more {
             more(&mut values);
+        }
+        for group in groups {
+            let stat = system.group_stat(group).ok().flatten().unwrap_or_default();
+            series::add_group(&mut values, group, &stat);
         }
         values
     };

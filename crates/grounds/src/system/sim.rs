@@ -48,7 +48,7 @@ struct Shared {
     /// What the simulated kernel logged, each line with its time.
     kernel_log: RefCell<Vec<String>>,
     /// The memory control groups of the machine file.
-    groups: RefCell<NamedGroups>,
+    groups: Rc<RefCell<NamedGroups>>,
     /// The function that is called when the workload sets a mark, a named point in its run.
     at_marks: RefCell<Option<AtMark>>,
 }
@@ -119,7 +119,7 @@ impl SimSystem {
         let kernel_tasks = RefCell::new(kernel_tasks.collect());
         let kept = if config.stamps { Kept::Stamps } else { Kept::Nothing };
         let (files, samples) = (RefCell::default(), DiskSamples::default());
-        let (has_khugepaged, at_marks, groups) = (Cell::new(false), RefCell::default(), RefCell::default());
+        let (has_khugepaged, at_marks, groups) = (Cell::new(false), RefCell::default(), Rc::default());
         let sim = sim.clone();
         let shared = Rc::new(Shared {
             sim,
@@ -160,6 +160,18 @@ impl SimSystem {
     #[must_use]
     pub fn group_rows(&self) -> Vec<Row> {
         self.shared.groups.borrow().rows(self.engine())
+    }
+
+    /// Returns the groups, which are created later ([`SimSystem::create_groups`]), for records of their counters.
+    #[must_use]
+    pub fn shared_groups(&self) -> Rc<RefCell<NamedGroups>> {
+        self.shared.groups.clone()
+    }
+
+    /// Returns notes about groups without tasks or pages, from the rows at the end of the run.
+    #[must_use]
+    pub fn group_notes(&self, rows: &[Row]) -> Vec<String> {
+        self.shared.groups.borrow().notes(rows)
     }
 
     /// Moves the calling task to the group that names a task called `task`; without such a group, it stays where it is.

@@ -199,6 +199,7 @@ fn experiment_page(experiment: &Experiment) -> Page {
     if !left.is_empty() {
         parts.push(Part::Lines(left.lines().map(ToOwned::to_owned).collect()));
     }
+    parts.extend(experiment.groups.iter().map(|group| Part::table("Control group", page::values(group))));
     let mut sections = vec![Section::new("Parameters", parts)];
     if !experiment.variants.is_empty() {
         let line = |Variant { name, kernels, set }: &Variant| -> Vec<Cell> {
@@ -357,6 +358,10 @@ fn experiment(experiment: &Experiment, look: Look) -> String {
     text.push_str("\n[params]: as `--set params.KEY=VALUE`\n");
     values(&experiment.params, look, &mut text);
     defaults(experiment, look, &mut text);
+    for group in &experiment.groups {
+        text.push_str("\n[[group]]: beside those of the machine\n");
+        values(group, look, &mut text);
+    }
     if !experiment.variants.is_empty() {
         text.push_str("\nvariants\n");
     }

@@ -11,6 +11,7 @@ use super::{
     print,
 };
 use catalogue::ground::{Ground, GroundOptions, Start};
+use catalogue::group::Asked;
 use figures::cgroup::Version;
 use figures::scale::Scale;
 use study::plan::{Request, Set};
@@ -161,6 +162,10 @@ pub struct ExperimentOptions {
     /// The machine, a name or a file, in place of the experiment's own
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
+    /// Give the machine a memory control group, or change one: KEY as in `[[group]]` of a machine file (`max_mib`, `high_mib`,
+    /// `low_mib`, `min_mib`, `parent`, `tasks`). Repeatable: docs/simulator.md
+    #[arg(long, value_name = "NAME:KEY=VALUE,…")]
+    pub group: Vec<Asked>,
     /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     pub rows: Vec<String>,
@@ -205,6 +210,7 @@ impl ExperimentOptions {
             kernels: kernels.to_vec(),
             set: merged(&self.set),
             machine: self.machine.clone(),
+            groups: self.group.clone(),
             seed: self.seeds.seed,
             runs: self.seeds.runs.into(),
             scale: self.scale,

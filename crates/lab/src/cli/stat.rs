@@ -10,7 +10,7 @@ use figures::scale::Scale;
 use grounds::system::linux::limit::Limit;
 use kit::{interrupt, shown};
 use observe::stat::snapshot::{Source, stalled};
-use observe::stat::{Interval, Snapshot, live};
+use observe::stat::{Groups, Interval, Snapshot, live};
 use report::html::tables;
 use report::{Column, ReportFormat, Show, Table, TableHead, rows};
 use rustix::process::{Pid, Signal, kill_process};
@@ -64,7 +64,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     if before.vmstat.is_empty() {
         return Err(End::Failed("nothing can be said without /proc/vmstat".into()));
     }
-    let is_short = is_short(arguments, &before, limit.as_ref())?;
+    // The command's own cgroup has rows of its own.
+    let own = limit.as_ref().map(|limit| limit.cgroup.path.clone());
+    let groups = Groups::take(&source, own.as_deref());
+    let is_short = is_short(arguments, &before, &groups, limit.as_ref())?;
     let used_before = sys::used_by_children();
     let begun = Instant::now();
     let mut child = start(&arguments.command, limit.as_ref().map(|limit| &limit.cgroup))?;
@@ -74,6 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let command = child.is_some().then(|| used_since(used_before));
     let interval = Interval { before: &before, after: &after, command, elapsed_s };
     let mut rows = if is_short { interval.short_rows() } else { interval.rows() };
+    rows.extend(Groups::take(&source, own.as_deref()).rows_since(&groups, elapsed_s));
     if let Some(limit) = &limit {
         rows.extend(limit_rows(limit, elapsed_s));
     }
@@ -88,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
 
 /// Returns whether free blocks are shown as two sums for each zone. This is so in forms for people, unless a word of
 /// `--rows` is about orders. Warns of words without a match, before the command runs.
-fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> Result<bool, End> {
+fn is_short(arguments: &Arguments, before: &Snapshot, groups: &Groups, limit: Option<&Limit>) -> Result<bool, End> {
     let is_for_people = matches!(arguments.format, ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html);
     if arguments.rows.is_empty() {
         return Ok(is_for_people);
@@ -96,8 +100,8 @@ fn is_short(arguments: &Arguments, before: &Snapshot, limit: Option<&Limit>) -> 
     let command = (!arguments.command.is_empty()).then(Used::default);
     let nothing = Interval { before, after: before, command, elapsed_s: 0.0 };
     let words_missing = |rows: Vec<Row>| {
-        let rows: Vec<Row> =
-            rows.into_iter().chain(limit.into_iter().flat_map(|limit| limit_rows(limit, 1.0))).collect();
+        let of_limit = limit.into_iter().flat_map(|limit| limit_rows(limit, 1.0));
+        let rows: Vec<Row> = rows.into_iter().chain(groups.all_rows()).chain(of_limit).collect();
         rows::fits(&figure::names(rows), &arguments.rows)
     };
     if is_for_people && words_missing(nothing.short_rows()) == Ok(None) {

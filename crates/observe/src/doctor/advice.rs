@@ -517,6 +517,37 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
         ],
     ),
     (
+        &["group-high"],
+        &[
+            File("memory.pressure", "how long its tasks wait"),
+            File(
+                "memory.stat",
+                "whether it has anything to reclaim: `file` and swapped memory are, `anon` without swap is not",
+            ),
+            Set("memory.high", "more, if they wait", "a line for reclaim, under memory.max, the limit for kills"),
+            Simulate("run cgroup-high --kernel 6.1-classic", "a task that writes above its memory.high"),
+        ],
+    ),
+    (
+        &["protection-broken"],
+        &[
+            Where(
+                is_of_computer,
+                &Look(
+                    "grep -r . /sys/fs/cgroup --include=memory.low --include=memory.min",
+                    "what all groups protect together: above what there is, nothing is protected",
+                ),
+            ),
+            File("memory.current", "whether it needs as much as it protects"),
+            Set(
+                "memory.min",
+                "what it must never lose",
+                "reclaim never takes these pages, and the killer comes instead",
+            ),
+            Simulate("run cgroup-protect --kernel 6.1-classic", "a protected server beside a backup"),
+        ],
+    ),
+    (
         &["group-thrashing"],
         &[
             Set(

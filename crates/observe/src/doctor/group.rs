@@ -1,7 +1,7 @@
 //! A cgroup of the running kernel: its own counters, and the search for it by name or by process.
 
 use super::group_stat;
-use super::signs::Signs;
+use super::signs::{Bounds, Signs};
 use super::usage::{MemoryUse, Usage};
 use crate::stat::snapshot::{Source, Stalled, stalled};
 use engine::stat::Vmstat;
@@ -50,6 +50,10 @@ pub(super) struct GroupNow {
     pub at_limit: Option<u64>,
     /// The cgroup's counters for memory that it needed and did not get.
     pub out_of_memory: Option<cgroup::OutOfMemory>,
+    /// Events of the cgroup itself (`memory.events.local`, or else `memory.events`); version 1 has none.
+    events: Vmstat,
+    /// The cgroup's own `memory.max`, `memory.high` and `memory.low`, pages; infinite if unlimited.
+    bounds: [Option<f64>; 3],
 }
 
 fn number(folder: &Path, names: &[&str]) -> Option<u64> {
@@ -68,7 +72,24 @@ impl GroupNow {
             in_swap: number(folder, &["memory.swap.current"]),
             at_limit: times_at_limit(folder),
             out_of_memory: cgroup::out_of_memory(folder),
+            events: ["memory.events.local", "memory.events"]
+                .into_iter()
+                .find_map(text)
+                .map(|text| named(&text))
+                .unwrap_or_default(),
+            bounds: ["memory.max", "memory.high", "memory.low"].map(|name| bound(text(name)?.trim())),
         }
+    }
+
+    /// Returns the cgroup's limits and protection, with the events since an earlier reading.
+    fn bounds_since(&self, before: &Self) -> Option<Bounds> {
+        let grown = |name: &str| {
+            let [before, after] = [before, self].map(|now| now.events.get(name).copied());
+            Some(after?.saturating_sub(before.unwrap_or(0)) as f64)
+        };
+        let [max, high, low] = self.bounds;
+        let used = self.used.map(|bytes| bytes as f64 / PAGE_BYTES as f64);
+        Bounds { high_events: grown("high"), low_events: grown("low"), used, max, high, low }.if_any()
     }
 
     /// Returns whether the cgroup has memory values. The root of a hierarchy, which is the whole computer, has none.
@@ -87,6 +108,14 @@ impl GroupNow {
     }
 }
 
+/// Returns a limit in pages from a file's text; infinite if it is unlimited.
+fn bound(text: &str) -> Option<f64> {
+    match text {
+        "max" => Some(f64::INFINITY),
+        bytes => bytes.parse::<u64>().ok().map(|bytes| bytes as f64 / PAGE_BYTES as f64),
+    }
+}
+
 /// Returns the memory limit in a cgroup's own files, bytes.
 fn limit(folder: &Path) -> Option<u64> {
     number(folder, &["memory.max", "memory.limit_in_bytes"]).filter(|bytes| *bytes < NO_LIMIT)
@@ -102,6 +131,7 @@ pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Si
         some_waited_percent: waited(|it| it.some_us),
         all_waited_percent: waited(|it| it.full_us),
         swap_used: after.in_swap.map(|bytes| bytes as f64 / PAGE_BYTES as f64),
+        bounds: after.bounds_since(before),
         usage: before.usage().zip(after.usage()).map(|(before, after)| Usage::between(&before.into(), &after.into())),
         ..group_stat::signs(&difference(&before.stat, &after.stat), Some(elapsed_s))
     }
@@ -132,7 +162,8 @@ pub(super) fn all(source: &Source) -> BTreeMap<String, GroupNow> {
     found
 }
 
-fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
+/// Calls `look` with a folder of a hierarchy and all folders below it, down to [`DEPTH_MAX`].
+pub(crate) fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
     look(folder);
     if depth == DEPTH_MAX {
         return;

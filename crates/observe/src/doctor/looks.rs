@@ -5,11 +5,12 @@
 //! states the uptime.
 
 use super::group_stat;
-use super::signs::{Node, OutOfMemory, Signs, Zone};
+use super::signs::{Bounds, Node, OutOfMemory, Signs, Zone};
 use super::source::{DirtyLooks, of_counters};
 use super::usage::{MemoryUse, Usage};
 use engine::stat::Vmstat;
 use figures::counters::difference;
+use machine::PAGE_BYTES;
 use recordings::PAGE_KIB;
 use recordings::kernel_log::{Log, Report};
 use recordings::looks::free::{Sizes, Unit};
@@ -77,7 +78,11 @@ impl Looks {
     pub fn has_two(&self) -> bool {
         let kinds = [Resource::Memory, Resource::MemoryOfGroup];
         let has_two_of_psi = kinds.into_iter().any(|of| self.memory_pressure(Some(of)).count() >= 2);
-        let of_groups = || self.groups(Some(1.0)).values().any(|looks| are_copies(looks));
+        let has_stalls = |look: &&&CgroupFiles| look.pressure.some.is_some();
+        let of_groups = || {
+            let groups = self.groups(Some(1.0));
+            groups.values().any(|looks| are_copies(looks) || looks.iter().filter(has_stalls).count() >= 2)
+        };
         self.vmstat.len() >= 2 || has_two_of_psi || of_groups()
     }
 
@@ -167,15 +172,16 @@ impl Looks {
 
     /// Adds the computer's memory PSI.
     fn stalls(&self, signs: &mut Signs, seconds: Option<f64>) {
+        let of_groups = self.cgroups.iter().filter(|look| look.pressure.some.is_some()).count();
         let of_computer = self.memory_pressure(Some(Resource::Memory)).count();
-        if of_computer + self.memory_pressure(Some(Resource::MemoryOfGroup)).count() == 0 {
+        if of_computer + self.memory_pressure(Some(Resource::MemoryOfGroup)).count() + of_groups == 0 {
             return;
         }
         if self.pressure.iter().any(|(resource, _)| resource.is_none()) {
             signs.assumed.push("a text of PSI whose resource is not told is of memory".to_owned());
         }
         (signs.some_waited_percent, signs.all_waited_percent) = self.stalls_of(Some(Resource::Memory), seconds);
-        if self.pressure.len() < 2 || seconds.is_none() {
+        if self.pressure.len().max(of_groups) < 2 || seconds.is_none() {
             signs.assumed.push("of PSI the worst of the last 10, 60 and 300 s".to_owned());
         }
     }
@@ -183,15 +189,7 @@ impl Looks {
     /// Returns the shares of time in which some task and all tasks waited, percent. With two copies, the time is that
     /// between the copies. With one copy, the largest share of the last 10, 60 and 300 s counts.
     fn stalls_of(&self, resource: Option<Resource>, seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
-        let looks: Vec<&Pressure> = self.memory_pressure(resource).collect();
-        let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
-            let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);
-            Some(match seconds.filter(|_| looks.len() >= 2) {
-                Some(seconds) => last.total_us.abs_diff(first.total_us) as f64 / 1e4 / seconds,
-                None => last.percent.into_iter().fold(0.0, f64::max),
-            })
-        };
-        (of(|it| it.some), of(|it| it.full))
+        stalls_in(&self.memory_pressure(resource).collect::<Vec<_>>(), seconds)
     }
 
     /// Adds cgroups with their counters: the growth between two copies, or the values since each cgroup was made.
@@ -205,6 +203,10 @@ impl Looks {
             let mut group = of_stat(&looks, seconds);
             let events =
                 |counter: &str| grown("memory.events.local", counter).or_else(|| grown("memory.events", counter));
+            group.bounds = Bounds { high_events: events("high"), low_events: events("low"), ..bounds(&looks) }.if_any();
+            let stalls: Vec<&Pressure> =
+                looks.iter().map(|look| &look.pressure).filter(|it| it.some.is_some()).collect();
+            (group.some_waited_percent, group.all_waited_percent) = stalls_in(&stalls, seconds);
             if let Some(times) = events("max").or_else(|| grown("memory.failcnt", "")) {
                 signs.at_limit.get_or_insert_default().insert(name.clone(), times);
                 group.at_limit = Some([(name.clone(), times)].into());
@@ -230,7 +232,8 @@ impl Looks {
         // If there are several cgroups, the text does not say which one waited.
         let is_one = signs.groups.len() == 1;
         if let Some(group) = signs.groups.values_mut().next().filter(|_| is_one) {
-            (group.some_waited_percent, group.all_waited_percent) = stalls;
+            group.some_waited_percent = group.some_waited_percent.or(stalls.0);
+            group.all_waited_percent = group.all_waited_percent.or(stalls.1);
         } else if signs.some_waited_percent.is_none() {
             (signs.some_waited_percent, signs.all_waited_percent) = stalls;
         }
@@ -365,6 +368,30 @@ impl Signs {
         }
         self
     }
+}
+
+/// Returns the shares of time in which some task and all tasks waited, percent, from texts of PSI in order.
+fn stalls_in(looks: &[&Pressure], seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
+    let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
+        let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);
+        Some(match seconds.filter(|_| looks.len() >= 2) {
+            Some(seconds) => last.total_us.abs_diff(first.total_us) as f64 / 1e4 / seconds,
+            None => last.percent.into_iter().fold(0.0, f64::max),
+        })
+    };
+    (of(|it| it.some), of(|it| it.full))
+}
+
+/// Returns a cgroup's limits and protection, and the pages charged to it, from the last of each of its files.
+fn bounds(looks: &[&CgroupFiles]) -> Bounds {
+    let of = |name: &str| {
+        looks.iter().rev().find_map(|look| match look.get(name, "") {
+            Some(bytes) => Some(bytes as f64 / PAGE_BYTES as f64),
+            None => look.unlimited.iter().any(|file| file == name).then_some(f64::INFINITY),
+        })
+    };
+    let (max, high, low) = (of("memory.max"), of("memory.high"), of("memory.low"));
+    Bounds { used: of("memory.current"), max, high, low, ..Bounds::default() }
 }
 
 /// Returns whether some file with counters occurs twice.

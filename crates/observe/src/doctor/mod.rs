@@ -40,6 +40,7 @@ use std::fmt::Write as _;
 pub use advice::Step;
 pub use course::{Course, Extent, Interval};
 pub use episodes::{Span, When};
+pub use rules::group_bounds::OfGroup;
 pub use signs::{Disk, FileSystem, Scan, Signs, Zone};
 pub use usage::{MemoryUse, Usage};
 
@@ -120,6 +121,10 @@ pub struct Diagnosis {
     pub unasked: Vec<Unasked>,
     /// Number of rules that could be asked.
     pub asked: usize,
+    /// The cgroups of a computer about which something was found, if it has several.
+    pub by_group: Vec<OfGroup>,
+    /// Number of cgroups that were asked about.
+    pub groups: usize,
 }
 
 impl Diagnosis {
@@ -165,6 +170,7 @@ impl Diagnosis {
             this.findings.extend(ask(signs).ok().flatten());
             this.asked += 1;
         }
+        (this.by_group, this.groups) = rules::group_bounds::by_group(signs, &rules::ALL);
         for finding in &mut this.findings {
             finding.next = advice::next(finding.cause, signs);
         }
@@ -231,6 +237,10 @@ pub fn text(patients: &[Patient], look: Look) -> String {
         }
         let diagnosis = Diagnosis::of_patient(patient);
         text.push_str(&hanging("", &verdict(name, signs, &diagnosis), look));
+        // The answer by group comes first, and that nothing ails them last.
+        let of_groups = (diagnosis.groups > 0).then(|| hanging("by group: ", &some_groups(&diagnosis), look));
+        let (above, below) = if diagnosis.by_group.is_empty() { (None, of_groups) } else { (of_groups, None) };
+        text.extend(above);
         for finding in &diagnosis.findings {
             let Finding { cause, weight, sentence, figures, when, next, .. } = finding;
             let mark = if *weight == Weight::Illness { "!" } else { "-" };
@@ -246,6 +256,7 @@ pub fn text(patients: &[Patient], look: Look) -> String {
             }
         }
         let mut notes = String::new();
+        notes.extend(below);
         if !signs.assumed.is_empty() {
             notes.push_str(&hanging("assumed: ", &signs.assumed.join("; "), look));
         }
@@ -300,6 +311,14 @@ fn causes(diagnosis: &Diagnosis) -> String {
 /// Most unasked rules that a text names. JSON and pages name all.
 const UNASKED_MAX: usize = 4;
 
+/// Most cgroups that a text names. JSON names all.
+const GROUPS_MAX: usize = 8;
+
+/// Returns in a line or two what was found about each cgroup.
+fn some_groups(diagnosis: &Diagnosis) -> String {
+    rules::group_bounds::in_a_line(&diagnosis.by_group, diagnosis.groups, GROUPS_MAX)
+}
+
 /// Returns in a line or two the rules that could not be asked.
 fn some_unasked(diagnosis: &Diagnosis) -> String {
     let mut named = unasked(diagnosis);
@@ -336,7 +355,9 @@ pub fn page(patients: &[Patient]) -> Page {
                 parts.push(Part::Lines(next.iter().map(Step::show).collect()));
             }
         }
+        let of_groups = (diagnosis.groups > 0).then(|| some_groups(&diagnosis)).into_iter().collect();
         let lists = [
+            ("By group", of_groups),
             ("Not asked", unasked(&diagnosis)),
             ("Assumed", signs.assumed.clone()),
             ("Not readable", signs.missing.clone()),
@@ -365,6 +386,7 @@ pub fn json(patients: &[Patient]) -> String {
             "has_no_illness": diagnosis.has_no_illness(),
             "findings": diagnosis.findings,
             "unasked": diagnosis.unasked,
+            "by_group": diagnosis.by_group,
             "assumed": signs.assumed,
             "not_readable": signs.missing,
             "sources": sources,

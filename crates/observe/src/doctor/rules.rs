@@ -6,6 +6,7 @@
 
 mod blocks;
 mod disks;
+pub(super) mod group_bounds;
 mod groups;
 mod marks;
 mod nodes;
@@ -297,9 +298,9 @@ pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
 /// A function that returns whether a source has the signs of a rule.
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only if the source has their signs: a process, a kernel log, disks, or all uses of memory. A
-/// source without these signs is no less healthy.
-pub const OF_SOURCE: [(Brings, Ask); 12] = [
+/// Rules that are asked only if the source has their signs: a process, a kernel log, disks, bounds of cgroups, or all uses
+/// of memory. A source without these signs is no less healthy.
+pub const OF_SOURCE: [(Brings, Ask); 14] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
     (|signs| signs.log.is_some(), kernel_log::stood_still),
@@ -311,6 +312,8 @@ pub const OF_SOURCE: [(Brings, Ask); 12] = [
     (blocks::are_known, blocks::in_pieces),
     (marks::are_of_a_moment, marks::below_marks),
     (groups::is_made_known, groups::since_made),
+    (group_bounds::are_known, group_bounds::held_at_high),
+    (group_bounds::are_known, group_bounds::protection_broken),
     (memory_use::is_alone, memory_use::largest),
 ];
 

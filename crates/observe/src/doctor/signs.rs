@@ -143,6 +143,52 @@ impl OutOfMemory {
     }
 }
 
+/// The limits and the protection of a cgroup, with the events at them. A limit that is known to be unlimited is
+/// infinite.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// Number of times that tasks went above `memory.high`, and had to reclaim (`high` of `memory.events`).
+    pub high_events: Option<f64>,
+    /// Number of times that pages were reclaimed although `memory.low` protected them (`low` of `memory.events`).
+    pub low_events: Option<f64>,
+    /// Pages charged to the cgroup at the end.
+    pub used: Option<f64>,
+    /// `memory.max`, pages.
+    pub max: Option<f64>,
+    /// `memory.high`, pages.
+    pub high: Option<f64>,
+    /// `memory.low`, pages.
+    pub low: Option<f64>,
+}
+
+impl Bounds {
+    /// Returns the bounds; none if nothing of them is known.
+    #[must_use]
+    pub fn if_any(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+
+    /// Returns the pages above `memory.high`, percent of it; 0 if there are none.
+    #[must_use]
+    pub fn above_high_percent(&self) -> Option<f64> {
+        let (used, high) = self.used.zip(self.high.filter(|high| high.is_finite() && *high > 0.0))?;
+        Some((100.0 * (used - high) / high).max(0.0))
+    }
+
+    /// Extends the values by those of the following time.
+    fn then(self, later: Self) -> Self {
+        let sum = |now: Option<f64>, later: Option<f64>| both(now, later, |now, later| now + later);
+        Self {
+            high_events: sum(self.high_events, later.high_events),
+            low_events: sum(self.low_events, later.low_events),
+            used: later.used.or(self.used),
+            max: later.max.or(self.max),
+            high: later.high.or(self.high),
+            low: later.low.or(self.low),
+        }
+    }
+}
+
 /// Dirty pages over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirty {
@@ -257,6 +303,8 @@ pub struct Signs {
     pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
     /// The cgroup's folder, if the signs are those of a cgroup; none for the whole computer.
     pub group: Option<String>,
+    /// The cgroup's limits and protection, if the signs are those of a cgroup and something of them is known.
+    pub bounds: Option<Bounds>,
     /// The examined process, if there is one. The other signs are then those of its cgroup, or of the computer if the
     /// cgroup does not count reclaim.
     pub process: Option<Process>,
@@ -332,6 +380,7 @@ impl Signs {
             at_limit,
             out_of_memory,
             group,
+            bounds,
             process,
             groups,
             settings,
@@ -406,6 +455,7 @@ impl Signs {
         if let Some(later) = out_of_memory {
             add_by_name(self.out_of_memory.get_or_insert_default(), later, OutOfMemory::then);
         }
+        self.bounds = both(self.bounds, *bounds, Bounds::then);
         for node in nodes {
             match self.nodes.iter_mut().find(|it| it.name == node.name) {
                 Some(now) => now.then(node),

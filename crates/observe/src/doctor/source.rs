@@ -2,7 +2,8 @@
 
 use super::Patient;
 use super::course::{Course, Extent, Interval};
-use super::signs::{Dirty, Disk, FileSystem, Node, Scan, Signs, Zone};
+use super::group_stat;
+use super::signs::{Bounds, Dirty, Disk, FileSystem, Node, Scan, Signs, Zone};
 use super::usage::{MemoryUse, Usage};
 use engine::stat::Vmstat;
 use figures::counters::difference;
@@ -79,7 +80,8 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
     let swapped_out = rows.of(&["pswpout", "Swap Outs", "Swap outs"]);
     let written = rows.of(&["nr_vmscan_write", "Page writes by reclaim", "Pages written"]);
     let at_limit = rows.of(&["Times at the limit"]);
-    let group = at_limit.is_some().then(|| group_of(rows, elapsed_s));
+    let of_command = at_limit.is_some().then(|| (OF_COMMAND.to_owned(), group_of(rows, elapsed_s)));
+    let groups: BTreeMap<String, Signs> = of_command.into_iter().chain(groups_of(rows, elapsed_s)).collect();
     let swap = ["total", "free"].map(|part| rows.in_group("swap").find(|(name, _)| *name == part));
     Signs {
         elapsed_s,
@@ -119,8 +121,8 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
         file_writes: rows.of(&["Page writes file"]).or_else(|| Some((written? - swapped_out?).max(0.0))),
         met_unwritten: rows.of(&["nr_vmscan_immediate_reclaim", "Page reclaim immediate"]),
         swap: swap[0].zip(swap[1]).map(|((_, all), (_, free))| [all, free]),
-        at_limit: at_limit.map(|times| [(OF_COMMAND.to_owned(), times)].into()),
-        groups: group.map(|group| (OF_COMMAND.to_owned(), group)).into_iter().collect(),
+        at_limit: times_at_limit(&groups),
+        groups,
         killed: rows.of(&["oom_kill", "Processes killed"]),
         exhausted: rows.of(&["oom"]),
         ..Signs::default()
@@ -151,6 +153,49 @@ fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
         at_limit: rows.of(&["Times at the limit"]).map(|times| [(OF_COMMAND.to_owned(), times)].into()),
         ..Signs::default()
     }
+}
+
+/// The beginning of the names of the blocks of rows that each control group has, in simulated runs and in `stat`.
+const BLOCK_OF_GROUP: &str = "group ";
+
+/// Returns the signs of each control group that has rows of its own.
+fn groups_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> BTreeMap<String, Signs> {
+    let mut names: Vec<&str> = rows.0.iter().filter_map(|row| row.0.strip_prefix(BLOCK_OF_GROUP)).collect();
+    names.dedup();
+    let group = |name: &str| {
+        let of = |counter: &str| rows.of(&[&format!("{name}: {counter}")]);
+        let at_limit = of("max").or_else(|| of("memory.events.max"));
+        let pages = |mib: f64| mib * f64::from(1 << 20) / PAGE_BYTES as f64;
+        Signs {
+            elapsed_s,
+            refaulted_file: of("workingset_refault_file"),
+            refaulted_anon: of("workingset_refault_anon"),
+            major_faults: of("pgmajfault"),
+            stolen_together: of("pgsteal"),
+            scanned_together: of("pgscan"),
+            some_waited_percent: of("memory some"),
+            all_waited_percent: of("memory full"),
+            at_limit: at_limit.map(|times| [(name.to_owned(), times)].into()),
+            bounds: Bounds {
+                high_events: of("high"),
+                low_events: of("low"),
+                used: of("memory.current").map(pages),
+                max: of("memory.max").map(pages),
+                high: of("memory.high").map(pages),
+                low: of("memory.low").map(pages),
+            }
+            .if_any(),
+            ..Signs::default()
+        }
+    };
+    names.into_iter().map(|name| (name.to_owned(), group(name))).collect()
+}
+
+/// Returns how often each cgroup reached its limit; none if no cgroup tells it.
+fn times_at_limit(groups: &BTreeMap<String, Signs>) -> Option<BTreeMap<String, f64>> {
+    let told = groups.values().filter_map(|group| group.at_limit.clone()).flatten();
+    let all: BTreeMap<String, f64> = told.collect();
+    (!all.is_empty()).then_some(all)
 }
 
 /// Returns the sum of reclaimed anonymous and file pages. Since 5.8 it includes what cgroups reclaim at their limits.
@@ -328,6 +373,10 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
         Some([of(after, all)?, of(before, free)?.min(of(after, free)?)])
     };
     let blocks = least("nr_blocks_total", "nr_blocks_free");
+    let groups = groups_between(&counters, &after.values, seconds);
+    let of_run = counters.get("memory_events_max").map(|times| ("the cgroup of the run".to_owned(), *times as f64));
+    let at_limit: BTreeMap<String, f64> =
+        of_run.into_iter().chain(times_at_limit(&groups).into_iter().flatten()).collect();
     Signs {
         some_waited_percent: percent("psi_memory_some_us"),
         all_waited_percent: percent("psi_memory_full_us"),
@@ -339,11 +388,29 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
             vec![FileSystem { mount: "that of the run's files".into(), bytes, free_bytes }]
         }),
         nodes: nodes(before, after, &counters),
-        at_limit: counters
-            .get("memory_events_max")
-            .map(|times| [("the cgroup of the run".to_owned(), *times as f64)].into()),
+        at_limit: (!at_limit.is_empty()).then_some(at_limit),
+        groups,
         ..of_counters(&counters, seconds)
     }
+}
+
+/// Returns the signs of the control groups in a series, from the growth of their counters and their levels at the end.
+fn groups_between(grown: &Vmstat, levels: &Vmstat, seconds: f64) -> BTreeMap<String, Signs> {
+    let mut by_group: BTreeMap<&str, Vmstat> = BTreeMap::new();
+    for (name, value) in grown {
+        if let Some((group, counter)) = series::of_group(name) {
+            by_group.entry(group).or_default().insert(counter.to_owned(), *value);
+        }
+    }
+    let signs = |(group, counters): (&str, Vmstat)| {
+        let events = |name: &str| counters.get(&format!("memory.events.{name}")).map(|times| *times as f64);
+        let used = levels.get(&format!("{group}: memory.current")).map(|pages| *pages as f64);
+        let bounds = Bounds { high_events: events("high"), low_events: events("low"), used, ..Bounds::default() };
+        let at_limit = events("max").map(|times| [(group.to_owned(), times)].into());
+        let signs = Signs { bounds: bounds.if_any(), at_limit, ..group_stat::signs(&counters, Some(seconds)) };
+        (group.to_owned(), signs)
+    };
+    by_group.into_iter().map(signs).collect()
 }
 
 /// Returns the nodes of memory, if a series has counters by node, such as `node0_nr_free_pages`.

@@ -1,5 +1,6 @@
 //! Reads the description of a computer from its running kernel.
 
+use super::groups::{self, Group};
 use super::turns;
 use crate::stat::Snapshot;
 use crate::stat::snapshot::Source;
@@ -86,6 +87,8 @@ pub struct Computer {
     pub swap: Option<Swap>,
     /// Sysctls with their values.
     pub sysctls: Vec<Sysctl>,
+    /// Memory control groups with a limit or a protection, those with the most memory first.
+    pub groups: Vec<Group>,
     /// Files that could not be read, each with the reason.
     pub missing: Vec<String>,
 }
@@ -123,6 +126,7 @@ impl Computer {
             Ok(disk) => this.disk = Some(disk),
             Err(why) => this.missing.push(why),
         }
+        this.groups = groups::read(source);
         this.swap = text("proc/swaps").ok().and_then(|swaps| swap(&swaps));
         for (name, key) in SYSCTLS {
             let path = format!("proc/sys/{}", name.replace('.', "/"));

@@ -2,7 +2,7 @@
 
 use super::measure::{Cost, DiskSpeed};
 use super::read::{Disk, Swap};
-use super::{BASE, Computer, nearest};
+use super::{BASE, Computer, groups, nearest};
 use catalogue::embedded;
 use placed::{Error, Node, Value};
 use std::fmt::Write as _;
@@ -107,6 +107,7 @@ pub fn machine(computer: &Computer, limit_pages: Option<u64>, measured: &Measure
     cpu(&mut text, computer);
     cost(&mut text, computer, measured)?;
     disk(&mut text, computer, measured);
+    groups::write(&mut text, &computer.groups);
     Ok(text)
 }
 
@@ -477,6 +478,7 @@ mod tests {
             }),
             swap: Some(Swap { name: "/dev/zram1".into(), slots: 300_000, is_synchronous: true }),
             sysctls: vec![Sysctl { name: "vm.swappiness", key: "lru.swappiness", value: 10 }],
+            groups: Vec::new(),
             missing: vec!["/proc/x: not\nthere".into()],
         }
     }
@@ -484,7 +486,7 @@ mod tests {
     fn read(text: &str) -> hardware::Machine {
         let resolve = |name: &str| embedded::source(&format!("machines/{name}.toml")).ok_or_else(|| name.to_owned());
         let source = Source { file: "here.toml".into(), text: text.to_owned() };
-        hardware::machine("here", source, &resolve, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))
+        hardware::machine("here", source, &resolve, &[], &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 
     #[test]
@@ -604,6 +606,23 @@ mod tests {
         let pages = |limit_pages| read(&machine(&large, limit_pages, &Measured::default()).unwrap()).memory.pages();
         assert!((PAGES_MAX - 4..=PAGES_MAX).contains(&pages(Some(131_072))));
         assert_eq!(pages(None), large.pages());
+    }
+
+    #[test]
+    fn groups_are_read_again_with_their_parents() {
+        let group = |path: &str, mib: u64| groups::Group {
+            path: path.into(),
+            max: Some(mib << 20),
+            low: Some(u64::MAX),
+            ..groups::Group::default()
+        };
+        let here = Computer { groups: vec![group("a.slice/x.service", 64), group("a-b", 8)], ..computer() };
+        let found = read(&machine(&here, None, &Measured::default()).unwrap()).groups;
+        let told: Vec<_> = found.iter().map(|it| (it.name.as_str(), it.max_mib, it.low_mib)).collect();
+        assert_eq!(
+            told,
+            [("a-b", Some(8), Some(8)), ("a_slice", None, None), ("a_slice/x_service", Some(64), Some(64))]
+        );
     }
 
     #[test]

@@ -184,7 +184,8 @@ Node 1, zone   Normal
     fn read_machine(text: &str) -> catalogue::hardware::Machine {
         let resolve = |name: &str| embedded::source(&format!("machines/{name}.toml")).ok_or_else(|| name.to_owned());
         let source = Source { file: "there.toml".into(), text: text.to_owned() };
-        catalogue::hardware::machine("there", source, &resolve, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))
+        catalogue::hardware::machine("there", source, &resolve, &[], &[])
+            .unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 
     #[test]

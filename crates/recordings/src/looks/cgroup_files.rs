@@ -1,10 +1,11 @@
-//! Files of a memory cgroup, in version 1 and 2: `memory.stat`, `memory.events`, `memory.current`, `memory.max` and
-//! similar ones.
+//! Files of a memory cgroup, in version 1 and 2: `memory.stat`, `memory.events`, `memory.current`, `memory.max`,
+//! `memory.pressure` and similar ones.
 //!
 //! A file with one number is recognised by its name alone. The name stands before each line, as `grep` writes it
 //! (`memory.max:524288000`); or above the file's lines, as `head` and `tail` write it (`==> memory.max <==`); or it is
 //! the name of the file that is read.
 
+use super::pressure::{self, Pressure};
 use super::{Look, Took};
 use crate::kernel_log::Numbers;
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub struct CgroupFiles {
     pub files: BTreeMap<String, Numbers>,
     /// Files that have only the word `max`.
     pub unlimited: Vec<String>,
+    /// The contents of `memory.pressure`.
+    pub pressure: Pressure,
     /// The file to which the following lines belong.
     file: Option<String>,
 }
@@ -56,11 +59,15 @@ pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     FIRST.iter().any(|names| *names == [&*first, &*second])
 }
 
-/// Returns whether a line may belong to a file of a memory cgroup.
+/// Returns whether a line may belong to a file of a memory cgroup. A line of PSI belongs to the computer's files if no
+/// `memory.pressure` is being read.
 #[must_use]
 pub fn holds(line: &str) -> bool {
-    pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some()
+    pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some() || pressure::begins(line)
 }
+
+/// The file with PSI.
+const PRESSURE: &str = "memory.pressure";
 
 /// Known names of files, including names that are prefixes of others. A file may have been saved under a longer name.
 const FILES: [&str; 22] = [
@@ -181,12 +188,20 @@ impl CgroupFiles {
 impl Look for CgroupFiles {
     fn take(&mut self, line: &str) -> Took {
         if let Some(path) = file_of_heading(line) {
-            let is_again = file_name(path).is_some_and(|name| self.files.contains_key(name));
+            let is_again = file_name(path).is_some_and(|name| match name {
+                PRESSURE => self.pressure != Pressure::default(),
+                name => self.files.contains_key(name) || self.unlimited.iter().any(|it| it == name),
+            });
             if is_again || self.is_of_another(path) {
                 return Took::Next;
             }
             self.begin_file(path);
             return Took::Yes;
+        }
+        if line.starts_with("==>") && line.trim_end().ends_with("<==") {
+            // The heading of another file, whose lines belong to no cgroup.
+            self.file = None;
+            return Took::No;
         }
         let (file, rest) = match named(line) {
             Some((path, _)) if self.is_of_another(path) => return Took::Next,
@@ -202,6 +217,9 @@ impl Look for CgroupFiles {
             return file.map_or(Took::No, |file| self.insert(&file, name, value));
         }
         let Some(file) = file else { return Took::No };
+        if file == PRESSURE {
+            return self.pressure.take(rest);
+        }
         match rest.parse() {
             Ok(value) => self.insert(&file, "", value),
             Err(_) if rest == "max" => {
@@ -240,6 +258,26 @@ mod tests {
             looks.iter().map(|it| it.path.as_deref().unwrap()).collect::<Vec<_>>(),
             ["/sys/fs/cgroup/a", "/sys/fs/cgroup/b", "/sys/fs/cgroup/a"]
         );
+    }
+
+    #[test]
+    fn stalls_belong_to_the_group_whose_file_they_stand_in() {
+        let line = |percent: &str| format!("some avg10={percent} avg60=0.00 avg300=0.00 total=7");
+        let above = format!(
+            "==> /g/a/memory.max <==\nmax\n==> /g/a/memory.pressure <==\n{}\n==> /g/b/memory.pressure <==\n{}\n",
+            line("1.00"),
+            line("2.00")
+        );
+        let front = format!("/g/a/memory.pressure:{}\n/g/b/memory.pressure:{}\n", line("1.00"), line("2.00"));
+        for text in [above, front] {
+            let lines: Vec<&str> = text.lines().collect();
+            let looks: Vec<CgroupFiles> = super::super::all(&lines, |line| line, |line| panic!("{line}"));
+            let waited: Vec<f32> = looks.iter().map(|look| look.pressure.some.unwrap().percent[0]).collect();
+            assert_eq!(waited, [1.0, 2.0]);
+            assert_eq!(looks[1].path.as_deref(), Some("/g/b"));
+        }
+        let mut stat = CgroupFiles::of("anon 1\nfile 2\nkernel_stack 3\n");
+        assert_eq!(stat.take(&line("1.00")), Took::No, "whose it is, the text does not tell");
     }
 
     #[test]

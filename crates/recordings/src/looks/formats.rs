@@ -160,33 +160,88 @@ fn read<L: Look>(
     Ok(looks.into_iter().map(|look| format::Told::Look(told(look))).collect())
 }
 
-/// Reads files of cgroups. The first of them may be named by a command, or by the name of the file that is read.
+/// Reads files of cgroups. A command before a line, or the name of the file that is read, may name the file to which the
+/// line belongs. PSI that stands in no file of a cgroup is that of another resource.
 fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::Told>, Wrong> {
     let mut look = CgroupFiles::default();
-    let of_command = block.last_command(first(block)).and_then(|command| command.split_whitespace().last());
+    let mut told = Vec::new();
+    let mut stalls: Option<(Option<Resource>, Pressure)> = None;
+    let mut last_command = block.last_command(first(block));
+    let of_command = last_command.and_then(|command| command.split_whitespace().last());
     let names = of_command.into_iter().chain([block.file]);
     if let Some(path) = names.into_iter().find(|path| cgroup_files::file_name(path).is_some()) {
         look.begin_file(path);
     }
-    let mut told = Vec::new();
     for line in block.lines {
-        match look.take(&line.text) {
-            Took::Yes => {}
-            Took::No => left_out.line(line),
-            Took::Next => {
+        let command = block.last_command(line.number);
+        if command != last_command {
+            last_command = command;
+            let path = command.and_then(file_of_command).unwrap_or("another file");
+            let heading = format!("==> {path} <==");
+            if look.take(&heading) == Took::Next {
                 told.push(format::Told::Look(Told::Cgroup(std::mem::take(&mut look))));
-                look.take(&line.text);
+                look.take(&heading);
             }
         }
+        let mut took = look.take(&line.text);
+        if took == Took::Next {
+            told.push(format::Told::Look(Told::Cgroup(std::mem::take(&mut look))));
+            took = look.take(&line.text);
+        }
+        match took {
+            Took::Yes => {}
+            Took::No if pressure::begins(&line.text) => {
+                let resource = || command.and_then(Resource::of_path).or_else(|| Resource::of_path(block.file));
+                let (of, now) = stalls.get_or_insert_with(|| (resource(), Pressure::default()));
+                if now.take(&line.text) == Took::Next {
+                    told.push(format::Told::Look(Told::Pressure(*of, std::mem::take(now))));
+                    *of = resource();
+                    now.take(&line.text);
+                }
+            }
+            Took::No | Took::Next => left_out.line(line),
+        }
     }
+    told.extend(stalls.map(|(of, stalls)| format::Told::Look(Told::Pressure(of, stalls))));
     told.push(format::Told::Look(Told::Cgroup(look)));
     Ok(told)
+}
+
+/// Returns the file of a cgroup that a command shows, if it is the only file: `cat /sys/fs/cgroup/a/memory.max`.
+fn file_of_command(command: &str) -> Option<&str> {
+    let mut files = command.split_whitespace().skip(1).filter(|word| cgroup_files::file_name(word).is_some());
+    files.next().filter(|path| files.next().is_none() && !path.contains(['*', '{', '?']))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::formats;
+
+    #[test]
+    fn each_command_tells_the_file_of_the_lines_behind_it() {
+        let text = "$ cat /sys/fs/cgroup/a/memory.stat\nanon 4096\nfile 8192\npgscan 5\n$ cat /sys/fs/cgroup/a/memory.high\n65536\n\
+                    $ cat /sys/fs/cgroup/b/memory.events\nlow 7\nhigh 3\nmax 0\n$ cat /sys/fs/cgroup/b/memory.pressure\n\
+                    some avg10=4.00 avg60=0.00 avg300=0.00 total=5\n$ cat /proc/pressure/memory\n\
+                    some avg10=9.00 avg60=0.00 avg300=0.00 total=5\n";
+        let document = formats::read("paste", text, None).unwrap();
+        let groups: Vec<&CgroupFiles> = document
+            .told
+            .iter()
+            .filter_map(|(_, told)| match told {
+                format::Told::Look(Told::Cgroup(look)) => Some(look),
+                _ => None,
+            })
+            .collect();
+        let [a, b] = groups.as_slice() else { panic!("{document:?}") };
+        assert_eq!((a.path.as_deref(), a.get("memory.high", "")), (Some("/sys/fs/cgroup/a"), Some(65_536)));
+        assert_eq!((b.get("memory.events", "low"), b.pressure.some.unwrap().percent[0]), (Some(7), 4.0));
+        let of_computer = document.told.iter().find_map(|(_, told)| match told {
+            format::Told::Look(Told::Pressure(Some(Resource::Memory), look)) => Some(look.some.unwrap().percent[0]),
+            _ => None,
+        });
+        assert_eq!(of_computer, Some(9.0));
+    }
 
     #[test]
     fn counters_of_nodes_within_zoneinfo_begin_no_other_text() {

@@ -4,20 +4,25 @@ use super::lines::{Lines, Panel, Plot};
 use crate::table::Table;
 use catalogue::experiment::{Experiment, PanelUnit, PlotPanel};
 use figures::curves::{Curve, RunCurves, Steps};
-use figures::series::{RunSeries, Series, is_gauge};
+use figures::series::{RunSeries, Series, groups_in, is_gauge};
 use machine::PAGE_BYTES;
 
 /// Largest number of points in a line: a picture has no more pixels for them.
 const POINTS: usize = 230;
 
+/// Most control groups with panels of their own: those with the most memory at a moment.
+const GROUPS_MAX: usize = 4;
+
 /// Returns a picture of the runs with the first seed, with a line for each run. The workload's curves, if any, are at
-/// the top. Below them are the experiment's panels, or the usual panels if the experiment defines none.
+/// the top. Below them are the experiment's panels, or the usual panels if the experiment defines none, and panels of
+/// control groups.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curves: &[RunCurves]) -> Lines {
     let seed = table.seeds.first().copied();
     let curves: Vec<&RunCurves> = curves.iter().filter(|run| Some(run.seed) == seed).collect();
     let runs: Vec<&RunSeries> = runs.iter().filter(|run| Some(run.seed) == seed).collect();
-    let panels = if experiment.plot.is_empty() { usual() } else { experiment.plot.clone() };
+    let mut panels = if experiment.plot.is_empty() { usual() } else { experiment.plot.clone() };
+    panels.extend(of_groups(&runs));
     let mut about = vec![experiment.about.clone(), table.footer()];
     if table.seeds.len() > 1 {
         about.push(format!("Drawn is seed {}.", table.seeds[0]));
@@ -38,7 +43,43 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
 /// Returns the usual panels, with the data of `runs`.
 #[must_use]
 pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
-    usual().iter().map(|it| panel(it, runs)).collect()
+    usual().iter().chain(&of_groups(runs)).map(|it| panel(it, runs)).collect()
+}
+
+/// Returns two panels for each of the largest control groups of the runs: its memory, and the pages scanned in it. A
+/// group that only contains other groups has none, since its counters are the sums of theirs.
+fn of_groups(runs: &[&RunSeries]) -> Vec<PlotPanel> {
+    let mut groups: Vec<(&str, u64)> = Vec::new();
+    for run in runs {
+        for group in groups_in(&run.series.names) {
+            let most = largest(&run.series, &format!("{group}: memory.current"));
+            match groups.iter_mut().find(|(known, _)| *known == group) {
+                Some((_, known)) => *known = most.max(*known),
+                None => groups.push((group, most)),
+            }
+        }
+    }
+    let names: Vec<&str> = groups.iter().map(|(group, _)| *group).collect();
+    let has_children =
+        |group: &str| names.iter().any(|other| other.strip_prefix(group).is_some_and(|it| it.starts_with('/')));
+    groups.retain(|(group, most)| *most > 0 && !has_children(group));
+    groups.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
+    groups.truncate(GROUPS_MAX);
+    let of = |(group, _): (&str, u64)| {
+        let panel = |what: &str, counter: &str, unit| PlotPanel {
+            caption: format!("{what}, group {group}{}", if unit == PanelUnit::Mib { ", MiB" } else { ", 1/s" }),
+            sum: vec![format!("{group}: {counter}")],
+            unit,
+        };
+        [panel("Memory", "memory.current", PanelUnit::Mib), panel("Pages scanned", "pgscan", PanelUnit::Count)]
+    };
+    groups.into_iter().flat_map(of).collect()
+}
+
+/// Returns the largest value of a counter.
+fn largest(series: &Series, name: &str) -> u64 {
+    let column = series.names.iter().position(|it| it == name);
+    column.and_then(|n| series.points.iter().map(|point| point.values[n]).max()).unwrap_or(0)
 }
 
 fn panel(panel: &PlotPanel, runs: &[&RunSeries]) -> Panel {
@@ -152,6 +193,23 @@ mod tests {
         let swapped = points(&series(), &panel("pswp*"));
         assert!(swapped.iter().all(|(_, rate)| *rate == 2.0), "{swapped:?}");
         assert!(points(&Series::default(), &panel("pswpin")).is_empty());
+    }
+
+    #[test]
+    fn the_largest_groups_have_panels() {
+        let mut series = Series::default();
+        let groups = [("a", 1), ("b", 5), ("c", 2), ("pod", 9), ("pod/d", 9), ("e", 3)];
+        let current = groups.map(|(group, pages)| (format!("{group}: memory.current"), pages));
+        series.push(Nanos(0), &current.into_iter().collect());
+        let run = RunSeries { column: "k".into(), seed: 1, series };
+        let captions: Vec<String> = of_groups(&[&run]).into_iter().map(|panel| panel.caption).collect();
+        assert_eq!(captions[..2], ["Memory, group pod/d, MiB", "Pages scanned, group pod/d, 1/s"]);
+        assert_eq!(captions.len(), 8);
+        assert!(
+            captions.iter().all(|caption| !caption.contains("group a,") && !caption.contains("group pod,")),
+            "{captions:?}"
+        );
+        assert!(of_groups(&[]).is_empty());
     }
 
     #[test]

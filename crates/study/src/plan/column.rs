@@ -72,7 +72,7 @@ pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> Str
         command.push_str(if request.place.is_limited { "" } else { " --no-limit" });
         command.push_str(if request.place.makes_swap { " --swap" } else { "" });
     }
-    let is_changed = setup.set.keys().any(|key| key.starts_with(OF_MACHINE));
+    let is_changed = !request.groups.is_empty() || setup.set.keys().any(|key| key.starts_with(OF_MACHINE));
     if request.machine.is_some() || is_changed {
         command.push_str(&format!(" --machine {}", quoted(&setup.machine_word)));
     }

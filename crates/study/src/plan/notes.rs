@@ -3,7 +3,8 @@
 use super::{Plan, Run, run::Ended};
 use catalogue::difference::plain;
 use catalogue::library;
-use engine::kernel::{Setting, choice::Choice};
+use catalogue::versions::{self, Version};
+use engine::kernel::{Kernel, Setting, choice::Choice};
 use grounds::job::Job;
 use std::collections::BTreeMap;
 
@@ -30,7 +31,25 @@ impl Plan {
             // If no column that has the setting reads it, the columns need not be named.
             if owners.get(key) == Some(&columns) { line } else { format!("{line} ({})", self.names_of(&columns)) }
         });
-        said.collect()
+        said.chain(self.groups_too_new()).collect()
+    }
+
+    /// Returns a line about the columns that have control groups although their kernel is older than those; none if
+    /// there are no such columns.
+    fn groups_too_new(&self) -> Option<String> {
+        let is_too_old = |column: &usize| {
+            let run = self.runs.iter().find(|run| run.column == *column && !run.is_real());
+            run.is_some_and(|run| !run.job.machine.groups.is_empty() && is_before_groups(&run.job.kernel))
+        };
+        let old: Vec<usize> = (0..self.columns.len()).filter(is_too_old).collect();
+        (!old.is_empty()).then(|| {
+            let (major, minor) = FIRST_WITH_GROUPS;
+            format!(
+                "[[group]]: these kernels are older than Linux {major}.{minor}, the first with control groups of version 2, and run with \
+                 groups as {GROUPS_AS_OF} has them: {}",
+                self.names_of(&old)
+            )
+        })
     }
 
     /// Returns the ids of `columns` in one text, without the settings that all columns share.
@@ -77,6 +96,22 @@ impl Plan {
             _ => Some(format!("no page was reclaimed, for memory never filled, in: {}", self.names_of(&idle))),
         }
     }
+}
+
+/// The first release of Linux whose control groups of version 2 have the memory controller.
+const FIRST_WITH_GROUPS: Version = (4, 5);
+
+/// The release of Linux whose groups the engine has (docs/mechanisms/groups.md).
+const GROUPS_AS_OF: &str = "Linux 6.1";
+
+/// The kernel of the library. It is built on an old kernel, but is no version of Linux.
+const OF_LIBRARY: &str = "highwater";
+
+/// Returns whether a kernel is older than control groups of version 2, by its name or by the name of its nearest base
+/// that has a version.
+fn is_before_groups(kernel: &Kernel) -> bool {
+    let mut names = std::iter::once(&kernel.name).chain(&kernel.bases).take_while(|name| *name != OF_LIBRARY);
+    names.find_map(|name| versions::version(name)).is_some_and(|version| version < FIRST_WITH_GROUPS)
 }
 
 /// Returns the choices that are set on the command line or in a user's kernel file.

@@ -207,7 +207,8 @@ impl Plan {
         let simulated = || ended.iter().filter(|it| !it.run.is_real());
         let head = TableHead {
             experiment: self.experiment.name.clone(),
-            machine: self.machine.name.clone(),
+            // Groups of the command line stand in the notes, where they can be read.
+            machine: self.groups.iter().fold(self.machine.name.clone(), |name, it| name.replace(&it.changes(), "")),
             scale: self.scale,
             seeds: self.seeds.clone(),
             fingerprint: simulated().next().map(|_| fold(simulated().map(|it| it.outcome.fingerprint))),

@@ -8,6 +8,7 @@ use placed::{Error, Node};
 use super::Request;
 use catalogue::change;
 use catalogue::experiment::Experiment;
+use catalogue::group::Asked;
 use catalogue::hardware::Machine;
 use catalogue::library;
 use grounds::job::Runnable;
@@ -53,6 +54,7 @@ impl Setup {
     /// parameters.
     pub fn all(request: &Request, experiment: &Experiment) -> Result<Vec<Self>, Error> {
         let machine_word = request.machine.clone().unwrap_or_else(|| experiment.machine.clone());
+        let machine_word = request.groups.iter().fold(machine_word, |word, group| word + &group.changes());
         let plain = [(machine_word, request.experiment.clone(), BTreeMap::new())];
         let others = request.set.iter().filter(|set| !set.is_of_kernel());
         let words = others.fold(plain.to_vec(), |words, set| {
@@ -68,7 +70,9 @@ impl Setup {
             words.iter().flat_map(|word| set.values.iter().map(move |value| with(word, value))).collect()
         });
         let setup = |(machine_word, experiment_word, set): (String, String, BTreeMap<String, String>)| {
-            let machine = library::machine(&machine_word).map_err(|error| of_set(error, OF_MACHINE, &set))?;
+            let machine = library::machine_with(&machine_word, &experiment.groups).map_err(|error| {
+                of_group(error, &request.groups).unwrap_or_else(|error| of_set(error, OF_MACHINE, &set))
+            })?;
             let params = library::experiment(&experiment_word).map_err(|error| of_set(error, OF_PARAMS, &set))?.params;
             Ok(Self { machine: Arc::new(machine), machine_word, params, experiment_word, set })
         };
@@ -101,6 +105,22 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     let is_of_value = error.place.as_ref().is_none_or(|place| place.line == 0);
     let why = if is_of_value { error.message } else { error.to_string() };
     Error { place: None, message: format!("{}: {why}", given.join(" ")) }
+}
+
+/// Returns an error about a group of the command line, with its option in place of the change of the machine.
+///
+/// # Errors
+/// The error itself if it is about something else.
+fn of_group(error: Error, groups: &[Asked]) -> Result<Error, Error> {
+    let place = error.place.as_ref().filter(|place| place.line == 0).map(|place| place.file.to_string());
+    let option = place.and_then(|place| groups.iter().rev().find_map(|group| group.option_at(&place)));
+    match option {
+        Some(option) => {
+            let message = error.message.strip_prefix("in [[group]]: ").unwrap_or(&error.message);
+            Ok(Error { place: None, message: format!("{option}: {message}") })
+        }
+        None => Err(error),
+    }
 }
 
 /// Returns a kernel for each pair of a kernel in `words` and a value in `values`: the kernel with this change of `key`.

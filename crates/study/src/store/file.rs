@@ -21,6 +21,8 @@ struct Head {
     #[serde(default)]
     is_idle: bool,
     report: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
     /// Hash over everything that a reader takes from the file.
     digest: String,
 }
@@ -35,7 +37,7 @@ const DECIDED_BY: &str = "highwater.key";
 /// Never: data written to memory are well-formed.
 #[must_use]
 pub fn encode(key: &Key, outcome: &Outcome) -> Vec<u8> {
-    let Outcome { fingerprint, virtual_time_ns, page_events, is_idle, report, .. } = outcome;
+    let Outcome { fingerprint, virtual_time_ns, page_events, is_idle, report, notes, .. } = outcome;
     let head = Head {
         identity: key.identity.clone(),
         fingerprint: format!("{fingerprint:016x}"),
@@ -43,6 +45,7 @@ pub fn encode(key: &Key, outcome: &Outcome) -> Vec<u8> {
         page_events: *page_events,
         is_idle: *is_idle,
         report: report.clone(),
+        notes: notes.clone(),
         digest: digest(&key.hash, &key.identity, outcome),
     };
     let head = serde_json::to_string(&head).expect("texts and numbers");
@@ -77,6 +80,7 @@ pub fn decode(bytes: Vec<u8>) -> Result<StoredRun, String> {
         page_events: head.page_events,
         is_idle: head.is_idle,
         report: head.report,
+        notes: head.notes,
         ..Outcome::default()
     };
     if digest(&hash, &head.identity, &outcome) != head.digest {
@@ -87,7 +91,7 @@ pub fn decode(bytes: Vec<u8>) -> Result<StoredRun, String> {
 
 /// Returns a hash over everything that a reader takes from a file.
 fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
-    let Outcome { rows, fingerprint, virtual_time_ns, page_events, is_idle, report, .. } = outcome;
+    let Outcome { rows, fingerprint, virtual_time_ns, page_events, is_idle, report, notes, .. } = outcome;
     let mut all = Sha256::new();
     let mut take = |text: &str| {
         all.update((text.len() as u64).to_le_bytes());
@@ -99,6 +103,7 @@ fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     let idle = if *is_idle { " idle" } else { "" };
     take(&format!("{fingerprint:016x} {virtual_time_ns} {page_events}{idle}"));
     report.iter().for_each(|line| take(line));
+    notes.iter().for_each(|note| take(&format!("note {note}")));
     for Row { group, name, unit, better, value, format } in rows {
         let figure = format!("{} {} {:016x}", better_word(*better), format_word(*format), value.to_bits());
         [group, name, unit, &figure].into_iter().for_each(|text| take(text));

@@ -210,6 +210,7 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     let records = Records {
         series: job.series_every,
         more: Some(Box::new(move |values| known::add(values, cgroup.as_ref()))),
+        groups: job.groups.iter().map(|group| group.name.clone()).collect(),
         generations: job.generations_every_ns.map(Nanos),
         memory: job.memory_every_ns.map(|every| (Nanos(every), memory::now as _)),
     };

@@ -5,7 +5,7 @@ use crate::doctor::signs::Signs;
 use crate::doctor::{Finding, Weight};
 
 /// Smallest PSI of a cgroup at which its tasks feel the limit, percent of the time.
-const GROUP_WAITED_MIN: f64 = 1.0;
+pub(super) const GROUP_WAITED_MIN: f64 = 1.0;
 
 /// Smallest number of the computer's refaults per 100 major faults of a cgroup at which these faults count as reads of
 /// reclaimed pages. It serves cgroups without refault counters. With fewer refaults, the faults count as those of a

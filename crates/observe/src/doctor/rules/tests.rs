@@ -56,6 +56,7 @@ fn sound() -> Signs {
         refilled: None,
         rotated: Some(0.0),
         group: None,
+        bounds: None,
         process: None,
         groups: [("/quiet".to_owned(), Signs { elapsed_s: Some(10.0), ..Signs::default() })].into(),
         settings: Default::default(),

@@ -1,0 +1,136 @@
+//! Tests of control groups that are given to experiments: on the command line and in experiment and machine files.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+fn highwater(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the binary was built for this test")
+}
+
+/// Runs a command that must refuse its input. Returns its message.
+fn refused(arguments: &[&str]) -> String {
+    let output = highwater(arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+    text
+}
+
+/// Runs a command that must succeed. Returns its report.
+fn report(arguments: &[&str]) -> String {
+    let output = highwater(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("reports are UTF-8")
+}
+
+fn file(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("a temporary file");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// An experiment with the groups `groups`, and a machine with a group `old`.
+fn experiment(folder: &Path, groups: &str) -> String {
+    file(folder, "machine.toml", "base = \"randread-512m\"\n[[group]]\nname = \"old\"\nmax_mib = 64\nlow_mib = 2\n");
+    let text = format!(
+        "about = \"reads\"\nmachine = \"./machine.toml\"\nworkload = \"randread\"\nkernels = [\"6.18-classic\"]\n{groups}\n[params]\n\
+         file_percent = 400\ntasks = 2\nfull_s = 1\n"
+    );
+    file(folder, "experiment.toml", &text)
+}
+
+#[test]
+fn a_group_of_the_command_line_has_rows_and_counters_over_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (series, plot) = (folder.path().join("s.csv"), folder.path().join("p.svg"));
+    let [series, plot] = [&series, &plot].map(|path| path.to_str().unwrap());
+    let group = ["--group", "pod:max_mib=512", "--group", "readers:parent=pod,max_mib=256,tasks=randread*"];
+    let arguments = ["run", "randread", "--kernel", "6.18-classic", "--scale", "1/64", "--all", "--series", series];
+    let text = report(&[&arguments[..], &group[..], &["--plot", plot]].concat());
+    assert!(text.contains("pod/readers: pgscan") && text.contains("pod: memory.current"), "{text}");
+    assert!(!text.contains("unused") && !text.contains("older than"), "{text}");
+    let csv = fs::read_to_string(series).unwrap();
+    let value = |name: &str| {
+        let line = csv.lines().rfind(|line| line.contains(&format!(",{name},"))).unwrap_or_else(|| panic!("no {name}"));
+        line.split(',').nth(4).unwrap().parse::<u64>().unwrap()
+    };
+    // The limit is 256 MiB at full scale: 4 MiB, 1024 pages.
+    assert!((900..=1024).contains(&value("pod/readers: memory.peak")), "{}", value("pod/readers: memory.peak"));
+    assert!(value("pod/readers: pgscan") > 0 && value("pod/readers: memory.events.max") > 0);
+    assert!(value("pod: memory.peak") >= value("pod/readers: memory.peak"));
+    let svg = fs::read_to_string(plot).unwrap();
+    assert!(svg.contains("Memory, group pod/readers, MiB"), "the picture has a panel of the lowest group");
+    let doctor = report(&["doctor", series]);
+    assert!(doctor.contains("pod/readers") && doctor.contains("cgroup-limit"), "{doctor}");
+}
+
+#[test]
+fn groups_of_an_experiment_and_of_the_command_line_lie_over_those_of_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let experiment = experiment(
+        folder.path(),
+        "[[group]]\nname = \"old\"\nlow_mib = 4\n[[group]]\nname = \"new\"\ntasks = [\"randread 0\"]",
+    );
+    let rows = ["--rows", "memory.current", "--scale", "1/64"];
+    let text = report(&[&["run", &experiment, "--group", "old:tasks=randread 1,max_mib=32"][..], &rows[..]].concat());
+    assert!(text.contains("old: memory.current") && text.contains("new: memory.current"), "{text}");
+    assert!(!text.contains("unused"), "{text}");
+    // A key of the experiment's group can be set, too. Its value is refused by the machine's limit.
+    let told = refused(&["run", &experiment, "--set", "machine.group.old.low_mib=65"]);
+    assert!(told.contains("`low_mib` of `old` is 65, above its `max_mib`, 64"), "{told}");
+}
+
+#[test]
+fn tasks_that_nobody_has_and_groups_without_pages_are_told() {
+    let group = ["--group", "a:tasks=randread 0,nginx*", "--group", "b:low_mib=1"];
+    let arguments = ["run", "randread", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"];
+    let text = report(&[&arguments[..], &group[..]].concat());
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("group `a`: `nginx*` of `tasks` is unused: the workload's tasks are `main`, `randread 0`,"),
+        "{text}"
+    );
+    assert!(flat.contains("unused group `b`: no page was charged to it"), "{text}");
+    assert!(flat.contains("[[group]]: these kernels are older than Linux 4.5"), "{text}");
+    // A store keeps what is told of a run.
+    let folder = tempfile::tempdir().unwrap();
+    let store = ["--store", folder.path().to_str().unwrap()];
+    let [first, again] = [(); 2].map(|()| report(&[&arguments[..], &group[..], &store[..]].concat()));
+    assert_eq!(first, again);
+    assert!(again.contains("nginx"), "{again}");
+}
+
+#[test]
+fn groups_that_cannot_be_are_refused_with_file_and_line_or_the_option() {
+    let of_option = |group: &str| refused(&["run", "randread", "--group", group]);
+    assert!(of_option("a:max_mb=5").contains("unknown key `max_mb`: did you mean `max_mib`?"));
+    assert!(of_option("a:max_mib=5G").contains("`max_mib`: expected a whole number of MiB, found `5G`"));
+    assert!(of_option("a b").contains("`a b` is no name of a group"));
+    let above = of_option("a:max_mib=5,low_mib=6");
+    assert!(above.starts_with("error: --group a:low_mib=6: `low_mib` of `a` is 6, above its `max_mib`, 5"), "{above}");
+    let parent = of_option("a:parent=b");
+    assert!(parent.starts_with("error: --group a:parent=b: `parent` of `a`: there is no [[group]] `b`"), "{parent}");
+    assert!(of_option("a/b").starts_with("error: --group a/b: the parent of `a/b` is missing"), "{}", of_option("a/b"));
+    let circle = refused(&["run", "randread", "--group", "a:parent=b", "--group", "b:parent=a"]);
+    assert!(
+        circle.contains("--group b:parent=a: `parent` of `b`: the groups go round in a circle: a -> b -> a"),
+        "{circle}"
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let of_file = |groups: &str| {
+        let told = refused(&["run", &experiment(folder.path(), groups)]);
+        told.rsplit_once("experiment.toml:").map_or(told.clone(), |(_, behind)| behind.to_owned())
+    };
+    assert!(of_file("[[group]]\nname = \"a\"\nmax = 5").starts_with("7: in [[group]]: unknown key `max`"));
+    let low = of_file("[[group]]\nname = \"old\"\nlow_mib = 65");
+    assert!(low.starts_with("7: in [[group]]: `low_mib` of `old` is 65, above its `max_mib`, 64"), "{low}");
+    let sever = of_file("[[group]]\nname = \"a\"\nparent = \"odl\"");
+    assert!(
+        sever.starts_with("7: in [[group]]: `parent` of `a`: there is no [[group]] `odl`: did you mean `old`?"),
+        "{sever}"
+    );
+}
