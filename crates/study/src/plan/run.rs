@@ -4,6 +4,7 @@ use super::{JobFailure, Plan, Results, Run};
 use crate::runner::Watch;
 use crate::store::{Identity, Key, SeedKeys};
 use crate::{ranking, runner};
+use catalogue::group::Asked;
 use figures::curves::RunCurves;
 use figures::generations::RunGenerations;
 use figures::histogram;
@@ -18,6 +19,9 @@ use kit::progress::Progress;
 use report::{Table, TableHead, rows};
 use std::borrow::Borrow;
 use std::hash::Hasher;
+
+/// Figures of a control group that are among the main rows if the command line gives the group.
+const GROUP_ROWS: [&str; 4] = ["memory.peak", "pgscan", "pgsteal", "max"];
 
 /// A run of one of several plans, and its place in their order.
 struct Turn<'p> {
@@ -164,7 +168,14 @@ impl Plan {
         let main = self.experiment.main_row.as_ref().and_then(|word| ranking::main_row(word, names()));
         let words: Vec<&str> = self.experiment.main_rows.iter().map(String::as_str).collect();
         let is_meant = |name: &str| words.iter().any(|word| rows::is_named(name, word, names()));
-        let others = names().filter(|name| Some(*name) != main && is_meant(name));
+        // Who gives a group on the command line wants to see what it does.
+        let is_of_group = |name: &str| {
+            name.split_once(": ").is_some_and(|(path, figure)| {
+                let is_it = |group: &Asked| path.rsplit('/').next() == group.name.rsplit('/').next();
+                GROUP_ROWS.contains(&figure) && self.groups.iter().any(is_it)
+            })
+        };
+        let others = names().filter(|name| Some(*name) != main && (is_meant(name) || is_of_group(name)));
         main.into_iter().flat_map(|main| std::iter::once(main).chain(others.clone())).map(str::to_owned).collect()
     }
 
