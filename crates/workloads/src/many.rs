@@ -188,7 +188,6 @@ fn rows(course: &Course) -> Vec<Row> {
         hits,
         course.latency_rows("Read"),
         course.cost_rows(),
-        cpu_rows::rows(course, cpu_rows::KSWAPD),
     ]
     .concat()
 }
