@@ -57,10 +57,10 @@ impl NamedGroups {
         self.ids.get(name).copied()
     }
 
-    /// Returns how many groups the section `name` stands for; none if there is no such section.
+    /// Returns the names of the groups that the section `name` stands for; none if there is no such section.
     #[must_use]
-    pub fn count(&self, name: &str) -> Option<u64> {
-        self.sections.iter().find(|(group, _)| group.name == name).map(|(_, ids)| ids.len() as u64)
+    pub fn names_of(&self, name: &str) -> Option<Vec<String>> {
+        self.sections.iter().find(|(group, _)| group.name == name).map(|(group, _)| group.names())
     }
 
     /// Returns the name of a group; none for the root group.

@@ -57,13 +57,12 @@ const fn mask(gfp: Gfp) -> &'static str {
 
 /// Returns the report of a kill that happens now, a line each, without times.
 fn report<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill) -> Vec<String> {
-    let by = kill.candidates.iter().find(|it| Some(it.id) == kill.by);
     let mut lines = vec![format!(
         "{} invoked oom-killer: gfp_mask={}, order={}, oom_score_adj={}",
-        by.map_or("swapper", |it| it.name.as_str()),
+        kill.by.as_ref().map_or("kernel task", |(name, _)| name.as_str()),
         mask(kill.gfp),
         kill.order.0,
-        by.map_or(0, |it| it.oom_score_adj)
+        kill.by.as_ref().map_or(0, |(_, adj)| *adj)
     )];
     match kill.exhausted {
         Exhausted::Memory => lines.extend(mem_info(engine)),
@@ -94,8 +93,8 @@ fn victims(groups: &NamedGroups, kill: &Kill) -> Vec<String> {
     };
     let victim = &kill.candidates[kill.victim];
     let mut lines = vec![killed_line(begin, victim)];
-    if !kill.others.is_empty() {
-        let group = path(groups, victim.group);
+    if let Some(whole) = kill.whole {
+        let group = path(groups, whole);
         lines.push(format!("Tasks in {group} are going to be killed due to memory.oom.group set"));
         lines.extend(kill.others.iter().map(|n| killed_line(begin, &kill.candidates[*n])));
     }

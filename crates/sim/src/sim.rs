@@ -177,6 +177,12 @@ impl Sim {
         self.0.list_tasks()
     }
 
+    /// Returns the main task; `None` before [`Sim::run`].
+    #[must_use]
+    pub fn main_task(&self) -> Option<TaskId> {
+        self.0.main.get()
+    }
+
     /// Tells a task to end, and ends its sleep.
     pub fn kill(&self, id: TaskId) {
         self.0.kill(id);

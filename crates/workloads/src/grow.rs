@@ -166,7 +166,10 @@ fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), Syst
     if file > 0 {
         let mut open = system.open(FILE)?;
         for offset in (0..file).map(page_bytes).take_while(|_| !system.is_killed()) {
-            big_file::read_whole(system, &mut open, FILE, offset, &mut bytes)?;
+            match big_file::read_whole(system, &mut open, FILE, offset, &mut bytes) {
+                Err(_) if system.is_killed() => break,
+                read => read?,
+            }
         }
     }
     let region = system.map(anon.max(1) as u32)?;
@@ -190,7 +193,10 @@ fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), Syst
     }
     let freed = reclaim(system, params)?;
     for page in (0..anon).take_while(|_| !system.is_killed()) {
-        system.load(&region, page_bytes(page), &mut bytes)?;
+        match system.load(&region, page_bytes(page), &mut bytes) {
+            Err(_) if system.is_killed() => break,
+            loaded => loaded?,
+        }
         Pattern::new(MEMORY, 1).verify(system.kept(), page_bytes(page), &bytes)?;
     }
     system.unmap(region);

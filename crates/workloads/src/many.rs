@@ -51,7 +51,7 @@ impl Params {
     /// Returns the size of the file, a whole number of runs, pages.
     fn file_pages(&self, memory_pages: u64, scale: Scale) -> u64 {
         let pages = Size { percent: self.file_percent, mib: self.file_mib }.pages(memory_pages, scale);
-        pages.next_multiple_of(self.run_pages.max(1))
+        pages.max(1).next_multiple_of(self.run_pages.max(1))
     }
 
     /// Returns the number of runs that are read.
@@ -79,7 +79,7 @@ impl Workload for Many {
         if params.run_pages == 0 {
             return Err("run_pages is 0: expected at least 1".into());
         }
-        match params.file_pages(resources.memory_pages, Scale::FULL) {
+        match (Size { percent: params.file_percent, mib: params.file_mib }).pages(resources.memory_pages, Scale::FULL) {
             0 => Err("the file has no pages: file_percent or file_mib must be above 0".into()),
             _ => Ok(()),
         }
@@ -105,7 +105,7 @@ impl Workload for Many {
         big_file::provide(system, FILE, pages)?;
         let groups = match &params.group {
             None => Vec::new(),
-            Some(name) => names_of(name, system.count_groups(name)?),
+            Some(name) => system.group_names(name)?,
         };
         let (runs, run_pages) = (params.runs(pages), params.run_pages);
         let measured = Measured {
@@ -122,11 +122,6 @@ impl Workload for Many {
         system.remove(FILE)?;
         Ok(Measurements { rows: rows(&course), times: course.times("Read"), ..Measurements::default() })
     }
-}
-
-/// Returns the names of the groups of a section. A section with one group may have no `count`.
-fn names_of(section: &str, count: u64) -> Vec<String> {
-    (0..count).map(|n| format!("{section}-{n}")).collect()
 }
 
 /// Reads runs of the file at random, each in the group to which it belongs, until the measurement is over.

@@ -4,7 +4,7 @@
 //! With a controller, pods are evicted before memory is exhausted; without one, the kernel kills.
 
 use crate::controller::{self, Controls, Done, Kind, Running, Steered};
-use crate::extent::Extent;
+use crate::extent::{Extent, TIME_MAX_S};
 use crate::system::{Started, System, SystemError};
 use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
@@ -95,6 +95,11 @@ impl Workload for Pods {
         }
         if *grow_s == 0 {
             return Err("`grow_s` is 0: must be at least 1".into());
+        }
+        for (name, seconds) in [("grow_s", *grow_s), ("use_s", params.use_s)] {
+            if seconds > TIME_MAX_S {
+                return Err(format!("`{name}` is {seconds}: at most {TIME_MAX_S}"));
+            }
         }
         controls.check()
     }

@@ -1,6 +1,6 @@
 //! The end of processes: by themselves (`exit_mm`), or by the reaper after a kill (`oom_reaper`).
 //!
-//! *Flow*: the user of the engine calls [`Access::exit_process`] after the last task of a process has ended. Should a
+//! *Flow*: the user of the engine calls [`Access::exit_process`] after the last task of a killed process has ended. Should a
 //! killed process not end within two seconds, the reaper frees its anonymous memory. *Locks*: as
 //! [`Access::drop_region`]. *Description*: mechanisms/killer, 3.
 
@@ -10,12 +10,12 @@ use machine::Machine;
 use machine::atomic::Ordering::Release;
 
 impl<M: Machine> Access<M> {
-    /// Ends a process: drops the regions that it still has, and forgets it. Its tasks must have ended. *May sleep.*
+    /// Ends a killed process: drops the regions that it still has. Its tasks must have ended. *May sleep.*
     pub fn exit_process(&self, process: &Process) {
         for region in self.regions_of(process.id) {
             self.drop_region(&region);
         }
-        self.forget_process(process.id);
+        process.set_gone();
         self.forget_to_reap(process.id);
     }
 
@@ -33,8 +33,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Frees the anonymous memory of a killed process, and private copies of pages of files. Its tasks can fault no
-    /// page in any more, because they are killed.
+    /// Frees the anonymous memory of a killed process, and private copies of pages of files. A page
+    /// that a task of the process maps meanwhile is freed when the process exits.
     #[doc(alias = "__oom_reap_task_mm")]
     fn reap(&self, process: &Process) {
         let is_private =

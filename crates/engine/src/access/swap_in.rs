@@ -117,7 +117,7 @@ impl<M: Machine> Access<M> {
             if self.choices.swapped_in.is_active() {
                 self.mark_accessed(frame);
             }
-            if is_freed || self.swap.is_nearly_full() {
+            if is_freed || self.is_swap_full_for(frame) {
                 self.try_to_free_swap(frame);
             }
         }

@@ -86,7 +86,6 @@ impl<M: Machine> Allocate<M> {
             self.stat.count(event, 1);
             Err(OutOfMemory { order, full: Some((full, groups.limit(full, Limit::Max))) })
         };
-        let _stalled = Stalled::begin(&self.machine);
         let (mut retries, mut has_drained) = (RETRIES_MAX, false);
         loop {
             groups.count(full, GroupEvent::Max);
@@ -94,7 +93,9 @@ impl<M: Machine> Allocate<M> {
                 return failed(full, Event::AllocFailed);
             }
             let wanted = GroupReclaim { group: full, pages, gfp, may_swap: true, swappiness: None };
+            let stalled = Stalled::begin(&self.machine);
             let freed = self.try_to_free_group_pages(task, wanted, work);
+            drop(stalled);
             if !has_drained && groups.margin(full) < pages {
                 groups.drain_stocks();
                 has_drained = true;
@@ -117,8 +118,10 @@ impl<M: Machine> Allocate<M> {
             }
             if retries == 0 {
                 groups.count(full, GroupEvent::Oom);
-                if self.kill_for(task, Exhausted::Group(full), gfp, order) == Hope::Memory {
-                    (retries, has_drained) = (RETRIES_MAX, false);
+                if self.kill_for(task, Exhausted::Group(full), gfp, order, || groups.margin(full) >= pages)
+                    == Hope::Memory
+                {
+                    retries = RETRIES_MAX;
                     continue;
                 }
                 let event = if order == Order::ZERO { Event::OutOfMemory } else { Event::AllocFailed };

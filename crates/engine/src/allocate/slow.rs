@@ -8,7 +8,7 @@ use super::fast::Until;
 use super::out_of_memory::{Exhausted, Hope};
 use super::{Allocate, OutOfMemory};
 use crate::compact::{CompactRequest, Suitability};
-use crate::memory::{Gfp, MarkRights, MigrateType};
+use crate::memory::{Gfp, MarkRights, MigrateType, Zone};
 use crate::reclaim::control::COSTLY_ORDER;
 use crate::reclaim::direct::Progress;
 use crate::reclaim::throttle::DirectTurn;
@@ -238,13 +238,14 @@ impl<M: Machine> Allocate<M> {
         if let Some(until) = self.last_bound(task, gfp) {
             return ControlFlow::Break(self.take_from_zonelist(gfp, order, until, rights));
         }
-        let _stalled = Stalled::begin(&self.machine);
         ends_with(self.direct_compact(gfp, order, rights, &mut effort.compaction, work))?;
         effort.compaction.is_later = true;
         if self.gives_up(gfp, order, effort.compaction) {
             return ControlFlow::Break(None);
         }
+        let stalled = Stalled::begin(&self.machine);
         let progress = self.reclaim_in_turn(task, wanted, effort.fruitless_rounds, work)?;
+        drop(stalled);
         let progress = effort.count(progress, self.machine.now());
         if is_fruitless(progress) && gfp.swap_in && self.swap.is_nearly_full() {
             ends_with(self.take_from_zonelist(gfp, order, Until::Min, FOR_SWAP_IN))?;
@@ -259,7 +260,10 @@ impl<M: Machine> Allocate<M> {
             }
             Outcome::Exhausted => {
                 ends_with(self.take_from_zonelist(gfp, order, Until::High, rights))?;
-                if self.kill_for(task, Exhausted::Memory, gfp, order) == Hope::None {
+                let is_free =
+                    |zone: &Zone<M>| zone.is_above(zone.high(), order, self.classzone(gfp), MarkRights::default());
+                let has_room = || self.zonelist(gfp).iter().any(|id| is_free(self.zone(*id)));
+                if self.kill_for(task, Exhausted::Memory, gfp, order, has_room) == Hope::None {
                     return ControlFlow::Break(None);
                 }
                 *effort = Effort { compaction: effort.compaction, ..Effort::default() };

@@ -1,7 +1,7 @@
 //! Anonymous: regions of a process's memory, and the way from a page back to the entries that map it.
 //!
-//! *Holds* the regions with their page tables ([`region`]), the processes that own them ([`process`]), and which of them
-//! map a file ([`reverse_map`]). *Flow*: a
+//! *Holds* the regions with their page tables ([`region`]) and which of them map a file ([`reverse_map`]), and the
+//! processes that own regions ([`process`]). *Flow*: a
 //! fault fills an entry; reclaim asks the entries whether they were used ([`Anonymous::page_referenced`]) and empties
 //! them ([`Anonymous::try_to_unmap`]). An entry of anonymous memory then names the swap slot of its page. *Called by*
 //! `writeback`, `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`.
@@ -35,7 +35,7 @@ pub struct Anonymous<M: Machine> {
     regions: M::Lock<Table<Region<M>>>,
     /// The regions that map a file.
     mappers: FileMappers<M>,
-    processes: Processes<M>,
+    processes: Processes,
 }
 
 impl<M: Machine> Deref for Anonymous<M> {
@@ -53,7 +53,7 @@ impl<M: Machine> Anonymous<M> {
         Self {
             regions: machine.lock(LockClass::Table, Table::default()),
             mappers: FileMappers::new(machine),
-            processes: Processes::new(machine),
+            processes: Processes::default(),
             below: swap,
         }
     }

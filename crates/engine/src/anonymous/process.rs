@@ -5,10 +5,9 @@
 
 use super::{Anonymous, Region};
 use crate::memory::GroupId;
-use machine::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
-use machine::{Lock, LockClass, Machine};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use machine::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+use machine::{Lock, Machine};
+use std::sync::{Arc, OnceLock};
 
 /// The number of a process. Numbers begin with 1 and are not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,8 +21,11 @@ enum State {
     Alive,
     /// The process was killed, and its memory has not come back yet.
     Killed,
-    /// The process was killed, and the reaper has freed what it could.
+    /// The process was killed, and nobody waits for its memory: the reaper has freed what it could, or its group was
+    /// killed on demand.
     Reaped,
+    /// The process has ended.
+    Gone,
 }
 
 /// A process: the owner of regions.
@@ -73,7 +75,8 @@ impl Process {
     #[inline]
     #[must_use]
     pub fn is_killed(&self) -> bool {
-        self.state.load(Relaxed) != State::Alive as u8
+        let state = self.state.load(Relaxed);
+        state == State::Killed as u8 || state == State::Reaped as u8
     }
 
     /// Returns whether the process was killed, and the reaper has not yet freed its memory.
@@ -88,6 +91,15 @@ impl Process {
 
     pub(crate) fn set_reaped(&self) {
         self.state.store(State::Reaped as u8, Relaxed);
+    }
+
+    /// Notes that the process has ended, so that it is not chosen any more. Its regions, if it left some, stay.
+    pub fn set_gone(&self) {
+        self.state.store(State::Gone as u8, Relaxed);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.state.load(Relaxed) == State::Gone as u8
     }
 }
 
@@ -114,46 +126,63 @@ impl Resident {
     }
 }
 
-/// All processes.
-pub(super) struct Processes<M: Machine> {
-    entries: M::Lock<(u32, BTreeMap<ProcessId, Arc<Process>>)>,
+/// Number of places in the first part of [`Processes`]. Each further part has twice as many as the one before.
+const FIRST_PART: u32 = 64;
+
+/// Number of parts, which have places for all numbers.
+const PARTS: usize = 26;
+
+/// All processes, also those that have ended. They are kept without a lock, because the start of a task must take no
+/// simulated time.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    count: AtomicU32,
+    parts: [OnceLock<Box<[OnceLock<Arc<Process>>]>>; PARTS],
 }
 
-impl<M: Machine> Processes<M> {
-    pub(super) fn new(machine: &M) -> Self {
-        Self { entries: machine.lock(LockClass::Table, (0, BTreeMap::new())) }
+impl Processes {
+    /// Returns the part with place `n`, and the number of the place in it.
+    const fn place(n: u32) -> (usize, usize) {
+        let part = (n / FIRST_PART + 1).ilog2();
+        (part as usize, (n - FIRST_PART * ((1 << part) - 1)) as usize)
+    }
+
+    fn add(&self, make: impl FnOnce(ProcessId) -> Process) -> Arc<Process> {
+        let n = self.count.fetch_add(1, Relaxed);
+        let (part, place) = Self::place(n);
+        let places = self.parts[part].get_or_init(|| (0..FIRST_PART << part).map(|_| OnceLock::new()).collect());
+        places[place].get_or_init(|| Arc::new(make(ProcessId(n + 1)))).clone()
+    }
+
+    /// Returns the processes that have not ended, by number.
+    fn iter(&self) -> impl Iterator<Item = &Arc<Process>> {
+        let places = (0..self.count.load(Relaxed)).map(Self::place);
+        let added = places.filter_map(|(part, place)| self.parts[part].get()?[place].get());
+        added.filter(|process| !process.is_gone())
     }
 }
 
 impl<M: Machine> Anonymous<M> {
-    /// Creates a process in a control group, with an `oom_score_adj` of 0.
+    /// Creates a process in a control group, with an `oom_score_adj` of 0. This takes no simulated time. If such a process
+    /// is killed and never ends, requests wait for its memory until [`crate::KernelTask::OomReaper`] runs.
     pub fn create_process(&self, name: &str, group: GroupId) -> Arc<Process> {
-        let mut entries = self.processes.entries.lock();
-        entries.0 += 1;
-        let process = Arc::new(Process {
-            id: ProcessId(entries.0),
+        self.processes.add(|id| Process {
+            id,
             name: name.to_owned(),
             group: AtomicU16::new(group.0),
             oom_score_adj: AtomicU16::new(0),
             state: AtomicU8::new(State::Alive as u8),
-        });
-        entries.1.insert(process.id, process.clone());
-        process
+        })
     }
 
-    /// Returns all processes, by number.
+    /// Returns all processes that have not ended, by number.
     pub fn processes(&self) -> Vec<Arc<Process>> {
-        self.processes.entries.lock().1.values().cloned().collect()
+        self.processes.iter().cloned().collect()
     }
 
     /// Returns whether there is a process.
     pub(crate) fn has_processes(&self) -> bool {
-        !self.processes.entries.lock().1.is_empty()
-    }
-
-    /// Removes a process, which has no regions left, from the table of processes.
-    pub(crate) fn forget_process(&self, id: ProcessId) {
-        self.processes.entries.lock().1.remove(&id);
+        self.processes.iter().next().is_some()
     }
 
     /// Returns the regions of a process, by number.
@@ -171,5 +200,36 @@ impl<M: Machine> Anonymous<M> {
             region.add_resident(&mut sum);
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_has_a_place_of_its_own() {
+        let mut next = (0, 0);
+        for n in 0..100_000 {
+            assert_eq!(Processes::place(n), next, "{n}");
+            let is_last = next.1 + 1 == (FIRST_PART << next.0) as usize;
+            next = if is_last { (next.0 + 1, 0) } else { (next.0, next.1 + 1) };
+        }
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_not_found() {
+        let processes = Processes::default();
+        let make = |id| Process {
+            id,
+            name: "a".into(),
+            group: AtomicU16::new(0),
+            oom_score_adj: AtomicU16::new(0),
+            state: AtomicU8::new(State::Alive as u8),
+        };
+        let added: Vec<_> = (0..200).map(|_| processes.add(make)).collect();
+        added[7].set_gone();
+        let found: Vec<_> = processes.iter().map(|process| process.id.0).collect();
+        assert_eq!(found, (1..=200).filter(|id| *id != 8).collect::<Vec<_>>());
     }
 }

@@ -1,6 +1,6 @@
 //! The counters of a memory control group, under their names in `memory.stat` and `memory.events`.
 
-use super::lruvec::COUNTED;
+use super::lruvec::{COUNTED, Lruvec};
 use super::{ListKind, Lru};
 use crate::memory::{GroupEvent, GroupId};
 use crate::stat::Vmstat;
@@ -23,13 +23,19 @@ impl<M: Machine> Lru<M> {
             stat.insert(format!("memory.events.{}", event.name()), groups.events(group, event));
         }
         let lruvecs = self.lruvecs_of_group(group);
+        // The tree is not locked, so that a recorder may look while a task holds its lock. Numbers of no group have no
+        // pages.
+        let numbers = (0..groups.room()).map(|number| GroupId(number as u16));
+        let below: Vec<GroupId> = numbers.filter(|id| groups.is_within(*id, group)).collect();
+        let listed =
+            |lruvec: &Lruvec<M>, kind| -> u64 { below.iter().map(|id| self.beside(lruvec, *id).listed(kind)).sum() };
         for (name, kind) in [
             ("inactive_anon", ListKind::InactiveAnon),
             ("active_anon", ListKind::ActiveAnon),
             ("inactive_file", ListKind::InactiveFile),
             ("active_file", ListKind::ActiveFile),
         ] {
-            stat.insert(name.into(), lruvecs.iter().map(|lruvec| self.listed_below(lruvec, kind)).sum());
+            stat.insert(name.into(), lruvecs.iter().map(|lruvec| listed(lruvec, kind)).sum());
         }
         for event in COUNTED {
             let name = event.name();

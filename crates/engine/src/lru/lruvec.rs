@@ -40,6 +40,11 @@ pub const COUNTED: [ZoneEvent; 11] = [
 pub(crate) struct WalkPosition(AtomicU64);
 
 impl WalkPosition {
+    /// Forgets where the last walk ended.
+    fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+
     /// Takes the next group of a walk. `round` is none for the first group, and is then set. `next` returns the group
     /// behind another one; without one, the first. Returns none at the end of the subtree, even if another walk has
     /// reached it.
@@ -265,6 +270,7 @@ impl<M: Machine> Lru<M> {
         let id = self.groups.as_ref().ok_or(GroupError::NoRoom { room: 0 })?.create(parent)?;
         for lruvec in self.lruvecs_of_group(id) {
             lruvec.events.iter().chain(&lruvec.saved_targets).for_each(|count| count.store(0, Relaxed));
+            lruvec.walks.iter().for_each(WalkPosition::reset);
             lruvec.priority.store(DEF_PRIORITY, Relaxed);
             self.end_reclaim(lruvec);
         }

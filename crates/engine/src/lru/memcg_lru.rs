@@ -29,6 +29,8 @@ pub(crate) enum Move {
     Old,
     /// The tail of the young generation (`MEMCG_LRU_YOUNG`).
     Young,
+    /// Off the list: the group no longer exists.
+    Gone,
 }
 
 /// A group on a list.
@@ -162,6 +164,7 @@ impl List {
             Move::Tail => self.insert(id, now, false, true),
             Move::Old => self.insert(id, self.old, true, false),
             Move::Young => self.insert(id, self.old + 1, false, false),
+            Move::Gone => {}
         }
         self.advance();
     }
@@ -236,27 +239,30 @@ impl<M: Machine> MemcgLru<M> {
         self.lists.iter().for_each(|list| list.lock().apply(id, to));
     }
 
-    /// Takes a group that no longer exists off the list of an lruvec.
-    pub(crate) fn forget(&self, lruvec: &Lruvec<M>, id: GroupId) {
-        let mut list = self.list_of(lruvec).lock();
-        list.remove(id);
-        list.advance();
-    }
-
     /// Begins a walk over the old generation of the groups of an lruvec, at a random bin.
     pub(crate) fn begin(&self, lruvec: &Lruvec<M>) -> Cursor {
         self.list_of(lruvec).lock().begin()
     }
 
     /// Moves the group that the walk has just visited, if `done` says where, and returns the next group of the walk.
-    /// Returns none behind the last bin, or once the generation of the walk is empty.
-    pub(crate) fn next(&self, lruvec: &Lruvec<M>, cursor: &mut Cursor, done: Option<Move>) -> Option<Visited> {
-        self.list_of(lruvec).lock().next(cursor, done)
+    /// Returns none behind the last bin, or once the generation of the walk is empty. `exists` says whether a group is in
+    /// the tree: it is asked under the lock of the list, so that a new group of the same number is not taken for gone.
+    pub(crate) fn next(
+        &self,
+        lruvec: &Lruvec<M>,
+        cursor: &mut Cursor,
+        done: Option<Move>,
+        exists: impl Fn(GroupId) -> bool,
+    ) -> Option<Visited> {
+        let mut list = self.list_of(lruvec).lock();
+        let stays = done == Some(Move::Gone) && cursor.at.is_some_and(exists);
+        list.next(cursor, done.filter(|_| !stays))
     }
 
     /// Moves the group that a walk has visited last, if `done` says where. The walk is over.
     pub(crate) fn end(&self, lruvec: &Lruvec<M>, cursor: Cursor, done: Option<Move>) {
-        if let (Some(id), Some(to)) = (cursor.at, done) {
+        // The next walk takes a group off that no longer exists.
+        if let (Some(id), Some(to)) = (cursor.at, done.filter(|to| *to != Move::Gone)) {
             self.list_of(lruvec).lock().apply(id, to);
         }
     }

@@ -36,7 +36,9 @@ impl<M: Machine> Reclaim<M> {
         }
         match self.walk_of(control) {
             Walk::All => {
-                for id in groups.subtree(control.group).iter() {
+                // A number may have become that of a group elsewhere since the walk began.
+                let target = control.group;
+                for id in groups.subtree(target).iter().filter(|id| groups.is_within(**id, target)) {
                     self.shrink_group(task, reach, control, groups, *id);
                 }
             }
@@ -132,10 +134,10 @@ impl<M: Machine> Reclaim<M> {
         control.walk_from = Some(from);
         let mut cursor = lists.begin(reach.lruvec);
         let mut done = None;
-        while let Some(visited) = lists.next(reach.lruvec, &mut cursor, done.take()) {
+        while let Some(visited) = lists.next(reach.lruvec, &mut cursor, done.take(), |id| groups.is_in_tree(id)) {
             self.machine.spend(Step::WorkItem, 1);
             if !groups.is_in_tree(visited.group) {
-                lists.forget(reach.lruvec, visited.group);
+                done = Some(Move::Gone);
                 continue;
             }
             done = self.shrink_listed_group(task, reach, control, groups, visited);

@@ -141,7 +141,7 @@ impl<M: Machine> Reclaim<M> {
                 Outcome::KeepUnlocked | Outcome::LookAgain => {}
                 Outcome::Keep => self.unlock_page(frame),
                 Outcome::Activate => {
-                    if descriptor.is(Flags::SWAPCACHE) && self.swap.is_nearly_full() {
+                    if descriptor.is(Flags::SWAPCACHE) && self.is_swap_full_for(frame) {
                         self.try_to_free_swap(frame);
                     }
                     self.activate_isolated(frame);

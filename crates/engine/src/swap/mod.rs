@@ -155,7 +155,7 @@ impl<M: Machine> Swap<M> {
     pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let _span = self.machine.span(Func::AddToSwap);
         let folio = self.frames.folio(frame);
-        let group = self.frames.group(frame);
+        let group = self.live_group(self.frames.group(frame));
         if !self.charge_swap(group, folio.pages()) {
             return false;
         }
@@ -187,6 +187,21 @@ impl<M: Machine> Swap<M> {
         if let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) {
             groups.uncharge_swap(group, slots.into());
         }
+    }
+
+    /// Returns a group if it was not removed, and otherwise its nearest ancestor that was not (`mem_cgroup_id_get_online`).
+    fn live_group(&self, group: GroupId) -> GroupId {
+        let Some(groups) = &self.groups else { return group };
+        std::iter::successors(Some(group), |id| groups.parent(*id))
+            .find(|id| groups.is_live(*id))
+            .unwrap_or(GroupId::ROOT)
+    }
+
+    /// Returns whether slots are to be freed as soon as their page is in memory: more than half of swap is in use, or of
+    /// what `memory.swap.max` of the page's group or of an ancestor allows (`mem_cgroup_swap_full`).
+    pub(crate) fn is_swap_full_for(&self, frame: FrameNumber) -> bool {
+        let is_full_for = |group| self.groups.as_ref().is_some_and(|groups| groups.is_swap_half_full(group));
+        self.swap.is_nearly_full() || is_full_for(self.frames.group(frame))
     }
 
     /// Returns whether anonymous pages of a group can go to swap: a slot is free, and `memory.swap.max` allows it.

@@ -112,8 +112,9 @@ fn the_largest_program_is_killed_and_its_memory_comes_back() {
         }
         assert_eq!(*fates.borrow(), [("large", true), ("small", false), ("medium", false)]);
         let kill = only_kill(ground);
-        let Kill { exhausted, by, victim, ref candidates, .. } = kill;
-        assert_eq!((exhausted, by, candidates[victim].id), (Exhausted::Memory, Some(large.0.id), large.0.id));
+        let Kill { exhausted, ref by, victim, ref candidates, .. } = kill;
+        assert_eq!((exhausted, candidates[victim].id), (Exhausted::Memory, large.0.id));
+        assert_eq!(*by, Some(("large".to_owned(), 0)));
         let sizes: Vec<_> = candidates.iter().map(|it| (it.name.as_str(), it.resident.anon)).collect();
         assert_eq!(sizes[..2], [("small", 300), ("medium", 900)]);
         assert!(candidates[victim].resident.anon > PAGES - 300 - 900 - 700, "{candidates:?}");
@@ -168,7 +169,7 @@ fn a_group_can_be_killed_as_a_whole() {
             ground.sim.join(*task);
         }
         let kill = only_kill(ground);
-        assert_eq!((kill.victim, kill.others), (2, vec![1]));
+        assert_eq!((kill.victim, kill.whole, kill.others), (2, Some(group), vec![1]));
         let events = [GroupEvent::OomKill, GroupEvent::OomGroupKill].map(|event| groups(ground).events(group, event));
         assert_eq!(events, [2, 1]);
         assert!(ground.sim.now() < Nanos::from_secs(10), "the small program was waiting");

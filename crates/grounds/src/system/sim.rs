@@ -383,9 +383,9 @@ impl Shared {
     /// Ends the task of a process that the engine kills, and logs the kill. Starts the reaper at the first kill, so that
     /// other runs have no additional task.
     fn end_process(&self, process: u32) {
-        let kills = self.engine.allocate().kills();
-        if let Some(kill) = kills.last().filter(|kill| kill.candidates[kill.victim].id.0 == process) {
-            let lines = kernel_log::lines(&self.engine, &self.groups.borrow(), kill, kills.len() - 1);
+        let last = self.engine.allocate().last_kill();
+        if let Some((n, kill)) = last.filter(|(_, kill)| kill.candidates[kill.victim].id.0 == process) {
+            let lines = kernel_log::lines(&self.engine, &self.groups.borrow(), &kill, n);
             self.kernel_log.borrow_mut().extend(lines);
         }
         if !self.has_reaper.replace(true) {
@@ -394,9 +394,9 @@ impl Shared {
             self.sim.set_aside(id);
             self.kernel_tasks.borrow_mut().push(id);
         }
-        if let Some(task) = self.processes.borrow().get(&process) {
-            self.sim.kill(*task);
-        }
+        // The main task is not started by a task.
+        let task = self.processes.borrow().get(&process).copied().or_else(|| self.sim.main_task());
+        task.into_iter().for_each(|task| self.sim.kill(task));
     }
 }
 
@@ -447,7 +447,11 @@ impl System for SimSystem {
             let system = Self::for_process(&shared, process);
             system.engine().memory().enter_group(&mut system.task.borrow_mut(), group);
             body(&system);
-            system.engine().access().exit_process(&system.process);
+            // A task that ends by itself leaves what it did not unmap, so that older runs stay as they were.
+            if system.process.is_killed() {
+                system.engine().access().exit_process(&system.process);
+            }
+            system.process.set_gone();
             shared.processes.borrow_mut().remove(&number);
         });
         self.shared.processes.borrow_mut().insert(number, task);
@@ -468,9 +472,9 @@ impl System for SimSystem {
         Ok(())
     }
 
-    fn count_groups(&self, name: &str) -> Result<u64, SystemError> {
-        let count = self.shared.groups.borrow().count(name);
-        count.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
+    fn group_names(&self, name: &str) -> Result<Vec<String>, SystemError> {
+        let names = self.shared.groups.borrow().names_of(name);
+        names.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
     }
 
     fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {

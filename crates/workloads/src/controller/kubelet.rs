@@ -12,9 +12,12 @@ const MIB_PAGES: u64 = 256;
 /// Looks at intervals until the task is told to end.
 pub(super) fn run<S: System>(system: &S, controls: &Controls, groups: &[Steered]) -> Result<Done, SystemError> {
     let mut done = Done::default();
-    let threshold = system.given().scale.of(controls.kubelet_available_mib * MIB_PAGES);
+    let threshold = system.given().scale.of(controls.kubelet_available_mib.saturating_mul(MIB_PAGES));
     while !system.is_killed() {
         system.sleep(Nanos::from_secs(controls.kubelet_poll_s));
+        if system.is_killed() {
+            break;
+        }
         let inactive_file = system.vmstat().get("nr_inactive_file").copied().unwrap_or_default();
         if system.free_pages() + inactive_file >= threshold {
             continue;

@@ -87,6 +87,9 @@ impl Controls {
         if let Some((name, _)) = times.into_iter().find(|(_, value)| *value == 0) {
             return Err(format!("`controls.{name}` is 0: must be at least 1"));
         }
+        if self.oomd_swap_percent >= 100 {
+            return Err(format!("`controls.oomd_swap_percent` is {}: must be below 100", self.oomd_swap_percent));
+        }
         let parts = [
             ("senpai_max_probe", self.senpai_max_probe, 1.0),
             ("senpai_max_backoff", self.senpai_max_backoff, 100.0),

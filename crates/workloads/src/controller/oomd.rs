@@ -1,5 +1,5 @@
 //! `systemd-oomd`: kills the group that reclaimed most once the pressure of the watched group was above a limit for some
-//! time, or the group with most swap once swap is nearly full. Source: its manual pages.
+//! time, or the group with most swap once memory and swap are both nearly full. Source: its manual pages.
 
 use super::{Controls, Done, Steered};
 use crate::system::{System, SystemError};
@@ -24,6 +24,9 @@ pub(super) fn run<S: System>(
     let mut scanned: BTreeMap<String, u64> = BTreeMap::new();
     while !system.is_killed() {
         system.sleep(Nanos::from_secs(1));
+        if system.is_killed() {
+            break;
+        }
         let pressure = system.pressure(watched)?.unwrap_or_default();
         let now = system.now();
         let is_above = pressure.full.percent[0] > controls.oomd_pressure_percent;
@@ -37,10 +40,10 @@ pub(super) fn run<S: System>(
         }
         let is_due = above_since.is_some_and(|since| now.since(since) >= Nanos::from_secs(controls.oomd_duration_s));
         let victim = if is_due {
-            looked.iter().max_by_key(|(_, scanned, _)| *scanned)
+            looked.iter().max_by_key(|(_, scanned, _)| *scanned).filter(|(_, scanned, _)| *scanned > 0)
         } else {
             let most = looked.iter().max_by_key(|(_, _, swap)| *swap);
-            most.filter(|(_, _, swap)| is_for_swap(system.swap_pages(), *swap, controls))
+            most.filter(|(_, _, swap)| is_for_swap(available_percent(system), system.swap_pages(), *swap, controls))
         };
         if let Some((name, ..)) = victim {
             system.kill_group(name)?;
@@ -52,9 +55,19 @@ pub(super) fn run<S: System>(
     Ok(done)
 }
 
-/// Returns whether swap is nearly full, and a group with `swap` pages in it is worth killing.
-fn is_for_swap(of_system: Option<[u64; 2]>, swap: u64, controls: &Controls) -> bool {
+/// Returns the part of memory that is free or holds pages of files, percent.
+fn available_percent<S: System>(system: &S) -> u64 {
+    let vmstat = system.vmstat();
+    let file: u64 = ["nr_inactive_file", "nr_active_file"].iter().filter_map(|name| vmstat.get(*name)).sum();
+    100 * (system.free_pages() + file) / system.memory_pages().max(1)
+}
+
+/// Returns whether memory and swap are nearly full, and a group with `swap` pages in swap is worth killing.
+fn is_for_swap(available_percent: u64, of_system: Option<[u64; 2]>, swap: u64, controls: &Controls) -> bool {
     let Some([total, free]) = of_system.filter(|[total, _]| *total > 0) else { return false };
+    if available_percent >= 100 - controls.oomd_swap_percent {
+        return false;
+    }
     100 * (total - free) > controls.oomd_swap_percent * total && 100 * swap > SWAP_PERCENT_MIN * total
 }
 
@@ -65,9 +78,10 @@ mod tests {
     #[test]
     fn a_group_is_killed_for_its_swap_if_swap_is_nearly_full() {
         let controls = Controls::default();
-        assert!(is_for_swap(Some([1000, 99]), 51, &controls));
-        assert!(!is_for_swap(Some([1000, 100]), 51, &controls), "90 % are used, and not more");
-        assert!(!is_for_swap(Some([1000, 99]), 50, &controls), "it has 5 %, and not more");
-        assert!(!is_for_swap(Some([0, 0]), 0, &controls) && !is_for_swap(None, 9, &controls));
+        assert!(is_for_swap(9, Some([1000, 99]), 51, &controls));
+        assert!(!is_for_swap(10, Some([1000, 99]), 51, &controls), "memory is available");
+        assert!(!is_for_swap(9, Some([1000, 100]), 51, &controls), "90 % are used, and not more");
+        assert!(!is_for_swap(9, Some([1000, 99]), 50, &controls), "it has 5 %, and not more");
+        assert!(!is_for_swap(9, Some([0, 0]), 0, &controls) && !is_for_swap(9, None, 9, &controls));
     }
 }

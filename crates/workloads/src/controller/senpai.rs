@@ -34,6 +34,9 @@ pub(super) fn run<S: System>(system: &S, controls: &Controls, groups: &[Steered]
     }
     while !system.is_killed() {
         system.sleep(Nanos::from_secs(1));
+        if system.is_killed() {
+            break;
+        }
         for group in &mut known {
             let total = total_us(&group.name)?;
             group.stalled_us += total - group.total_us;

@@ -157,12 +157,12 @@ pub trait System: Sized + 'static {
         Started { name: name.to_owned(), task, found }
     }
 
-    /// Returns the number of memory control groups that the `[[group]]` called `name` of the machine file stands for. If it
-    /// has a `count`, these groups are `name-0`, `name-1` and so on.
+    /// Returns the names of the memory control groups that the `[[group]]` called `name` of the machine file stands for:
+    /// itself, or `name-0`, `name-1` and so on if it has a `count`.
     ///
     /// # Errors
     /// When the machine file has no such section, or the system has no control groups.
-    fn count_groups(&self, name: &str) -> Result<u64, SystemError> {
+    fn group_names(&self, name: &str) -> Result<Vec<String>, SystemError> {
         Err(SystemError(format!("no [[group]] `{name}`: this system has no control groups")))
     }
 

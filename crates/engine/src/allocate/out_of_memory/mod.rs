@@ -56,8 +56,8 @@ pub struct Kill {
     pub at: Nanos,
     /// The memory that was exhausted.
     pub exhausted: Exhausted,
-    /// The process whose request exhausted it; `None` for a task of no process.
-    pub by: Option<ProcessId>,
+    /// Name and `oom_score_adj` of the process whose request exhausted it; `None` for a task of no process.
+    pub by: Option<(String, i16)>,
     /// The request: its flags.
     pub gfp: Gfp,
     /// The request: its order.
@@ -66,7 +66,9 @@ pub struct Kill {
     pub candidates: Vec<Candidate>,
     /// Which of `candidates` was chosen.
     pub victim: usize,
-    /// Which of `candidates` were killed with it because their group has `memory.oom.group`.
+    /// The group that was killed as a whole because it has `memory.oom.group`, if there is one.
+    pub whole: Option<GroupId>,
+    /// Which of `candidates` were killed with the victim because they are in that group.
     pub others: Vec<usize>,
 }
 
@@ -103,8 +105,17 @@ impl<M: Machine> Killer<M> {
 impl<M: Machine> Allocate<M> {
     /// Kills a process because a request has exhausted memory, or waits for one that was killed before. *May sleep.*
     #[doc(alias = "out_of_memory")]
-    pub(super) fn kill_for(&self, task: &Task, exhausted: Exhausted, gfp: Gfp, order: Order) -> Hope {
-        if order > COSTLY_ORDER || !self.has_processes() {
+    ///
+    /// `has_room` looks once more whether the request can be met, when no other task chooses a process.
+    pub(super) fn kill_for(
+        &self,
+        task: &Task,
+        exhausted: Exhausted,
+        gfp: Gfp,
+        order: Order,
+        has_room: impl FnOnce() -> bool,
+    ) -> Hope {
+        if order > COSTLY_ORDER || gfp.repeat || !self.has_processes() {
             return Hope::None;
         }
         if self.killer.is_busy.swap(true, AcqRel) {
@@ -112,7 +123,7 @@ impl<M: Machine> Allocate<M> {
             self.wait_for_victim();
             return Hope::Memory;
         }
-        let hope = self.choose_and_kill(task, exhausted, gfp, order);
+        let hope = if has_room() { Hope::Memory } else { self.choose_and_kill(task, exhausted, gfp, order) };
         self.killer.is_busy.store(false, Release);
         if hope == Hope::Memory && !self.machine.is_killed() {
             self.wait_for_victim();
@@ -151,9 +162,11 @@ impl<M: Machine> Allocate<M> {
             is_left.then(|| badness::badness(&candidate.resident, candidate.oom_score_adj, total_pages)).flatten()
         });
         let Some(victim) = badness::worst(points) else { return Hope::None };
-        let others = self.killed_with(exhausted, victim, &candidates);
+        let (whole, others) = self.killed_with(exhausted, victim, &processes);
         let at = self.machine.now();
-        let kill = Kill { at, exhausted, by: task.process, gfp, order, candidates, victim, others: others.clone() };
+        let by = self.processes().into_iter().find(|process| Some(process.id) == task.process);
+        let by = by.map(|process| (process.name.clone(), process.oom_score_adj()));
+        let kill = Kill { at, exhausted, by, gfp, order, candidates, victim, whole, others: others.clone() };
         self.killer.kills.lock().push(kill);
         for n in std::iter::once(victim).chain(others) {
             self.kill(&processes[n], at);
@@ -161,46 +174,53 @@ impl<M: Machine> Allocate<M> {
         Hope::Memory
     }
 
-    /// Returns the number of pages among which the killer chooses: memory and swap, or the limit of the group and swap
-    /// (`oom_control.totalpages`).
+    /// Returns the number of pages among which the killer chooses: memory and swap, or as much of both as
+    /// the limits of the group allow (`oom_control.totalpages`).
     fn pages_of(&self, exhausted: Exhausted) -> u64 {
-        let memory = match (exhausted, &self.groups) {
-            (Exhausted::Group(group), Some(groups)) => groups.limit(group, Limit::Max).min(self.usable_pages()),
-            (Exhausted::Group(_) | Exhausted::Memory, _) => self.usable_pages(),
-        };
-        memory + u64::from(self.swap.total_slots())
+        let (memory, swap) = (self.usable_pages(), u64::from(self.swap.total_slots()));
+        match (exhausted, &self.groups) {
+            (Exhausted::Group(group), Some(groups)) => {
+                memory.min(groups.limit(group, Limit::Max)) + swap.min(groups.limit(group, Limit::SwapMax))
+            }
+            (Exhausted::Group(_) | Exhausted::Memory, _) => memory + swap,
+        }
     }
 
-    /// Returns the other candidates that are killed with a victim: those of the highest group from the victim's up to
-    /// the exhausted one that is killed as a whole (`memory.oom.group`).
-    fn killed_with(&self, exhausted: Exhausted, victim: usize, candidates: &[Candidate]) -> Vec<usize> {
-        let Some(groups) = &self.groups else { return Vec::new() };
+    /// Returns the group that is killed as a whole with a victim, and the other processes in it that are killed: the
+    /// highest group from the victim's up to the exhausted one that has `memory.oom.group`.
+    fn killed_with(
+        &self,
+        exhausted: Exhausted,
+        victim: usize,
+        processes: &[Arc<Process>],
+    ) -> (Option<GroupId>, Vec<usize>) {
+        let Some(groups) = &self.groups else { return (None, Vec::new()) };
         let top = match exhausted {
             Exhausted::Group(group) => group,
             Exhausted::Memory => GroupId::ROOT,
         };
-        let own = candidates[victim].group;
-        let whole = groups
-            .with_ancestors(own)
-            .into_iter()
-            .filter(|id| groups.is_within(*id, top) && groups.is_oom_group(*id))
-            .last();
-        let Some(whole) = whole else { return Vec::new() };
+        let above = groups.with_ancestors(processes[victim].group());
+        let whole = above.into_iter().rfind(|id| groups.is_within(*id, top) && groups.is_oom_group(*id));
+        let Some(whole) = whole else { return (None, Vec::new()) };
         groups.count(whole, GroupEvent::OomGroupKill);
         let dies = |n: &usize| {
-            let Candidate { group, oom_score_adj, .. } = candidates[*n];
-            *n != victim && oom_score_adj != Process::NEVER && groups.is_within(group, whole)
+            let process = &processes[*n];
+            let may_die = process.oom_score_adj() != Process::NEVER && !process.is_killed();
+            *n != victim && may_die && groups.is_within(process.group(), whole)
         };
-        (0..candidates.len()).filter(dies).collect()
+        (Some(whole), (0..processes.len()).filter(dies).collect())
     }
 
-    /// Kills all processes of a group and its descendants, as a write to `cgroup.kill` does. This counts no event.
+    /// Kills all processes of a group and its descendants, as a write to `cgroup.kill` does. This counts no event, and no
+    /// request waits for their memory.
     #[doc(alias = "cgroup.kill")]
     pub fn kill_group(&self, group: GroupId) {
         let Some(groups) = &self.groups else { return };
-        let now = self.machine.now();
         let is_within = |process: &&Arc<Process>| !process.is_killed() && groups.is_within(process.group(), group);
-        self.processes().iter().filter(is_within).for_each(|process| self.end(process, now));
+        self.processes().iter().filter(is_within).for_each(|process| {
+            process.set_reaped();
+            self.machine.kill_process(process.id.0);
+        });
     }
 
     fn kill(&self, process: &Arc<Process>, at: Nanos) {
@@ -208,14 +228,16 @@ impl<M: Machine> Allocate<M> {
         if let Some(groups) = self.groups.as_ref().filter(|_| !process.group().is_root()) {
             groups.count(process.group(), GroupEvent::OomKill);
         }
-        self.end(process, at);
-    }
-
-    fn end(&self, process: &Arc<Process>, at: Nanos) {
         process.set_killed();
         self.killer.to_reap.lock().push((at + REAPER_DELAY, process.clone()));
         self.machine.kill_process(process.id.0);
         self.machine.wake(&self.killer.reaper);
+    }
+
+    /// Returns the last kill, and how many kills there were before it; `None` if there was none.
+    pub fn last_kill(&self) -> Option<(usize, Kill)> {
+        let kills = self.killer.kills.lock();
+        kills.last().map(|kill| (kills.len() - 1, kill.clone()))
     }
 
     /// Returns the kills so far, in order.

@@ -179,6 +179,12 @@ impl<M: Machine> Groups<M> {
         self.lineage(id).map(left).min().unwrap_or(u64::MAX)
     }
 
+    /// Returns whether a group, or an ancestor, uses at least half of what its `memory.swap.max` allows.
+    #[must_use]
+    pub(crate) fn is_swap_half_full(&self, id: GroupId) -> bool {
+        self.lineage(id).any(|id| self.swap_usage(id).saturating_mul(2) >= self.group(id).limit(Limit::SwapMax))
+    }
+
     /// Charges swap slots to a group and its ancestors. Returns `false`, and charges none, if `memory.swap.max` of one of
     /// them refuses.
     #[doc(alias = "mem_cgroup_try_charge_swap")]

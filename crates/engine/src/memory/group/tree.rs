@@ -233,6 +233,8 @@ impl<M: Machine> Groups<M> {
     /// # Errors
     /// If `parent` does not exist, or there is no room for another group.
     pub(crate) fn create(&self, parent: GroupId) -> Result<GroupId, GroupError> {
+        // A task of another group may have charged a removed group for a page from swap, and left a stock.
+        self.drain_stocks();
         let id = self.tree.insert(parent, |id| self.is_unused(id))?;
         self.group(id).reset();
         Ok(id)

@@ -54,14 +54,13 @@ impl Groups {
         Ok(Self { root: root.to_owned(), names, sections: groups.to_vec() })
     }
 
-    /// Returns how many groups the section `name` stands for.
+    /// Returns the names of the groups that the section `name` stands for.
     ///
     /// # Errors
     /// When the machine file has no such section.
-    pub fn count(&self, name: &str) -> Result<u64, SystemError> {
+    pub fn names_of(&self, name: &str) -> Result<Vec<String>, SystemError> {
         let section = self.sections.iter().find(|group| group.name == name);
-        let count = section.map(|group| group.names().len() as u64);
-        count.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
+        section.map(Group::names).ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
     }
 
     /// Returns the folder of a group.

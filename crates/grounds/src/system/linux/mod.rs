@@ -147,8 +147,8 @@ impl System for LinuxSystem {
         self.groups()?.enter(name)
     }
 
-    fn count_groups(&self, name: &str) -> Result<u64, SystemError> {
-        self.groups()?.count(name)
+    fn group_names(&self, name: &str) -> Result<Vec<String>, SystemError> {
+        self.groups()?.names_of(name)
     }
 
     fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
