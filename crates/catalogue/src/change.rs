@@ -95,7 +95,7 @@ pub fn find<'n>(root: &'n Node, path: &str) -> Option<&'n Node> {
 
 /// Returns the index in a list that a key chooses: a number, or the `name` of a table; none if the key is neither.
 fn chosen(nodes: &[Node], key: &str) -> Option<usize> {
-    nodes.iter().position(|node| group::is_called(node, key)).or_else(|| key.parse().ok())
+    group::position(nodes, key).or_else(|| key.parse().ok())
 }
 
 /// Parses a value as TOML. Anything else, such as a word without quotes, becomes a text.

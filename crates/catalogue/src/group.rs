@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use asked::Asked;
-pub(crate) use layers::{declare, is_called, lay_over, resolve};
+pub(crate) use layers::{declare, lay_over, position, resolve};
 
 /// A memory control group of version 2. Sizes that are left out are those of a new group: no limits, no protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]

@@ -65,6 +65,7 @@ fn written(key: &str, value: &str) -> Result<String, String> {
         },
         _ => match value.parse::<u64>() {
             Ok(mib) => Ok(mib.to_string()),
+            Err(_) if key == "count" => Err(format!("`{key}`: expected a whole number, found `{value}`")),
             Err(_) => Err(format!("`{key}`: expected a whole number of MiB, found `{value}`")),
         },
     }

@@ -33,10 +33,24 @@ fn text<'n>(table: &'n Node, key: &str) -> Option<&'n str> {
 }
 
 /// Returns whether a group is called `name`: this is its name, or its path by its parent.
-pub(crate) fn is_called(table: &Node, name: &str) -> bool {
+fn is_called(table: &Node, name: &str) -> bool {
     let Some(own) = text(table, "name") else { return false };
     let path = || text(table, "parent").is_some_and(|parent| format!("{parent}/{own}") == name);
     own == name || path()
+}
+
+/// Returns the index of the group called `name` in a list: the one with this path, or else the only one whose last name it
+/// is.
+pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
+    let path = |table: &Node| {
+        let own = text(table, "name")?;
+        Some(text(table, "parent").map_or_else(|| own.to_owned(), |parent| format!("{parent}/{own}")))
+    };
+    if let Some(n) = tables.iter().position(|table| path(table).as_deref() == Some(name)) {
+        return Some(n);
+    }
+    let mut called = (0..tables.len()).filter(|n| is_called(&tables[*n], name));
+    called.next().filter(|_| called.next().is_none())
 }
 
 /// Adds groups to those of a machine, whose node is `file`. The keys of a group with an equal name replace the keys of
@@ -49,8 +63,8 @@ pub(crate) fn lay_over(file: &mut Node, groups: &[Node]) {
     for group in groups {
         let name = text(group, "name").unwrap_or_default();
         let path = text(group, "parent").map(|parent| format!("{parent}/{name}"));
-        match tables.iter_mut().find(|table| is_called(table, path.as_deref().unwrap_or(name))) {
-            Some(known) => *known = group.clone().over(known.clone()),
+        match position(tables, path.as_deref().unwrap_or(name)) {
+            Some(n) => tables[n] = group.clone().over(tables[n].clone()),
             None => tables.push(group.clone()),
         }
     }
@@ -60,7 +74,7 @@ pub(crate) fn lay_over(file: &mut Node, groups: &[Node]) {
 pub(crate) fn declare(file: &mut Node, name: &str, place: &Place) {
     let node = |value| Node { place: place.clone(), comment: None, value };
     let own = Entry { key: "name".into(), place: place.clone(), node: node(Value::Text(name.to_owned())) };
-    if let Some(tables) = list(file).filter(|tables| !tables.iter().any(|table| is_called(table, name))) {
+    if let Some(tables) = list(file).filter(|tables| position(tables, name).is_none()) {
         tables.push(node(Value::Table(vec![own])));
     }
 }
@@ -172,6 +186,16 @@ mod tests {
         let two = "[[group]]\nname = \"p\"\n[[group]]\nname = \"q\"\n";
         let several = [two, &group("x", "p"), &group("x", "q"), &group("y", "x")].concat();
         assert!(names(&several).unwrap_err().ends_with("there are several groups `x`: expected the path of one"));
+    }
+
+    #[test]
+    fn a_path_goes_before_a_last_name() {
+        let node = |text: &str| Node::parse("m.toml", text).unwrap();
+        let file = node("[[group]]\nname = \"x\"\nparent = \"a\"\n[[group]]\nname = \"y\"\nparent = \"a\"\n[[group]]\nname = \"x\"\n");
+        let found = |name: &str| position(tables(&file), name);
+        assert_eq!(["x", "a/x", "y", "z"].map(found), [Some(2), Some(0), Some(1), None]);
+        let twice = node("[[group]]\nname = \"x\"\nparent = \"a\"\n[[group]]\nname = \"x\"\nparent = \"b\"\n");
+        assert_eq!(position(tables(&twice), "x"), None);
     }
 
     #[test]

@@ -361,7 +361,7 @@ choices! {
 
     /// The groups of its target's subtree that a pass of reclaim visits, where there are memory control groups. kswapd
     /// visits all of them in any case. With `multigen.memcg_lru = "on"`, only reclaim at a limit obeys this choice.
-    group_walk: GroupWalk = All, drawn 176 {
+    group_walk: GroupWalk = All, drawn 164 {
         /// All groups, parents before children. Each group loses pages in the same proportion. With many groups, a task
         /// that needs few pages does much work.
         All,

@@ -166,6 +166,8 @@ fn groups_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> BTreeMap<String, Signs>
         let of = |counter: &str| rows.of(&[&format!("{name}: {counter}")]);
         let at_limit = of("max").or_else(|| of("memory.events.max"));
         let pages = |mib: f64| mib * f64::from(1 << 20) / PAGE_BYTES as f64;
+        // Simulated runs have seconds.
+        let stalled = |line: &str| Some(100.0 * of(line)? / elapsed_s.filter(|time| *time > 0.0)?);
         Signs {
             elapsed_s,
             refaulted_file: of("workingset_refault_file"),
@@ -173,8 +175,8 @@ fn groups_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> BTreeMap<String, Signs>
             major_faults: of("pgmajfault"),
             stolen_together: of("pgsteal"),
             scanned_together: of("pgscan"),
-            some_waited_percent: of("memory some"),
-            all_waited_percent: of("memory full"),
+            some_waited_percent: of("memory some").or_else(|| stalled("memory.pressure some")),
+            all_waited_percent: of("memory full").or_else(|| stalled("memory.pressure full")),
             at_limit: at_limit.map(|times| [(name.to_owned(), times)].into()),
             bounds: Bounds {
                 high_events: of("high"),

@@ -175,6 +175,7 @@ pub trait System: Sized + 'static {
         let _ = name;
         Err(SystemError("this ground has no memory control groups".into()))
     }
+
     /// Reclaims pages of a group and its descendants, as a write to `memory.reclaim` does. `swappiness` takes the place
     /// of `vm.swappiness` if it is given. Returns whether as much as was asked for was freed.
     ///
@@ -184,6 +185,7 @@ pub trait System: Sized + 'static {
         let _ = (name, pages, swappiness);
         Err(SystemError("this ground has no memory control groups".into()))
     }
+
     /// Returns the counters of a group under their names in `memory.stat`, pages and events, with `memory.current` and
     /// the events of `memory.events`; none if the system has no groups.
     ///
@@ -202,6 +204,7 @@ pub trait System: Sized + 'static {
         let _ = (name, limit, pages);
         Err(SystemError("this ground has no memory control groups".into()))
     }
+
     /// Kills all processes of a group and its descendants, as a write to `cgroup.kill` does.
     ///
     /// # Errors
@@ -210,6 +213,7 @@ pub trait System: Sized + 'static {
         let _ = name;
         Err(SystemError("this ground cannot kill a memory control group: all tasks are one process".into()))
     }
+
     /// Returns the size of swap, and what is free of it, pages; none if the system does not report it.
     fn swap_pages(&self) -> Option<[u64; 2]> {
         None
@@ -224,6 +228,7 @@ pub trait System: Sized + 'static {
         let _ = group;
         Ok(None)
     }
+
     /// Sets a trigger on the pressure of a group, or of the whole system for `None`. `trigger` is the text that is written
     /// to a file of PSI, as `some 150000 1000000`: the line, the stall time, and the window in which it counts, us. This
     /// task can then wait for events; there is at most one in a window.

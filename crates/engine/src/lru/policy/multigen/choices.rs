@@ -231,7 +231,7 @@ choices! {
 
     /// The order in which kswapd, and tasks that want a free page, visit memory control groups. Reclaim at a limit always
     /// walks the tree of groups.
-    memcg_lru: MemcgLru = Off, drawn 175 {
+    memcg_lru: MemcgLru = Off, drawn 163 {
         /// The order of the tree, as `reclaim.group_walk` says.
         Off,
         /// The order of a list that each node keeps: groups that were not reclaimed from lately come first, and the walk
