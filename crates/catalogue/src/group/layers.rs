@@ -191,7 +191,9 @@ mod tests {
     #[test]
     fn a_path_goes_before_a_last_name() {
         let node = |text: &str| Node::parse("m.toml", text).unwrap();
-        let file = node("[[group]]\nname = \"x\"\nparent = \"a\"\n[[group]]\nname = \"y\"\nparent = \"a\"\n[[group]]\nname = \"x\"\n");
+        let file = node(
+            "[[group]]\nname = \"x\"\nparent = \"a\"\n[[group]]\nname = \"y\"\nparent = \"a\"\n[[group]]\nname = \"x\"\n",
+        );
         let found = |name: &str| position(tables(&file), name);
         assert_eq!(["x", "a/x", "y", "z"].map(found), [Some(2), Some(0), Some(1), None]);
         let twice = node("[[group]]\nname = \"x\"\nparent = \"a\"\n[[group]]\nname = \"x\"\nparent = \"b\"\n");

@@ -180,9 +180,9 @@ impl<M: Machine> Anonymous<M> {
         self.processes.iter().cloned().collect()
     }
 
-    /// Returns whether there is a process.
-    pub(crate) fn has_processes(&self) -> bool {
-        self.processes.iter().next().is_some()
+    /// Returns whether there is a process that may be killed.
+    pub(crate) fn has_mortal_processes(&self) -> bool {
+        self.processes.iter().any(|process| process.oom_score_adj() != Process::NEVER)
     }
 
     /// Returns the regions of a process, by number.

@@ -441,7 +441,8 @@ impl System for SimSystem {
         let named = shared.groups.borrow().of_task(name);
         let group = named.unwrap_or_else(|| self.task.borrow().group);
         let process = self.engine().anonymous().create_process(name, group);
-        process.set_oom_score_adj(shared.groups.borrow().oom_score_adj(group));
+        let adj = named.map_or_else(|| self.process.oom_score_adj(), |id| shared.groups.borrow().oom_score_adj(id));
+        process.set_oom_score_adj(adj);
         let number = process.id.0;
         let task = self.shared.sim.spawn(name, move || {
             let system = Self::for_process(&shared, process);
@@ -470,6 +471,10 @@ impl System for SimSystem {
         let group = name.map_or(Ok(GroupId::ROOT), |name| self.group(name))?;
         self.move_to(group);
         Ok(())
+    }
+
+    fn set_oom_score_adj(&self, adj: i16) {
+        self.process.set_oom_score_adj(adj);
     }
 
     fn group_names(&self, name: &str) -> Result<Vec<String>, SystemError> {

@@ -166,6 +166,12 @@ pub trait System: Sized + 'static {
         Err(SystemError(format!("no [[group]] `{name}`: this system has no control groups")))
     }
 
+    /// Sets the `oom_score_adj` of this task, and of tasks that it starts: -1000 for never killed, to 1000 for killed first.
+    /// Does nothing on grounds where all tasks are one process.
+    fn set_oom_score_adj(&self, adj: i16) {
+        let _ = adj;
+    }
+
     /// Moves this task to a memory control group of the machine file, by its name; `None` is the root group. Pages that
     /// the task uses first from now on are charged to that group.
     ///

@@ -115,7 +115,7 @@ impl<M: Machine> Allocate<M> {
         order: Order,
         has_room: impl FnOnce() -> bool,
     ) -> Hope {
-        if order > COSTLY_ORDER || gfp.repeat || !self.has_processes() {
+        if order > COSTLY_ORDER || gfp.repeat || !self.has_mortal_processes() {
             return Hope::None;
         }
         if self.killer.is_busy.swap(true, AcqRel) {
