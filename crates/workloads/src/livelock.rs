@@ -17,7 +17,6 @@ use crate::system::{Pressure, Started, System, SystemError, page_bytes};
 use crate::workload::{Measurements, Resources, Workload};
 use code::{Code, Use};
 use documented::DocumentedFields;
-use engine::anonymous::Process;
 use engine::stat::Vmstat;
 use figures::counters::difference;
 use figures::figure::{Better, Format, Row, RowName, duration_rows, names};
@@ -275,7 +274,7 @@ impl Workload for Livelock {
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         // The workload itself decides when the hog is killed.
-        system.set_oom_score_adj(Process::NEVER);
+        system.set_oom_score_adj(engine::anonymous::Process::NEVER);
         let shape = params.shape(system.memory_pages(), system.given().scale);
         let [server_pages, program_pages, library_pages] = shape.pages;
         code::install(system, SERVER, 1, server_pages)?;
