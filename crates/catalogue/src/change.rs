@@ -63,20 +63,24 @@ pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replaces the value of a key of `table`, or adds the key. Since any key can be added, the code that reads the table
-/// later must refuse unknown keys.
+/// Replaces the value of a key of `table`, or adds the key, with the tables on the way to it. Since any key can be added,
+/// the code that reads the table later must refuse unknown keys.
 ///
 /// # Errors
-/// As for [`change`], if the path has more than one key.
+/// As for [`change`], if the path goes through something else than tables.
 pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
-    if !path.contains('.')
-        && let Value::Table(entries) = &mut table.value
-        && entries.iter().all(|entry| entry.key != path)
-    {
-        let place = Place { file: format!("{path}={value}").into(), line: 0 };
-        let node = Node { place: place.clone(), comment: None, value: parsed(value) };
-        entries.push(Entry { key: path.into(), place, node });
-        return Ok(());
+    let place = Place { file: format!("{path}={value}").into(), line: 0 };
+    let mut node = &mut *table;
+    let mut keys = path.split('.').peekable();
+    while let Some(key) = keys.next() {
+        let Value::Table(entries) = &mut node.value else { return change(table, path, value) };
+        let at = entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
+            let value = if keys.peek().is_some() { Value::Table(Vec::new()) } else { parsed(value) };
+            let node = Node { place: place.clone(), comment: None, value };
+            entries.push(Entry { key: key.into(), place: place.clone(), node });
+            entries.len() - 1
+        });
+        node = &mut entries[at].node;
     }
     change(table, path, value)
 }
@@ -142,6 +146,17 @@ mod tests {
         assert_eq!(changed("a", "text").unwrap().get("a").unwrap().as_text(), Some("text"));
         let Value::List(disks) = changed("disk.n", "3").unwrap().get("disk").unwrap().value.clone() else { panic!() };
         assert_eq!(disks[0].get("n").unwrap().value, Value::Integer(3));
+    }
+
+    #[test]
+    fn a_key_is_added_with_its_tables() {
+        let mut node = Node::parse("m.toml", "a = 1\n[t]\nx = 1\n").unwrap();
+        for (path, value) in [("b", "2"), ("t.y", "3"), ("u.v", "4"), ("t.x", "5")] {
+            set(&mut node, path, value).unwrap();
+        }
+        let found = ["a", "b", "t.x", "t.y", "u.v"].map(|path| find(&node, path).unwrap().value.clone());
+        assert_eq!(found, [1, 2, 5, 3, 4].map(Value::Integer));
+        assert!(set(&mut node, "a.b", "1").unwrap_err().to_string().contains("`b` is not in a table"));
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns what `zones` hold at the time `now`. `mark` is the workload's name for the moment.
+    /// Returns what `zones` hold at the time `now`. `mark` is the name that the workload gave to this
+    /// moment, if it gave one.
     #[must_use]
     pub fn of(now: Nanos, mark: Option<&'static str>, zones: &[ZoneMap]) -> Self {
         Self { now_ns: now.0, mark: mark.map(Cow::from), zones: zones.iter().map(Zone::of).collect() }

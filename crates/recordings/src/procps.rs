@@ -323,7 +323,8 @@ struct Reader {
     timed: usize,
 }
 
-/// Smallest height of a terminal in lines. A heading that is repeated sooner begins another recording.
+/// Smallest height of a terminal, lines. A tool repeats its heading once per height of the terminal, so a heading that
+/// comes back after fewer lines begins another recording.
 const LINES_OF_TERMINAL_MIN: usize = 10;
 
 impl Reader {

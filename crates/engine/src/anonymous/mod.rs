@@ -33,7 +33,7 @@ pub struct Anonymous<M: Machine> {
     // The floor below. A field named `swap` would hide the swap area, which is reached through this field.
     below: Swap<M>,
     regions: M::Lock<Table<Region<M>>>,
-    /// The regions that map a file.
+    /// The regions that map each file.
     mappers: FileMappers<M>,
     processes: Processes,
 }

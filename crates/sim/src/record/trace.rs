@@ -101,14 +101,14 @@ pub enum Activity {
     LockWait {
         /// The CPU.
         cpu: usize,
-        /// The class of the lock, or `per_cpu`.
+        /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
     },
     /// A CPU held a lock, and another CPU was spinning for the lock when it was released.
     LockHold {
         /// The CPU.
         cpu: usize,
-        /// The class of the lock, or `per_cpu`.
+        /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
     },
     /// A task was in a function, on a CPU or asleep. Recorded functions are those of reclaim, compaction, and waits of

@@ -102,7 +102,7 @@ struct Sums {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns whether evicted pages leave shadows of [`Refault::ByWorkingset`].
+    /// Returns whether the kernel has `lru.refault` = [`Refault::ByWorkingset`], so that evicted pages leave shadows.
     pub(in crate::lru) fn has_refaults(&self) -> bool {
         self.packing().is_some()
     }
@@ -161,7 +161,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Counts the return of a page that left `shadow`. Returns whether it joins the active list.
+    /// Counts the return of a page whose shadow entry is `shadow`. Returns whether the page joins the active list.
     #[doc(alias = "workingset_refault")]
     pub(in crate::lru) fn is_refault_activated(&self, frame: FrameNumber, shadow: Shadow) -> bool {
         let Some(packing) = self.packing() else { return false };

@@ -23,7 +23,7 @@ struct Left {
     seq: u64,
     lruvec: u32,
     is_workingset: bool,
-    /// The count of uses in the page's `USES` bits.
+    /// The value of the page's `USES` bits when the page was evicted.
     counted: u32,
 }
 
