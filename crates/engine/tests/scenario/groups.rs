@@ -208,7 +208,7 @@ fn above_high_a_task_is_throttled_and_never_fails() {
             // With its two page tables, the group is at its line.
             assert!(seconds(0..1022) < 0.1);
             // From 0 to 12.5 % above, then from 25 to 31 %.
-            let (first, _, far) = (seconds(1022..1152), seconds(1152..1280), seconds(1280..1344));
+            let (first, _, far) = (seconds(1022..1140), seconds(1140..1280), seconds(1280..1344));
             assert!((0.2..1.5).contains(&first), "{first}");
             assert!((1.9..2.2).contains(&far), "{far}");
             assert!(groups(ground).events(group, GroupEvent::High) > 0);
