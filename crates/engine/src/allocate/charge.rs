@@ -9,6 +9,7 @@ use super::out_of_memory::{Exhausted, Hope};
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, GroupEvent, GroupId, Groups, Limit, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
+use crate::reclaim::direct::Progress;
 use crate::reclaim::group::GroupReclaim;
 use crate::stat::Event;
 use crate::task::Task;
@@ -114,6 +115,9 @@ impl<M: Machine> Allocate<M> {
             }
             if freed > 0 && order <= COSTLY_ORDER {
                 continue;
+            }
+            if freed == 0 {
+                self.list_for_next(Progress::Nothing);
             }
             if retries == 0 {
                 groups.count(full, GroupEvent::Oom);
