@@ -398,7 +398,9 @@ impl Memory {
     /// ```
     pub fn lru_gen_command(&self, commands: &str) -> Result<u64, Error> {
         self.shared.check_is_up()?;
-        self.shared.with_task(None, |engine, task| engine.reclaim().lru_gen_command(task, commands)).map_err(Error::LruGen)
+        self.shared
+            .with_task(None, |engine, task| engine.reclaim().lru_gen_command(task, commands))
+            .map_err(Error::LruGen)
     }
 
     /// Drops the clean pages of all files and returns how many it dropped.

@@ -92,7 +92,9 @@ impl Region {
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
         self.check_range(offset, bytes.len())?;
         self.shared
-            .with_task(self.group.as_ref(), |engine, task| engine.access().read_region(task, &self.mapped, offset, bytes))
+            .with_task(self.group.as_ref(), |engine, task| {
+                engine.access().read_region(task, &self.mapped, offset, bytes)
+            })
             .map_err(|error| self.shared.error(error))
     }
 
@@ -114,7 +116,9 @@ impl Region {
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         self.check_range(offset, bytes.len())?;
         self.shared
-            .with_task(self.group.as_ref(), |engine, task| engine.access().write_region(task, &self.mapped, offset, bytes))
+            .with_task(self.group.as_ref(), |engine, task| {
+                engine.access().write_region(task, &self.mapped, offset, bytes)
+            })
             .map_err(|error| self.shared.error(error))
     }
 
@@ -155,8 +159,11 @@ impl Region {
     /// ```
     pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
         let page = self.check_page(page)?;
-        let pinned = self.shared.with_task(self.group.as_ref(), |engine, task| engine.access().pin_region(task, &self.mapped, page, true));
-        let frame = pinned.map_err(|error| self.shared.error(error))?.expect("a page that is to be written has a frame");
+        let pinned = self
+            .shared
+            .with_task(self.group.as_ref(), |engine, task| engine.access().pin_region(task, &self.mapped, page, true));
+        let frame =
+            pinned.map_err(|error| self.shared.error(error))?.expect("a page that is to be written has a frame");
         Ok(PageWrite::of_region(&self.shared.engine, frame))
     }
 }

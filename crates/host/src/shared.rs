@@ -132,7 +132,9 @@ impl Shared {
             return None;
         };
         let (name, bytes) = (self.groups.as_ref()?.path_of(*group), pages * PAGE_BYTES as u64);
-        Some(Error::OutOfMemory { state: format!("group {name} is full: nothing can be freed of its {bytes} bytes (max)") })
+        Some(Error::OutOfMemory {
+            state: format!("group {name} is full: nothing can be freed of its {bytes} bytes (max)"),
+        })
     }
 
     /// Calls `call` with the engine and this thread's state for this memory, and returns its result. Pages are charged
@@ -209,7 +211,8 @@ impl Shared {
         while let Some(surplus) = engine.memory().managed_pages().checked_sub(pages).filter(|surplus| *surplus > 0) {
             let last = balloon.len();
             let most = surplus.min(AT_ONCE) as usize;
-            if let Err(error) = self.with_task(None, |engine, task| engine.allocate().take_offline_pages(task, most, balloon))
+            if let Err(error) =
+                self.with_task(None, |engine, task| engine.allocate().take_offline_pages(task, most, balloon))
             {
                 let bytes = pages * PAGE_BYTES as u64;
                 return undo(balloon, Error::OutOfMemory { state: format!("cannot shrink to {bytes} bytes: {error}") });

@@ -6,7 +6,7 @@ mod common;
 use common::gate::{Gate, Gated};
 use common::pages::{Chance, PAGE, page};
 use common::{builder, folder, memory};
-use highwater::{Error, File, Group, GroupError, Memory, OpenOptions, PageRead};
+use highwater::{Advice, Builder, Error, File, Group, GroupError, Memory, OpenOptions, PageRead};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -21,7 +21,8 @@ fn with_groups(count: u16) -> Memory {
 
 /// Creates a file whose pages are the first version of `pages` pages.
 fn write_file(path: &Path, pages: u64) {
-    std::fs::write(path, (0..pages).flat_map(|number| page(number, 1)).collect::<Vec<u8>>()).expect("the disk has room");
+    std::fs::write(path, (0..pages).flat_map(|number| page(number, 1)).collect::<Vec<u8>>())
+        .expect("the disk has room");
 }
 
 fn open(memory: &Memory, group: &Group, path: &Path) -> File {
@@ -73,7 +74,9 @@ fn groups_have_names_and_a_tree() {
     drop(region);
     b.remove().unwrap();
     a.remove().unwrap();
-    for result in [a.remove(), a.set_max(PAGE), a.group("b").map(drop), a.anonymous(PAGE).map(drop), a.reclaim(1).map(drop)] {
+    for result in
+        [a.remove(), a.set_max(PAGE), a.group("b").map(drop), a.anonymous(PAGE).map(drop), a.reclaim(1).map(drop)]
+    {
         assert_eq!(kind_of(result), Some(GroupError::Removed));
     }
     memory.check().unwrap();
@@ -104,9 +107,19 @@ fn a_file_belongs_to_the_group_of_its_first_handle() {
 /// and swap. No page is lost, and neither group ever exceeds its limit.
 #[test]
 fn max_holds_and_nothing_is_lost() {
+    stay_below_max(builder());
+}
+
+/// With the multi-generational LRU, no group exceeds its limit either.
+#[test]
+fn max_holds_with_generations() {
+    stay_below_max(builder().kernel("7.2-mglru"));
+}
+
+fn stay_below_max(builder: Builder) {
     const PAGES: u64 = 1536;
     let folder = folder();
-    let memory = builder().shards(2).groups(2).swap(16 << 20).swap_folder(folder.path()).start().unwrap();
+    let memory = builder.shards(2).groups(2).swap(16 << 20).swap_folder(folder.path()).start().unwrap();
     let path = folder.path().join("data");
     write_file(&path, PAGES);
     let [files, heaps] = ["files", "heaps"].map(|name| memory.group(name).unwrap());
@@ -208,14 +221,14 @@ fn a_full_group_is_named_and_other_groups_go_on() {
     drop(guards);
     check(&file, 200, 1);
     outer.set_max(1 << 20).unwrap();
-    let error = heap.page_mut(0).map(drop).and_then(|()| free.anonymous(2 << 20)?.write_at(&[1; 2 << 20], 0)).unwrap_err();
+    let error =
+        heap.page_mut(0).map(drop).and_then(|()| free.anonymous(2 << 20)?.write_at(&[1; 2 << 20], 0)).unwrap_err();
     assert!(error.to_string().starts_with("group outer is full"), "{error}");
     drop(file);
     memory.check().unwrap();
 }
 
-/// Anonymous memory without swap cannot be reclaimed, so writers above `high` sleep; readers of a file by guards do,
-/// too, if their pages stay pinned.
+/// Anonymous memory without swap cannot be reclaimed, so writers above `high` sleep.
 #[test]
 fn threads_are_throttled_above_high() {
     let memory = with_groups(1);
@@ -233,6 +246,35 @@ fn threads_are_throttled_above_high() {
     assert!(pressure.some.total_us > 50_000 && memory.pressure().some.total_us >= pressure.some.total_us, "{pressure}");
     heaps.set_high(None).unwrap();
     heap.write_at(&vec![2; 2 << 20], 0).unwrap();
+}
+
+/// A thread that pins pages above `high` sleeps at its next miss, in whichever group, and not while it gets the page.
+#[test]
+fn a_thread_pays_for_pinned_pages_at_its_next_call() {
+    let (folder, memory) = (folder(), with_groups(2));
+    let [path, other] = ["data", "other"].map(|name| folder.path().join(name));
+    write_file(&path, 300);
+    write_file(&other, 1);
+    let [tables, others] = ["tables", "others"].map(|name| memory.group(name).unwrap());
+    let [file, other] = [open(&memory, &tables, &path), open(&memory, &others, &other)];
+    file.advise(0..0, Advice::Random);
+    let _guards: Vec<_> = (0..150).map(|number| file.page(number).unwrap()).collect();
+    tables.set_high(100 * PAGE).unwrap();
+    let (mut held, mut longest) = (Vec::new(), Duration::ZERO);
+    // The stocks have up to 128 pages, for which nobody pays.
+    for number in 150..300 {
+        let began = Instant::now();
+        held.push(file.page(number).unwrap());
+        longest = longest.max(began.elapsed());
+    }
+    let began = Instant::now();
+    other.page(0).map(drop).unwrap();
+    longest = longest.max(began.elapsed());
+    assert!(longest > Duration::from_millis(100), "nobody was throttled: {longest:?}");
+    assert!((150..).zip(&held).all(|(number, guard)| guard[..] == page(number, 1)[..]));
+    assert_eq!(others.events()["high"], 0);
+    assert_eq!(others.pressure().some.total_us, 0, "the thread paid in its former group");
+    assert!(tables.pressure().some.total_us > 100_000 && tables.events()["high"] > 0);
 }
 
 #[test]
@@ -256,9 +298,19 @@ fn reclaim_on_demand_frees_what_was_asked_for() {
 /// usage of each group is what its pages and stocks are.
 #[test]
 fn threads_use_files_of_different_groups() {
+    use_different_groups(builder());
+}
+
+/// Threads use files and regions of different groups with the multi-generational LRU.
+#[test]
+fn threads_use_files_of_different_groups_with_generations() {
+    use_different_groups(builder().kernel("7.2-mglru"));
+}
+
+fn use_different_groups(builder: Builder) {
     const PAGES: u64 = 600;
     let folder = folder();
-    let memory = builder().shards(2).groups(6).swap(16 << 20).swap_folder(folder.path()).start().unwrap();
+    let memory = builder.shards(2).groups(6).swap(16 << 20).swap_folder(folder.path()).start().unwrap();
     let outer = memory.group("outer").unwrap();
     let groups = [outer.group("a").unwrap(), outer.group("b").unwrap(), memory.group("c").unwrap()];
     outer.set_max(3 << 20).unwrap();

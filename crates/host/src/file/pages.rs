@@ -83,15 +83,15 @@ impl File {
         }
         let cached = self.cached();
         note_written(cached.id, page as u32..page as u32 + 1);
-        let pinned = self
-            .with_task(|engine, task| engine.access().pin_for_write(task, cached, page as u32))
-            .map_err(|error| {
+        let pinned = self.with_task(|engine, task| engine.access().pin_for_write(task, cached, page as u32)).map_err(
+            |error| {
                 match error {
                     // The file was truncated just now.
                     engine::Error::BeyondEnd { .. } => Error::OutOfRange { page, pages: self.pages() },
                     other => self.error(other),
                 }
-            })?;
+            },
+        )?;
         Ok(PageWrite::of_file(&self.engine, cached, pinned))
     }
 

@@ -100,11 +100,7 @@ impl GroupKey {
 
 impl Group {
     /// Returns the group called `name` below `parent`, or below the root group.
-    pub(crate) fn get_or_create(
-        shared: &Arc<Shared>,
-        parent: Option<&Arc<Node>>,
-        name: &str,
-    ) -> Result<Self, Error> {
+    pub(crate) fn get_or_create(shared: &Arc<Shared>, parent: Option<&Arc<Node>>, name: &str) -> Result<Self, Error> {
         shared.check_is_up()?;
         let no_room = || Error::Group { name: name.to_owned(), kind: GroupError::NoRoom { room: 0 } };
         let groups = shared.groups().ok_or_else(no_room)?;
