@@ -279,11 +279,7 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
         generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
         trace: sim.take_trace(),
-        notes: [
-            kernel_log::killed(&engine.allocate().kills()).into_iter().collect(),
-            told.lock().expect("the main task has ended").clone(),
-        ]
-        .concat(),
+        notes: [kernel_log::killed(&engine.allocate().kills()).into_iter().collect(), told.lock().expect("the main task has ended").clone()].concat(),
         report: found.report,
         kernel_log: logged.lock().expect("the main task has ended").split_off(0),
         curves: found.curves,
