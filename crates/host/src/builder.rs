@@ -70,6 +70,7 @@ pub struct Builder {
     locks_memory: bool,
     huge_pages: bool,
     hazard_pointers: bool,
+    groups: u16,
     wrap: Wrap,
 }
 
@@ -127,6 +128,7 @@ impl Default for Builder {
             locks_memory: false,
             huge_pages: true,
             hazard_pointers: true,
+            groups: 0,
             wrap: Wrap::default(),
         }
     }
@@ -353,6 +355,22 @@ impl Builder {
         self
     }
 
+    /// Sets for how many memory control groups ([`Memory::group`]) there is room. Default: none. Room for groups takes 2
+    /// bytes for each page of the largest size, and some hundred bytes to a few KiB for each group.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).groups(1).start()?;
+    /// let cache = memory.group("cache")?;
+    /// cache.set_max(4 << 20)?;
+    /// assert!(memory.group("another").is_err());
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn groups(mut self, count: u16) -> Self {
+        self.groups = count;
+        self
+    }
+
     /// Sets the number of dirty bytes in files above which writers are throttled to the speed of the disk. The flusher
     /// starts at half of this limit. By default, the limit is a fifth of the memory that is free or could be freed, and
     /// the flusher starts at a tenth of that memory.
@@ -428,7 +446,8 @@ impl Builder {
         #[allow(unsafe_code)]
         let host = unsafe { Host::new(&config) }.map_err(Error::System)?;
         let (swap, swap_use) = self.make_swap(&host)?;
-        let engine = Engine::new(host.clone(), &choices, &Layout::growing(pages, pages_max), &[FILES_LAYOUT], swap);
+        let layout = Layout { groups: self.groups, ..Layout::growing(pages, pages_max) };
+        let engine = Engine::new(host.clone(), &choices, &layout, &[FILES_LAYOUT], swap);
         let engine = Arc::new(engine.map_err(|error| Error::Builder(error.to_string()))?);
         if host.arena().has_huge_pages() {
             use_huge_pages(engine.memory().frames.addresses(0..pages as u32));

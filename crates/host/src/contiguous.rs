@@ -52,7 +52,7 @@ impl Contiguous {
             return Err(Error::OrderTooLarge { order });
         }
         let engine = &shared.engine;
-        let take = || shared.with_task(|engine, task| engine.access().take_block(task, CONTIGUOUS, order));
+        let take = || shared.with_task(None, |engine, task| engine.access().take_block(task, CONTIGUOUS, order));
         let block = take().or_else(|_| {
             // Pages in per-CPU batches for the LRU, and free pages on per-CPU lists, may have been in the way.
             // Compaction drains both kinds of lists.

@@ -1,5 +1,6 @@
 //! Errors that an application can get.
 
+use crate::group::GroupError;
 use crate::machine::SwapFileError;
 use engine::lru::policy::multigen::command::CommandError;
 use engine::memory::{MAX_ORDERS, READERS_MAX};
@@ -102,7 +103,8 @@ pub enum Error {
         /// The number of the page in its file or region.
         page: u64,
     },
-    /// All memory is in use and none can be freed, because swap is full or dirty pages cannot be written.
+    /// All memory is in use and none can be freed, because swap is full or dirty pages cannot be written. Or a
+    /// [`Group`](crate::Group) is at its `max`, and nothing can be freed in the group.
     OutOfMemory {
         /// The state of the memory, in words.
         state: String,
@@ -112,6 +114,14 @@ pub enum Error {
     /// The builder's settings are wrong: for example, the size is too small or too large, or a kernel file has a
     /// mistake.
     Builder(String),
+    /// A memory control group cannot be used as asked.
+    Group {
+        /// The group's names from the top of the tree down, with slashes between them. If only options to open a file
+        /// name the group, it is `of` with the path of the file.
+        name: String,
+        /// The reason.
+        kind: GroupError,
+    },
     /// A text for [`Memory::lru_gen_command`](crate::Memory::lru_gen_command) contains a part that is no command, or a
     /// command that was refused.
     LruGen(CommandError),
@@ -154,6 +164,7 @@ impl fmt::Display for Error {
             Self::OutOfMemory { state } => f.write_str(state),
             Self::Swap(source) => source.fmt(f),
             Self::Builder(message) => f.write_str(message),
+            Self::Group { name, kind } => write!(f, "group {name}: {kind}"),
             Self::LruGen(source) => source.fmt(f),
             Self::System(source) => write!(f, "the system does not grant what is needed: {source}"),
             Self::ShutDown => f.write_str("the memory was shut down"),
@@ -189,6 +200,7 @@ impl From<Error> for io::Error {
             | Error::OutOfBytes { .. }
             | Error::TooLong { .. }
             | Error::OrderTooLarge { .. }
+            | Error::Group { .. }
             | Error::LruGen(_)
             | Error::Builder(_) => io::ErrorKind::InvalidInput,
             Error::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,

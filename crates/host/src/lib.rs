@@ -7,6 +7,7 @@
 //! * [`Memory::open`] and [`Memory::create`] return a [`File`]: [`File::read_at`], [`File::write_at`],
 //!   [`File::sync_data`], and access to pages in place by [`File::page`] and [`File::page_mut`];
 //! * [`Memory::anonymous`] returns a [`Region`], which may be larger than the memory, with a swap file behind it;
+//! * [`Memory::group`] returns a [`Group`] of files and regions with limits and protection, like a control group;
 //! * [`Memory::vmstat`] returns counters under the names that they have in the Linux kernel.
 //!
 //! ```
@@ -38,6 +39,7 @@ mod builder;
 mod contiguous;
 mod error;
 mod file;
+mod group;
 mod kernel;
 #[doc(hidden)]
 pub mod machine;
@@ -61,6 +63,7 @@ pub use contiguous::Contiguous;
 pub use engine::lru::policy::multigen::command::CommandError as LruGenError;
 pub use error::Error;
 pub use file::{Advice, File, OpenOptions};
+pub use group::{Group, GroupError};
 pub use machine::{Notice, SwapFileError};
 pub use memory::{Memory, ShutdownError, Vmstat};
 pub use page::{PageRead, PageWrite};

@@ -3,6 +3,7 @@
 use crate::contiguous::Contiguous;
 use crate::error::Error;
 use crate::file::{File, OpenOptions};
+use crate::group::Group;
 use crate::machine::Notice;
 use crate::region::Region;
 use crate::shared::{Parts, Shared};
@@ -160,7 +161,7 @@ impl Memory {
     /// # Ok::<(), highwater::Error>(())
     /// ```
     pub fn anonymous(&self, bytes: u64) -> Result<Region, Error> {
-        Region::new(&self.shared, bytes, false)
+        Region::new(&self.shared, None, bytes, false)
     }
 
     /// Returns a region of anonymous memory of `bytes` bytes in huge pages (`MADV_HUGEPAGE`). The first write to each 2
@@ -179,7 +180,28 @@ impl Memory {
     /// # Ok::<(), highwater::Error>(())
     /// ```
     pub fn anonymous_huge(&self, bytes: u64) -> Result<Region, Error> {
-        Region::new(&self.shared, bytes, true)
+        Region::new(&self.shared, None, bytes, true)
+    }
+
+    /// Returns the memory control group called `name`, and creates it if there is none. A new group has no limits and no
+    /// protection. Files join a group when they are opened ([`OpenOptions::group`]), and regions when they are made
+    /// ([`Group::anonymous`]).
+    ///
+    /// # Errors
+    /// [`Error::Group`] when the name is empty or contains a `/`, when a group of this name is being removed, or when
+    /// there are as many groups as [`Builder::groups`](crate::Builder::groups) has room for. [`Error::ShutDown`] after a
+    /// shutdown.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).groups(8).start()?;
+    /// let cache = memory.group("cache")?;
+    /// cache.set_max(8 << 20)?;
+    /// cache.set_min(1 << 20)?;
+    /// assert_eq!(memory.group("cache")?.usage(), 0);
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    pub fn group(&self, name: &str) -> Result<Group, Error> {
+        Group::get_or_create(&self.shared, None, name)
     }
 
     /// Returns the present values of all counters and gauges.
@@ -376,7 +398,9 @@ impl Memory {
     /// ```
     pub fn lru_gen_command(&self, commands: &str) -> Result<u64, Error> {
         self.shared.check_is_up()?;
-        self.shared.with_task(|engine, task| engine.reclaim().lru_gen_command(task, commands)).map_err(Error::LruGen)
+        self.shared
+            .with_task(None, |engine, task| engine.reclaim().lru_gen_command(task, commands))
+            .map_err(Error::LruGen)
     }
 
     /// Drops the clean pages of all files and returns how many it dropped.
@@ -446,7 +470,8 @@ impl OpenOptions {
     /// file nor a block device, is a swap file of this process, or is larger than 16 TiB less 4 MiB. When the options
     /// ask for writing, and this memory already has the file open for reading only. When another [`Memory`] of this
     /// process has the file open, and one of the two may write it. When the options ask to empty the file, but not to
-    /// write it, and the file is not empty.
+    /// write it, and the file is not empty. [`Error::Group`] when the group of the options was removed or belongs to
+    /// another memory, or when this memory already has the file open, but not in that group.
     pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
         self.open_in(&memory.shared, path.as_ref())
     }
@@ -470,7 +495,7 @@ mod tests {
         let start = || Memory::builder().size(8 << 20).io_uring(false).start().unwrap();
         let memories = [(); 3].map(|()| start());
         let dirtied = |memory: &Memory, pages| {
-            memory.shared.with_task(|_, task| {
+            memory.shared.with_task(None, |_, task| {
                 task.pages_dirtied += pages;
                 task.pages_dirtied
             })

@@ -1,6 +1,7 @@
 //! Regions of anonymous memory. A region may be larger than its `Memory`, because seldom used pages go to swap.
 
 use crate::error::{Error, PAGES_MAX};
+use crate::group::Node;
 use crate::machine::Host;
 use crate::page::{PageRead, PageWrite};
 use crate::shared::Shared;
@@ -24,18 +25,25 @@ use std::sync::Arc;
 pub struct Region {
     shared: Arc<Shared>,
     mapped: Arc<Mapped<Host>>,
+    /// The memory control group to which the region's pages are charged; `None` for the root group.
+    group: Option<Arc<Node>>,
     bytes: u64,
 }
 
 impl Region {
-    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64, huge_pages: bool) -> Result<Self, Error> {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        group: Option<Arc<Node>>,
+        bytes: u64,
+        huge_pages: bool,
+    ) -> Result<Self, Error> {
         shared.check_is_up()?;
         let pages = bytes.div_ceil(PAGE_BYTES as u64);
         if pages > PAGES_MAX {
             return Err(Error::TooLong { bytes });
         }
         let mapped = shared.engine.anonymous().create_region(None, (pages as u32).max(1), huge_pages);
-        Ok(Self { shared: shared.clone(), mapped, bytes })
+        Ok(Self { shared: shared.clone(), mapped, group, bytes })
     }
 
     /// Returns the length of the region, bytes.
@@ -84,8 +92,10 @@ impl Region {
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
         self.check_range(offset, bytes.len())?;
         self.shared
-            .with_task(|engine, task| engine.access().read_region(task, &self.mapped, offset, bytes))
-            .map_err(Error::of_memory)
+            .with_task(self.group.as_ref(), |engine, task| {
+                engine.access().read_region(task, &self.mapped, offset, bytes)
+            })
+            .map_err(|error| self.shared.error(error))
     }
 
     /// Copies bytes into the region, starting at byte `offset`.
@@ -106,8 +116,10 @@ impl Region {
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         self.check_range(offset, bytes.len())?;
         self.shared
-            .with_task(|engine, task| engine.access().write_region(task, &self.mapped, offset, bytes))
-            .map_err(Error::of_memory)
+            .with_task(self.group.as_ref(), |engine, task| {
+                engine.access().write_region(task, &self.mapped, offset, bytes)
+            })
+            .map_err(|error| self.shared.error(error))
     }
 
     /// Pins page `page` (of 4096 bytes) for reading, without a copy. A page that was never written reads as zeroes, and
@@ -128,9 +140,9 @@ impl Region {
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
         let page = self.check_page(page)?;
         self.shared
-            .with_task(|engine, task| engine.access().pin_region(task, &self.mapped, page, false))
+            .with_task(self.group.as_ref(), |engine, task| engine.access().pin_region(task, &self.mapped, page, false))
             .map(|frame| PageRead::of_region(&self.shared.engine, frame))
-            .map_err(Error::of_memory)
+            .map_err(|error| self.shared.error(error))
     }
 
     /// Pins page `page` for writing, exclusively and without a copy.
@@ -147,8 +159,11 @@ impl Region {
     /// ```
     pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
         let page = self.check_page(page)?;
-        let pinned = self.shared.with_task(|engine, task| engine.access().pin_region(task, &self.mapped, page, true));
-        let frame = pinned.map_err(Error::of_memory)?.expect("a page that is to be written has a frame");
+        let pinned = self
+            .shared
+            .with_task(self.group.as_ref(), |engine, task| engine.access().pin_region(task, &self.mapped, page, true));
+        let frame =
+            pinned.map_err(|error| self.shared.error(error))?.expect("a page that is to be written has a frame");
         Ok(PageWrite::of_region(&self.shared.engine, frame))
     }
 }

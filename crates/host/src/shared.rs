@@ -2,9 +2,11 @@
 
 use crate::error::Error;
 use crate::file::Table;
+use crate::group::{Groups, Node};
 use crate::machine::task::AbortOnPanic;
 use crate::machine::{Host, InUse, TaskId, use_huge_pages};
 use crate::wrap::Wrap;
+use engine::allocate::OutOfMemory;
 use engine::writeback::DeviceLayout;
 use engine::{Engine, KernelTask, Task};
 use machine::{Completions, DeviceId, FrameNumber, PAGE_BYTES};
@@ -32,6 +34,8 @@ pub(crate) struct Shared {
     /// request that finishes after this value is dropped has no receiver.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
     pub files: Table,
+    /// The memory control groups; `None` if the memory has no room for groups.
+    groups: Option<Groups>,
     /// The engine's tasks that run now: kswapd and the flushers.
     kernel_tasks: Mutex<Vec<TaskId>>,
     /// The engine's number of each disk, by the system's device number (`st_dev`, or `st_rdev` of a block device).
@@ -87,11 +91,13 @@ impl Shared {
     /// # Errors
     /// When the system grants no threads for the tasks.
     pub fn start(parts: Parts) -> Result<Self, Error> {
+        let groups = parts.engine.memory().groups.as_ref().map(|groups| Groups::new(groups.room()));
         let shared = Self {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             engine: parts.engine,
             _receivers: parts.receivers,
             files: Table::default(),
+            groups,
             kernel_tasks: Mutex::default(),
             backings: Mutex::default(),
             balloon: Mutex::default(),
@@ -104,14 +110,46 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Calls `call` with the engine and this thread's state for this memory, and returns its result.
-    pub fn with_task<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
+    /// Returns the number of this memory, which no other memory of the process has.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the memory control groups; `None` if the memory has no room for groups.
+    pub fn groups(&self) -> Option<&Groups> {
+        self.groups.as_ref()
+    }
+
+    /// Converts an error of the engine about a region or about memory to an error of the library. If a group is full,
+    /// the error has its name.
+    pub fn error(&self, error: engine::Error) -> Error {
+        self.error_of_full_group(&error).unwrap_or_else(|| Error::of_memory(error))
+    }
+
+    /// Returns the error of a group that is full; none if `error` has another cause.
+    pub fn error_of_full_group(&self, error: &engine::Error) -> Option<Error> {
+        let engine::Error::OutOfMemory { cause: OutOfMemory { full: Some((group, pages)), .. }, .. } = error else {
+            return None;
+        };
+        let (name, bytes) = (self.groups.as_ref()?.path_of(*group), pages * PAGE_BYTES as u64);
+        Some(Error::OutOfMemory {
+            state: format!("group {name} is full: nothing can be freed of its {bytes} bytes (max)"),
+        })
+    }
+
+    /// Calls `call` with the engine and this thread's state for this memory, and returns its result. Pages are charged
+    /// to `group`, or to its nearest ancestor if it was removed; to the root group if it is `None`.
+    pub fn with_task<R>(&self, group: Option<&Arc<Node>>, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
         TASKS.with_borrow_mut(|tasks| {
             if tasks.0[0].0 != self.number {
                 tasks.turn_to(self.number);
             }
             let _call = self.engine.machine().enter_call();
-            call(&self.engine, &mut tasks.0[0].1)
+            let task = &mut tasks.0[0].1;
+            match &self.groups {
+                Some(groups) => groups.call_in(&self.engine, group, task, call),
+                None => call(&self.engine, task),
+            }
         })
     }
 
@@ -173,7 +211,8 @@ impl Shared {
         while let Some(surplus) = engine.memory().managed_pages().checked_sub(pages).filter(|surplus| *surplus > 0) {
             let last = balloon.len();
             let most = surplus.min(AT_ONCE) as usize;
-            if let Err(error) = self.with_task(|engine, task| engine.allocate().take_offline_pages(task, most, balloon))
+            if let Err(error) =
+                self.with_task(None, |engine, task| engine.allocate().take_offline_pages(task, most, balloon))
             {
                 let bytes = pages * PAGE_BYTES as u64;
                 return undo(balloon, Error::OutOfMemory { state: format!("cannot shrink to {bytes} bytes: {error}") });

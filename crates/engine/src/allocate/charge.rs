@@ -6,14 +6,16 @@
 
 use super::limit::RETRIES_MAX;
 use super::out_of_memory::{Exhausted, Hope};
+use super::slow::fruitless_wait;
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, GroupEvent, GroupId, Groups, Limit, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
+use crate::reclaim::direct::Progress;
 use crate::reclaim::group::GroupReclaim;
 use crate::stat::Event;
 use crate::task::Task;
 use machine::note::Work;
-use machine::{FrameNumber, Machine, Order, Stalled};
+use machine::{FrameNumber, Machine, Order, Stalled, WaitReason, Waiting};
 
 impl<M: Machine> Allocate<M> {
     /// Charges 2^`order` pages to the group of the task, if the pages are for files, programs, or page tables. Returns the group
@@ -86,7 +88,7 @@ impl<M: Machine> Allocate<M> {
             self.stat.count(event, 1);
             Err(OutOfMemory { order, full: Some((full, groups.limit(full, Limit::Max))) })
         };
-        let (mut retries, mut has_drained) = (RETRIES_MAX, false);
+        let (mut retries, mut has_drained, mut fruitless_rounds) = (RETRIES_MAX, false, 0);
         loop {
             groups.count(full, GroupEvent::Max);
             if !gfp.wait {
@@ -128,6 +130,23 @@ impl<M: Machine> Allocate<M> {
                 return failed(full, event);
             }
             retries -= 1;
+            if freed == 0 {
+                fruitless_rounds += 1;
+                self.wait_for_others(fruitless_rounds);
+            }
         }
+    }
+
+    /// After the `rounds`-th reclaim that freed nothing, puts pages that wait in batches on the lists. Where no process
+    /// can be killed, as in the library, also waits a little: other tasks may have pages for a moment that can then be
+    /// freed, for example because they are being read.
+    fn wait_for_others(&self, rounds: u32) {
+        if self.has_mortal_processes() {
+            self.list_for_next(Progress::Nothing);
+            return;
+        }
+        self.drain_all();
+        let _waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);
+        self.machine.pause(fruitless_wait(rounds));
     }
 }

@@ -129,13 +129,17 @@ impl Effort {
             Progress::Freed(_) | Progress::Hope | Progress::Waited => Outcome::Tries { after: None },
             Progress::Nothing if !may_exhaust => Outcome::NothingFreed,
             Progress::Blind | Progress::Nothing if self.fruitless_rounds <= FRUITLESS_ROUNDS_MAX => {
-                let wait = Nanos(FRUITLESS_WAIT.0 << ((self.fruitless_rounds - 1) / 2));
-                Outcome::Tries { after: Some(wait.min(FRUITLESS_WAIT_MAX)) }
+                Outcome::Tries { after: Some(fruitless_wait(self.fruitless_rounds)) }
             }
             Progress::Blind | Progress::Nothing if may_exhaust => Outcome::Exhausted,
             Progress::Blind | Progress::Nothing => Outcome::NothingFreed,
         }
     }
+}
+
+/// Returns how long a request waits after its `rounds`-th fruitless reclaim; `rounds` is at least 1.
+pub(super) fn fruitless_wait(rounds: u32) -> Nanos {
+    Nanos(FRUITLESS_WAIT.0 << ((rounds - 1) / 2)).min(FRUITLESS_WAIT_MAX)
 }
 
 const fn is_fruitless(progress: Progress) -> bool {

@@ -33,9 +33,10 @@ const SCALING_BITS: u32 = 14;
 
 impl<M: Machine> Allocate<M> {
     /// Makes a task pay for the pages that it charged above a `high` line, if there are any. Called at the end of each
-    /// operation of a task, where it holds no lock. *May sleep.*
+    /// operation of a task, where it holds no lock. An operation that pins a page for its caller leaves the call to the
+    /// caller, so that the task does not sleep with the page. *May sleep.*
     #[inline]
-    pub(crate) fn settle(&self, task: &mut Task) {
+    pub fn settle(&self, task: &mut Task) {
         if task.over_high_pages > 0 {
             self.pay_for_high(task);
         }

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::machine::Host;
 use crate::shared::Shared;
 use engine::page_cache::File as Cached;
-use engine::{Engine, ReadPattern, ReadState};
+use engine::{Engine, ReadPattern, ReadState, Task};
 use machine::PAGE_BYTES;
 use parking_lot::Mutex;
 use std::fmt;
@@ -74,7 +74,13 @@ impl File {
     }
 
     fn error(&self, error: engine::Error) -> Error {
-        Error::of_file(&self.opened().path, error)
+        let full = self.shared.error_of_full_group(&error);
+        full.unwrap_or_else(|| Error::of_file(&self.opened().path, error))
+    }
+
+    /// Calls `call` with the engine and this thread's state. Pages are charged to the file's group.
+    fn with_task<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
+        self.shared.with_task(self.opened().group.as_ref(), call)
     }
 
     /// Returns the length of the file, bytes.
@@ -127,7 +133,7 @@ impl File {
             Advice::Sequential => set(ReadPattern::Sequential),
             Advice::Random => set(ReadPattern::Random),
             Advice::WillNeed if pages.start < pages.end => {
-                self.shared.with_task(|engine, task| engine.access().prefetch(task, self.cached(), pages));
+                self.with_task(|engine, task| engine.access().prefetch(task, self.cached(), pages));
             }
             Advice::DontNeed if pages.start < pages.end => {
                 self.shared.engine.lru().invalidate_pages(self.cached(), pages);

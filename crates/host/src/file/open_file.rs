@@ -2,6 +2,7 @@
 
 use super::sync::Rounds;
 use crate::error::{Error, PAGES_MAX};
+use crate::group::Node;
 use crate::machine::{Device, Host, Identity, InUse, Use, try_lock_file, try_share_file};
 use crate::shared::Shared;
 use engine::page_cache::File as Cached;
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct OpenFile {
     pub path: Arc<Path>,
     pub cached: Arc<Cached<Host>>,
+    /// The memory control group to which the file's pages are charged; `None` for the root group.
+    pub(super) group: Option<Arc<Node>>,
     pub(super) device: Arc<Device>,
     pub(super) key: Identity,
     pub(super) is_writable: bool,
@@ -52,6 +55,7 @@ impl OpenFile {
     pub(super) fn new(
         shared: &Shared,
         path: &Path,
+        group: Option<Arc<Node>>,
         file: std::fs::File,
         is_writable: bool,
         is_locked: bool,
@@ -84,6 +88,7 @@ impl OpenFile {
         Ok(Self {
             path: path.into(),
             cached,
+            group,
             device,
             key: Identity::of(&metadata),
             is_writable,
@@ -96,6 +101,11 @@ impl OpenFile {
             is_locked: Mutex::new(is_locked),
             _in_use: in_use,
         })
+    }
+
+    /// Returns whether the file is in a group, and was so when it was opened.
+    pub(super) fn is_in(&self, group: &Arc<Node>) -> bool {
+        self.group.as_ref().is_some_and(|own| Arc::ptr_eq(own, group))
     }
 
     /// Locks the file against other processes, unless an earlier handle has locked it already. Handles that were opened

@@ -2,6 +2,7 @@
 
 use super::{File, OpenFile};
 use crate::error::Error;
+use crate::group::{Group, GroupError, GroupKey};
 use crate::machine::{Identity, open_at_once};
 use crate::shared::Shared;
 use engine::ReadState;
@@ -29,6 +30,7 @@ pub struct OpenOptions {
     create_new: bool,
     truncate: bool,
     is_unlocked: bool,
+    group: Option<GroupKey>,
 }
 
 impl OpenOptions {
@@ -114,10 +116,32 @@ impl OpenOptions {
         self
     }
 
+    /// Sets the memory control group to which the file's pages are charged, until the last handle of the file is
+    /// dropped. By default, a file that the memory has not open yet is in no group, and a further handle of an open file
+    /// leaves it where it is.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// let memory = highwater::Memory::builder().size(16 << 20).groups(1).start()?;
+    /// let logs = memory.group("logs")?;
+    /// let log = highwater::OpenOptions::new().write(true).create(true).group(&logs).open(&memory, &path)?;
+    /// log.write_all_at(&[1; 4096], 0)?;
+    /// assert!(logs.usage() >= 4096);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn group(mut self, group: &Group) -> Self {
+        self.group = Some(group.key());
+        self
+    }
+
     /// Opens a file for the memory of `shared`: see [`OpenOptions::open`].
     pub(crate) fn open_in(self, shared: &Arc<Shared>, path: &Path) -> Result<File, Error> {
         shared.check_is_up()?;
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };
+        let no_group = |kind| Error::Group { name: format!("of {}", path.display()), kind };
+        let group = self.group.map(|key| key.find(shared)).transpose().map_err(no_group)?;
         // The kind is checked before opening, because opening some kinds of files has effects. It is checked again
         // below, because the path may by then name something else.
         if let Ok(metadata) = std::fs::metadata(path) {
@@ -129,7 +153,7 @@ impl OpenOptions {
         let metadata = file.metadata().map_err(failed)?;
         check_kind(&metadata).map_err(failed)?;
         let open = shared.files.get_or_open(Identity::of(&metadata), || {
-            OpenFile::new(shared, path, file, self.write, !self.is_unlocked).map_err(failed)
+            OpenFile::new(shared, path, group.clone(), file, self.write, !self.is_unlocked).map_err(failed)
         })?;
         let joined = if self.write && !open.is_writable {
             Err(io::Error::other("it is open here already, for reading only"))
@@ -141,6 +165,10 @@ impl OpenOptions {
         if let Err(error) = joined {
             open.release(shared);
             return Err(failed(error));
+        }
+        if let Some(group) = group.filter(|group| !open.is_in(group)) {
+            open.release(shared);
+            return Err(group.refuse(GroupError::OtherGroup));
         }
         let seen_failures = AtomicU32::new(open.cached.failed_writes());
         let (state, is_random) = (Mutex::new(ReadState::default()), AtomicBool::new(false));

@@ -83,16 +83,15 @@ impl File {
         }
         let cached = self.cached();
         note_written(cached.id, page as u32..page as u32 + 1);
-        let pinned = self
-            .shared
-            .with_task(|engine, task| engine.access().pin_for_write(task, cached, page as u32))
-            .map_err(|error| {
+        let pinned = self.with_task(|engine, task| engine.access().pin_for_write(task, cached, page as u32)).map_err(
+            |error| {
                 match error {
                     // The file was truncated just now.
                     engine::Error::BeyondEnd { .. } => Error::OutOfRange { page, pages: self.pages() },
                     other => self.error(other),
                 }
-            })?;
+            },
+        )?;
         Ok(PageWrite::of_file(&self.engine, cached, pinned))
     }
 
@@ -142,8 +141,7 @@ impl File {
     fn pin_slowly(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         self.shared.check_is_up()?;
         let pin = |state: &mut ReadState| {
-            self.shared
-                .with_task(|engine, task| engine.access().pin_for_read(task, self.cached(), state, page, wanted_pages))
+            self.with_task(|engine, task| engine.access().pin_for_read(task, self.cached(), state, page, wanted_pages))
                 .map_err(|error| self.error(error).into())
         };
         if self.is_random.load(Ordering::Relaxed) {

@@ -114,7 +114,7 @@ impl File {
     fn start_reads(&self, batch: &[(&mut [u8], u64)]) -> Result<(), Error> {
         self.shared.check_is_up()?;
         let _plug = self.shared.engine.machine().plug();
-        self.shared.with_task(|engine, task| {
+        self.with_task(|engine, task| {
             for (bytes, offset) in batch {
                 let pages = pages_of(*offset, bytes.len());
                 engine.access().start_read(task, self.cached(), pages);

@@ -54,7 +54,7 @@ impl File {
         note_written(cached.id, pages_of(offset, bytes.len()));
         let within = |engine: &Engine<Host>, task: &mut Task| engine.access().write_within(task, cached, offset, bytes);
         let done = match end.filter(|end| *end <= cached.length()) {
-            Some(_) => self.shared.with_task(within).map_err(|error| self.error(error))?,
+            Some(_) => self.with_task(within).map_err(|error| self.error(error))?,
             None => 0,
         };
         if done < bytes.len() {
@@ -69,8 +69,7 @@ impl File {
             let open = self.opened();
             let _longer = open.length.read_recursive();
             open.finish_cut().map_err(|source| open.cannot_set_length(source))?;
-            self.shared
-                .with_task(|engine, task| engine.access().write(task, cached, offset + done as u64, &bytes[done..]))
+            self.with_task(|engine, task| engine.access().write(task, cached, offset + done as u64, &bytes[done..]))
                 .map_err(|error| self.error(error))?;
         }
         Ok(bytes.len())
@@ -125,7 +124,6 @@ impl File {
         }
         let access = self.shared.engine.access();
         let end = self
-            .shared
             .with_task(|engine, task| engine.access().hold_end(task, cached, bytes))
             .map_err(|error| self.error(error))?;
         // The system's file may be shorter than the new length, even if the new length is smaller, because dirty bytes

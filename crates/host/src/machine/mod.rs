@@ -153,6 +153,11 @@ impl Host {
         self.shared.pressure.read()
     }
 
+    /// Returns the pressure on a memory control group until now; none if there never was a group of this number.
+    pub(crate) fn pressure_of_group(&self, group: u16) -> machine::pressure::Pressure {
+        self.shared.pressure.read_group(group).unwrap_or_default()
+    }
+
     /// Returns the memory of the machine.
     #[inline]
     #[must_use]
@@ -288,6 +293,14 @@ impl Observe for Host {
 
     fn note_stall(&self, begins: bool) {
         self.shared.pressure.note_stall(begins);
+    }
+
+    fn note_new_group(&self, group: u16, parent: u16) {
+        self.shared.pressure.note_new_group(group, parent);
+    }
+
+    fn note_group(&self, group: u16) {
+        self.shared.pressure.note_group(group);
     }
 
     fn note_wait(&self, reason: Option<WaitReason>) {

@@ -9,6 +9,8 @@
 //! no thread is stalled, a call is known only from the first moment at which it meets a stall: when it begins during
 //! one, or when the thread's own stall ends during another's. A call that waits for a disk or a lock does not work.
 //!
+//! Each memory control group has the same figures of the threads whose calls work for the group or a descendant.
+//!
 //! *Locks*: the mutex of the counts; nothing is called while it is held.
 
 use super::{task, wait};
@@ -29,10 +31,12 @@ struct Thread {
     is_known: bool,
     /// `true` while the thread sleeps for something else than memory.
     waits: bool,
+    /// The number of the memory control group that the thread's call works for; 0 for the root group.
+    group: u16,
 }
 
 impl Thread {
-    const NEW: Self = Self { stalls: 0, is_in_call: false, is_known: false, waits: false };
+    const NEW: Self = Self { stalls: 0, is_in_call: false, is_known: false, waits: false, group: 0 };
 
     /// Returns how often the thread counts as stalled, and as working.
     fn counts(self) -> [u32; 2] {
@@ -61,6 +65,33 @@ struct Counts {
 }
 
 impl Counts {
+    /// Creates counts without threads, which begin at `now`.
+    fn new(now: Nanos) -> Self {
+        Self {
+            stalled: 0,
+            working: 0,
+            since: now,
+            total: [Nanos(0); 2],
+            averages: Default::default(),
+            at_period: [Nanos(0); 2],
+            ends: Nanos((now.0 / PERIOD.0 + 1) * PERIOD.0),
+        }
+    }
+
+    /// Counts a thread as stalled and working as often as `after` says, and no longer as `before` says.
+    fn recount(&mut self, now: Nanos, before: [u32; 2], after: [u32; 2]) {
+        self.advance(now);
+        self.stalled = self.stalled + after[0] - before[0];
+        self.working = self.working + after[1] - before[1];
+    }
+
+    fn read(&mut self, now: Nanos) -> Pressure {
+        self.advance(now);
+        let stalls =
+            |line: usize| Stalls { percent: self.averages[line].percent(), total_us: self.total[line].0 / 1000 };
+        Pressure { some: stalls(0), full: stalls(1) }
+    }
+
     /// Adds the time up to `now`.
     fn advance(&mut self, now: Nanos) {
         while self.since < now {
@@ -94,26 +125,49 @@ impl Counts {
     }
 }
 
+/// The counts of a memory and of its groups.
+#[derive(Debug)]
+struct AllCounts {
+    /// The counts of all threads.
+    all: Counts,
+    /// For each group, from number 1 on, the number of its parent, and its counts. Empty without groups.
+    groups: Vec<(u16, Counts)>,
+}
+
+impl AllCounts {
+    /// Counts a thread, which was as `before` says, as `after` says.
+    fn recount(&mut self, now: Nanos, before: Thread, after: Thread) {
+        self.all.recount(now, before.counts(), after.counts());
+        if before.group == after.group {
+            self.recount_groups(now, before.group, before.counts(), after.counts());
+        } else {
+            self.recount_groups(now, before.group, before.counts(), [0; 2]);
+            self.recount_groups(now, after.group, [0; 2], after.counts());
+        }
+    }
+
+    /// Counts a thread of a group in the group and its ancestors.
+    fn recount_groups(&mut self, now: Nanos, mut group: u16, before: [u32; 2], after: [u32; 2]) {
+        while let Some(at) = usize::from(group).checked_sub(1) {
+            let (parent, counts) = &mut self.groups[at];
+            counts.recount(now, before, after);
+            group = *parent;
+        }
+    }
+}
+
 /// Stall times of the threads that call one memory.
 #[derive(Debug)]
 pub(super) struct ThreadPressure {
     began: Instant,
     /// The number of stalled threads, which calls read before they count anything.
     stalled: AtomicU32,
-    counts: Mutex<Counts>,
+    counts: Mutex<AllCounts>,
 }
 
 impl ThreadPressure {
     pub(super) fn new(began: Instant) -> Self {
-        let counts = Counts {
-            stalled: 0,
-            working: 0,
-            since: Nanos(0),
-            total: [Nanos(0); 2],
-            averages: Default::default(),
-            at_period: [Nanos(0); 2],
-            ends: PERIOD,
-        };
+        let counts = AllCounts { all: Counts::new(Nanos(0)), groups: Vec::new() };
         Self { began, stalled: AtomicU32::new(0), counts: Mutex::new(counts) }
     }
 
@@ -124,18 +178,17 @@ impl ThreadPressure {
         let mut after = before;
         change(&mut after);
         THREAD.set(after);
-        if before.counts() != after.counts() {
-            self.recount(before.counts(), after.counts());
+        let moves = before.group != after.group && after.counts() != [0; 2];
+        if before.counts() != after.counts() || moves {
+            self.recount(before, after);
         }
     }
 
     #[cold]
-    fn recount(&self, before: [u32; 2], after: [u32; 2]) {
+    fn recount(&self, before: Thread, after: Thread) {
         let mut counts = self.counts.lock();
-        counts.advance(wait::since(self.began));
-        counts.stalled = counts.stalled + after[0] - before[0];
-        counts.working = counts.working + after[1] - before[1];
-        self.stalled.store(counts.stalled, Relaxed);
+        counts.recount(wait::since(self.began), before, after);
+        self.stalled.store(counts.all.stalled, Relaxed);
     }
 
     fn is_any_stalled(&self) -> bool {
@@ -158,7 +211,24 @@ impl ThreadPressure {
         self.change(|thread| thread.waits = waits);
     }
 
-    /// Notes that the calling thread begins a call, which ends when the result is dropped.
+    /// Notes that a group was created. No call works for a former group of the same number.
+    pub(super) fn note_new_group(&self, group: u16, parent: u16) {
+        let mut counts = self.counts.lock();
+        let new = || (parent, Counts::new(wait::since(self.began)));
+        let at = usize::from(group) - 1;
+        if at >= counts.groups.len() {
+            counts.groups.resize_with(at + 1, new);
+        }
+        counts.groups[at] = new();
+    }
+
+    /// Notes that the calling thread's call works for a group from now on, until it ends.
+    pub(super) fn note_group(&self, group: u16) {
+        self.change(|thread| thread.group = group);
+    }
+
+    /// Notes that the calling thread begins a call, which ends when the result is dropped. At first, the call works for
+    /// the root group.
     #[inline]
     pub(super) fn enter_call(&self) -> Call<'_> {
         self.change(|thread| {
@@ -170,11 +240,14 @@ impl ThreadPressure {
 
     /// Returns the figures until now.
     pub(super) fn read(&self) -> Pressure {
+        self.counts.lock().all.read(wait::since(self.began))
+    }
+
+    /// Returns the figures of a group until now; nothing if there never was a group of this number.
+    pub(super) fn read_group(&self, group: u16) -> Option<Pressure> {
         let mut counts = self.counts.lock();
-        counts.advance(wait::since(self.began));
-        let stalls =
-            |line: usize| Stalls { percent: counts.averages[line].percent(), total_us: counts.total[line].0 / 1000 };
-        Pressure { some: stalls(0), full: stalls(1) }
+        let (_, of_group) = counts.groups.get_mut(usize::from(group).checked_sub(1)?)?;
+        Some(of_group.read(wait::since(self.began)))
     }
 }
 
@@ -184,7 +257,7 @@ pub(crate) struct Call<'a>(&'a ThreadPressure);
 impl Drop for Call<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.change(|thread| (thread.is_in_call, thread.is_known) = (false, false));
+        self.0.change(|thread| (thread.is_in_call, thread.is_known, thread.group) = (false, false, 0));
     }
 }
 
@@ -193,7 +266,7 @@ mod tests {
     use super::*;
 
     fn counts() -> Counts {
-        ThreadPressure::new(Instant::now()).counts.into_inner()
+        Counts::new(Nanos(0))
     }
 
     #[test]
@@ -234,7 +307,7 @@ mod tests {
     #[test]
     fn calls_are_known_when_they_begin_during_a_stall() {
         let pressure = ThreadPressure::new(Instant::now());
-        let working = || pressure.counts.lock().working;
+        let working = || pressure.counts.lock().all.working;
         std::thread::scope(|scope| {
             let (begin, begun) = std::sync::mpsc::channel::<()>();
             let (tell, told) = std::sync::mpsc::channel();
@@ -256,7 +329,7 @@ mod tests {
             told.recv().unwrap();
             pressure.note_stall(true);
             pressure.note_stall(true);
-            assert_eq!((working(), pressure.counts.lock().stalled), (0, 1));
+            assert_eq!((working(), pressure.counts.lock().all.stalled), (0, 1));
             begin.send(()).unwrap();
             told.recv().unwrap();
             assert_eq!(working(), 1);
@@ -267,8 +340,29 @@ mod tests {
             pressure.note_stall(false);
             begin.send(()).unwrap();
         });
-        assert_eq!((working(), pressure.counts.lock().stalled), (0, 0));
+        assert_eq!((working(), pressure.counts.lock().all.stalled), (0, 0));
         let Pressure { some, full } = pressure.read();
         assert!(some.total_us >= full.total_us);
+    }
+
+    /// A thread stalls in a group and its parent, then for another group in the same stall.
+    #[test]
+    fn a_stall_counts_in_the_group_of_the_call_and_its_ancestors() {
+        let pressure = ThreadPressure::new(Instant::now());
+        [(1, 0), (2, 1), (3, 0)].into_iter().for_each(|(group, parent)| pressure.note_new_group(group, parent));
+        let stalled = || pressure.counts.lock().groups.iter().map(|(_, counts)| counts.stalled).collect::<Vec<_>>();
+        let call = pressure.enter_call();
+        pressure.note_group(2);
+        pressure.note_stall(true);
+        assert_eq!(stalled(), [1, 1, 0]);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        pressure.note_group(3);
+        assert_eq!(stalled(), [0, 0, 1]);
+        pressure.note_stall(false);
+        drop(call);
+        assert_eq!((stalled(), THREAD.get().group), (vec![0; 3], 0));
+        let [parent, child] = [1, 2].map(|group| pressure.read_group(group).unwrap().some.total_us);
+        assert!(child >= 2000 && parent == child && pressure.read().some.total_us >= child);
+        assert_eq!(pressure.read_group(4), None);
     }
 }

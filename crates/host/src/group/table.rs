@@ -1,0 +1,195 @@
+//! The memory control groups of one memory, and the group for which a call works.
+//!
+//! A removed group's files and regions belong to its parent from then on. Its pages stay charged to its number until
+//! they are freed. The number is then used for a new group, so no call may work for a group whose number is used anew:
+//! a call holds the *entrance* of its group's number, and removal waits until no call holds it.
+//!
+//! *Locks*: the table's mutex, before the engine's lock of the tree of groups. Entrances are never waited for with the
+//! mutex held.
+
+use super::GroupError;
+use crate::error::Error;
+use crate::machine::Host;
+use crossbeam_utils::CachePadded;
+use engine::memory::GroupId;
+use engine::memory::group::GroupError as Refused;
+use engine::{Engine, Task};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A group, which its handles, files and regions share.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// The number of the group in the whole process; it is never used again.
+    pub(super) serial: u64,
+    pub(super) id: GroupId,
+    /// The names of the group's ancestors and its own, with slashes between them.
+    pub(super) path: String,
+    /// `None` for a group below the root group.
+    parent: Option<Arc<Node>>,
+    is_removed: AtomicBool,
+}
+
+impl Node {
+    pub(super) fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn refuse(&self, kind: GroupError) -> Error {
+        Error::Group { name: self.path.clone(), kind }
+    }
+}
+
+/// A place that a call holds while it works for a group of this number.
+type Entrance = CachePadded<RwLock<()>>;
+
+/// The groups of one memory.
+pub(crate) struct Groups {
+    /// The groups that exist, and those that are being removed.
+    nodes: Mutex<Vec<Arc<Node>>>,
+    /// The entrance of each group, by number.
+    entrances: Box<[Entrance]>,
+    /// The serial number of the group that had each number last; 0 if none had.
+    last: Box<[AtomicU64]>,
+}
+
+/// Groups are numbered from 1 in the whole process.
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
+
+impl Groups {
+    /// Creates the table of a memory in which `count` groups can exist, counting the root group.
+    pub(crate) fn new(count: usize) -> Self {
+        Self {
+            nodes: Mutex::default(),
+            entrances: (0..count).map(|_| Entrance::default()).collect(),
+            last: (0..count).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Returns the group called `name` below `parent`, and creates it if there is none.
+    pub(super) fn get_or_create(
+        &self,
+        engine: &Engine<Host>,
+        parent: Option<&Arc<Node>>,
+        name: &str,
+    ) -> Result<Arc<Node>, Error> {
+        let path = parent.map_or_else(|| name.to_owned(), |parent| format!("{}/{name}", parent.path));
+        let refused = |kind| Error::Group { name: path.clone(), kind };
+        if name.is_empty() || name.contains('/') {
+            return Err(refused(GroupError::Name));
+        }
+        let mut nodes = self.nodes.lock();
+        if let Some(parent) = parent.filter(|parent| parent.is_removed()) {
+            return Err(parent.refuse(GroupError::Removed));
+        }
+        if let Some(node) = nodes.iter().find(|node| node.path == path) {
+            return if node.is_removed() { Err(refused(GroupError::Removed)) } else { Ok(node.clone()) };
+        }
+        let above = parent.map_or(GroupId::ROOT, |parent| parent.id);
+        let id = engine.lru().create_group(above).map_err(|error| refused(error.into()))?;
+        let serial = NEXT_SERIAL.fetch_add(1, Ordering::Relaxed);
+        let node = Arc::new(Node { serial, id, path, parent: parent.cloned(), is_removed: AtomicBool::new(false) });
+        self.last[usize::from(id.0)].store(serial, Ordering::Release);
+        nodes.push(node.clone());
+        Ok(node)
+    }
+
+    /// Removes a group, once no call works for it.
+    pub(super) fn remove(&self, engine: &Engine<Host>, node: &Node) -> Result<(), Error> {
+        {
+            let nodes = self.nodes.lock();
+            if node.is_removed() {
+                return Err(node.refuse(GroupError::Removed));
+            }
+            let is_child = |other: &Arc<Node>| other.parent.as_ref().is_some_and(|parent| parent.serial == node.serial);
+            if nodes.iter().any(is_child) {
+                return Err(node.refuse(GroupError::HasChildren));
+            }
+            node.is_removed.store(true, Ordering::Release);
+        }
+        let _nobody = self.entrances[usize::from(node.id.0)].write();
+        let removed = engine.lru().remove_group(node.id);
+        self.nodes.lock().retain(|other| other.serial != node.serial);
+        removed.map_err(|error| node.refuse(error.into()))
+    }
+
+    /// Returns the group with a serial number, if it exists.
+    pub(super) fn find(&self, serial: u64) -> Option<Arc<Node>> {
+        self.nodes.lock().iter().find(|node| node.serial == serial && !node.is_removed()).cloned()
+    }
+
+    /// Returns the path of the group that has a number, for errors.
+    pub(crate) fn path_of(&self, id: GroupId) -> String {
+        let nodes = self.nodes.lock();
+        let found = nodes.iter().find(|node| node.id == id);
+        found.map_or_else(|| format!("number {}, which was removed", id.0), |node| node.path.clone())
+    }
+
+    /// Returns whether no other group has had the number of a group since.
+    pub(super) fn has_number(&self, node: &Node) -> bool {
+        self.last[usize::from(node.id.0)].load(Ordering::Acquire) == node.serial
+    }
+
+    /// Holds the entrance of a group, unless the group was removed.
+    pub(super) fn enter(&self, node: &Node) -> Option<RwLockReadGuard<'_, ()>> {
+        // A removed group is recognised before its entrance is asked for. A thread that removes the group waits for
+        // calls, and such a call may wait for a page that this thread has pinned; so this thread must not queue behind
+        // the removal, which a recursive read does not do.
+        if node.is_removed() {
+            return None;
+        }
+        let entered = self.entrances[usize::from(node.id.0)].read_recursive();
+        (!node.is_removed()).then_some(entered)
+    }
+
+    /// Calls `call` with the calling task in the group of `node`, or in the nearest ancestor that was not removed. If
+    /// `node` is `None`, in the root group.
+    ///
+    /// Before that, the task pays for pages that its last call charged above a `high` line without paying, which was a
+    /// call that pinned a page. The task cannot have slept then, because it had the page.
+    pub(crate) fn call_in<R>(
+        &self,
+        engine: &Engine<Host>,
+        mut node: Option<&Arc<Node>>,
+        task: &mut Task,
+        call: impl FnOnce(&Engine<Host>, &mut Task) -> R,
+    ) -> R {
+        if task.over_high_pages > 0 {
+            self.settle(engine, task);
+        }
+        let _entered = loop {
+            let Some(at) = node else { break None };
+            if let Some(entered) = self.enter(at) {
+                break Some(entered);
+            }
+            node = at.parent.as_ref();
+        };
+        engine.memory().enter_group(task, node.map_or(GroupId::ROOT, |node| node.id));
+        call(engine, task)
+    }
+
+    /// Makes the task pay for pages that were charged above a `high` line in its last call. If the group was removed
+    /// since, the task pays nothing.
+    #[cold]
+    fn settle(&self, engine: &Engine<Host>, task: &mut Task) {
+        let group = task.group;
+        let _entered = self.entrances[usize::from(group.0)].read_recursive();
+        if engine.memory().groups.as_ref().is_some_and(|groups| groups.is_live(group)) {
+            engine.memory().enter_group(task, group);
+            engine.allocate().settle(task);
+        }
+        task.over_high_pages = 0;
+    }
+}
+
+impl From<Refused> for GroupError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NoRoom { room } => Self::NoRoom { room },
+            Refused::Unknown(_) => Self::Removed,
+            Refused::HasChildren(_) => Self::HasChildren,
+            Refused::IsRoot => unreachable!("the library has no handle of the root group"),
+        }
+    }
+}
