@@ -132,12 +132,15 @@ const FIRST_PART: u32 = 64;
 /// Number of parts, which have places for all numbers.
 const PARTS: usize = 26;
 
+/// A part of [`Processes`], with a place for each process.
+type Part = Box<[OnceLock<Arc<Process>>]>;
+
 /// All processes, also those that have ended. They are kept without a lock, because the start of a task must take no
 /// simulated time.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     count: AtomicU32,
-    parts: [OnceLock<Box<[OnceLock<Arc<Process>>]>>; PARTS],
+    parts: [OnceLock<Part>; PARTS],
 }
 
 impl Processes {

@@ -272,7 +272,7 @@ mod tests {
         for text in [above, front] {
             let lines: Vec<&str> = text.lines().collect();
             let looks: Vec<CgroupFiles> = super::super::all(&lines, |line| line, |line| panic!("{line}"));
-            let waited: Vec<f32> = looks.iter().map(|look| look.pressure.some.unwrap().percent[0]).collect();
+            let waited: Vec<f64> = looks.iter().map(|look| look.pressure.some.unwrap().percent[0]).collect();
             assert_eq!(waited, [1.0, 2.0]);
             assert_eq!(looks[1].path.as_deref(), Some("/g/b"));
         }
