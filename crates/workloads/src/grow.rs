@@ -5,7 +5,7 @@
 //! which pages were freed.
 
 use super::big_file;
-use super::controller::{self, Controls, Done, Kind, Running, Steered};
+use super::controller::{self, CONTROLS, Controls, Done, Kind, Running, Steered};
 use super::random::Size;
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
@@ -75,7 +75,7 @@ impl Workload for Grow {
     const VERIFIES: bool = true;
 
     fn about_param(key: &str) -> Option<&'static str> {
-        Params::get_field_docs(key).ok()
+        key.strip_prefix(CONTROLS).map_or_else(|| Params::get_field_docs(key).ok(), Controls::about)
     }
 
     fn check(params: &Params, _: &Resources) -> Result<(), String> {

@@ -3,7 +3,7 @@
 //! The groups of the machine file have the limits and the `oom_score_adj` that Kubernetes gives by quality of service.
 //! With a controller, pods are evicted before memory is exhausted; without one, the kernel kills.
 
-use crate::controller::{self, Controls, Done, Kind, Running, Steered};
+use crate::controller::{self, CONTROLS, Controls, Done, Kind, Running, Steered};
 use crate::extent::{Extent, TIME_MAX_S};
 use crate::system::{Started, System, SystemError};
 use crate::workload::{Measurements, Resources, Workload};
@@ -77,7 +77,7 @@ impl Workload for Pods {
         Some("on other grounds all tasks are one process, which one group would kill");
 
     fn about_param(key: &str) -> Option<&'static str> {
-        Params::get_field_docs(key).ok()
+        key.strip_prefix(CONTROLS).map_or_else(|| Params::get_field_docs(key).ok(), Controls::about)
     }
 
     fn check(params: &Params, _: &Resources) -> Result<(), String> {

@@ -9,6 +9,7 @@ mod oomd;
 mod senpai;
 
 use crate::system::{Started, System, SystemError};
+use documented::DocumentedFields;
 use figures::figure::{Better, Format, Row};
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +28,11 @@ pub enum Kind {
     Kubelet,
 }
 
+/// The table of a workload's parameters that has the constants of the controllers.
+pub const CONTROLS: &str = "controls.";
+
 /// The constants of the controllers, with their published defaults.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Controls {
     /// Senpai: time between two probes, s. Default 6.
@@ -74,6 +78,12 @@ impl Default for Controls {
 }
 
 impl Controls {
+    /// Returns what a constant means; none if there is no such constant.
+    #[must_use]
+    pub fn about(key: &str) -> Option<&'static str> {
+        Self::get_field_docs(key).ok()
+    }
+
     /// Checks the constants.
     ///
     /// # Errors
