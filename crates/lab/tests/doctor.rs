@@ -157,7 +157,8 @@ fn programs_whose_code_is_read_again_and_again_thrash() {
         let run = [&["livelock", "--kernel", kernel, "--set", "params.beside_s=14"][..], &FIVE].concat();
         for patient in must_have("file-cache-thrashing", By::Series, &run) {
             let causes = causes(&patient);
-            assert!(causes.contains(&"all-wait"), "{patient:#}");
+            // Linux 7.2 mostly waits for pages that were never active, which is no stall.
+            assert!(causes.contains(&"all-wait") || kernel == "7.2-mglru", "{patient:#}");
             assert!(!causes.contains(&"killed") && !causes.contains(&"anonymous-thrashing"), "{patient:#}");
         }
     }
