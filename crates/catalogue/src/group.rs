@@ -1,8 +1,8 @@
 //! The sections `[[group]]` of machine and experiment files: memory control groups, and the tasks in them.
 //!
 //! A section stands for one group, or for many alike (`count`).
-//! [`lay_over`] adds the groups of an experiment to those of a machine, and [`asked`] those of the command line.
-//! [`resolve`] then gives each group its path and puts parents first, and [`check`] refuses groups that cannot be.
+//! `lay_over` adds the groups of an experiment to those of a machine, and [`asked`] those of the command line.
+//! `resolve` then gives each group its path and puts parents first, and `check` refuses groups that cannot be.
 
 pub mod asked;
 mod layers;

@@ -196,7 +196,7 @@ pub fn machine(word: &str) -> Result<Machine, Error> {
     machine_with(word, &[])
 }
 
-/// Returns the machine for `word` as [`machine`] does, with the control groups of an experiment
+/// Returns the machine for `word` as [`machine()`] does, with the control groups of an experiment
 /// ([`Experiment::groups`]). Changes in `word` apply to these groups, too.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Reclaim of a group's pages, for its limit or on demand (mechanisms/groups, 2, 4 and 6).
 //!
 //! Each reclaim has a group as its target: the root group for kswapd and for a task that wants a free page, and
-//! otherwise the group that is at its limit. A pass visits lruvecs of the target's subtree ([`super::group_walk`]).
+//! otherwise the group that is at its limit. A pass visits lruvecs of the target's subtree (`group_walk`).
 
 use super::control::ScanControl;
 use super::{DEF_PRIORITY, Reclaim};

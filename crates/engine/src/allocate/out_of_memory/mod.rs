@@ -1,7 +1,7 @@
 //! The out-of-memory killer: the end of a request that finds nothing to reclaim (`out_of_memory`).
 //!
 //! *Holds* which kills there were, and which killed processes the reaper waits for. *Flow*: a request of an order up to
-//! 3 that has exhausted memory, or a charge that has exhausted a control group, calls [`Allocate::kill_for`]. It
+//! 3 that has exhausted memory, or a charge that has exhausted a control group, calls `kill_for`. It
 //! chooses the process with the largest [`badness`] and tells the machine to end it. The request then tries again, and
 //! so does every request that comes meanwhile: until the killed process has given its memory back, no other is chosen.
 //! *Called by* `slow`, `charge`; `access` runs the reaper. *Locks*: none while a process is killed.
