@@ -44,7 +44,7 @@ pub(crate) struct Lane {
     pub(crate) mark: Cell<u64>,
     /// CPU time charged since the task came on the CPU, ps.
     pub(crate) used: Cell<u64>,
-    /// Number of locks held, one byte for each class, in order of rank.
+    /// Numbers of locks held, one byte for each lock class, in order of rank.
     pub(crate) held: Cell<u64>,
     /// Number of per-CPU slots held.
     pub(crate) slots: Cell<u32>,
@@ -60,8 +60,8 @@ pub(crate) struct Lane {
     /// Length of a period with interrupts off, ps. A shorter period is only counted. A longer one may also be recorded,
     /// or kept in the world's `off_windows`.
     pub(crate) note_off_from: Cell<u64>,
-    /// While a handler runs in front of the lane: the clock that the lane had reached before. If the lane gets a lock
-    /// meanwhile, the time of the handover.
+    /// Clock at which the lane resumes after the handler that runs in front of it: the clock that the lane had reached
+    /// before, or, if the lane got a lock meanwhile, the time of the handover.
     pub(crate) resume_at: Cell<u64>,
     /// `true` while the lane spins.
     pub(crate) is_spinning: Cell<bool>,

@@ -57,7 +57,7 @@ pub(crate) struct Task {
     /// Reason of the task's wait, if it gave one, and the time at which the wait began.
     pub(crate) waits: Cell<Option<(WaitReason, u64)>>,
     pub(crate) is_killed: Cell<bool>,
-    /// `true` while a sleep of the task is one for block I/O.
+    /// `true` while the task sleeps for block I/O.
     pub(crate) waits_for_io: Cell<bool>,
     /// The memory control group of the task, or the machine, in whose pressure the task counts.
     pub(crate) group: RefCell<Rc<GroupPressure>>,

@@ -356,7 +356,7 @@ impl World {
         unsafe { (*fiber).suspend(ask) }
     }
 
-    /// Asserts that the running task or handler can leave its stack. This is checked before anything is marked as
+    /// Asserts that the running task or handler can leave its stack. The assertion comes before anything is marked as
     /// suspended, because a caller may catch the panic and go on.
     ///
     /// # Panics

@@ -57,7 +57,8 @@ impl Elevator {
         }
     }
 
-    /// Notes that the disk has begun to serve the entry that was decided last. `end` is the block after this entry.
+    /// Notes that the disk has begun to serve the entry that [`Elevator::decide`] chose last. `end` is the block after
+    /// this entry.
     pub(super) fn started(&mut self, class: Class, end: u64) {
         match self {
             Self::Noop => {}

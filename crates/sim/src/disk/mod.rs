@@ -1,5 +1,5 @@
-//! A simulated disk: a queue that merges requests, an elevator that chooses the next one, and a model of the time that
-//! it takes.
+//! A simulated disk: a queue that merges requests, an elevator that chooses the next request, and a model of the time
+//! that a request takes.
 //!
 //! A disk is a state machine without a scheduler: its caller passes the time to it, and asks when to call again. A
 //! request goes through these steps:

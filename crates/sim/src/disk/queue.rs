@@ -122,7 +122,7 @@ struct Waiting {
     entries: BTreeMap<EntryId, Entry>,
     /// Entries by first block. Entries with the same first block are ordered by age.
     by_start: BTreeSet<(u64, EntryId)>,
-    /// Entries by the block after their last. Entries with the same block there are ordered by age.
+    /// Entries by the block after their last block. Entries for which this block is equal are ordered by age.
     by_end: BTreeSet<(u64, EntryId)>,
 }
 
@@ -202,8 +202,8 @@ impl Queue {
         self.slots[operation as usize].allocated < self.nr_requests
     }
 
-    /// Returns whether a direction is congested. It is from the time when the upper threshold was reached until the
-    /// number of allocated requests falls below the lower one.
+    /// Returns whether a direction is congested. Congestion begins when the number of allocated requests reaches the
+    /// upper threshold, and ends when the number falls below the lower threshold.
     pub(super) fn is_congested(&self, operation: Operation) -> bool {
         self.slots[operation as usize].is_congested
     }

@@ -1,11 +1,11 @@
-//! Pressure stall information: the time that tasks were stalled for lack of memory, of the machine and of each group
-//! (mechanisms/pressure, 2 to 5).
+//! Pressure stall information: the time that tasks were stalled for lack of memory, of the machine and of each memory
+//! control group (mechanisms/pressure, 2 to 5).
 //!
-//! Each CPU counts the tasks that are on it: those that run or wait for it, and sleeping tasks that ran there last. On a
-//! CPU, *some* is the time in which a task is stalled. *Full* is the time in which a task is stalled and none works: a
-//! task that can run works, unless it is stalled itself or a stalled task of the group has the CPU. The times of CPUs
-//! are averaged, each with the time in which the CPU was not idle as its weight. A [`Sum`] does this: at the end of each
-//! period, and when a task reads the figures.
+//! Each CPU counts the tasks that are on it: those that run or wait for it, and sleeping tasks that ran there last. On
+//! a CPU, *some* is the time in which a task is stalled. *Full* is the time in which a task is stalled and none works:
+//! a task that can run works, unless it is stalled itself or a stalled task of the group has the CPU. The times of CPUs
+//! are averaged, each with the time in which the CPU was not idle as its weight. A [`Sum`] computes this average at the
+//! end of each period, and when a task reads the figures.
 //!
 //! Tasks of the kernel are excluded: they are neither stalled nor do they work.
 
@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// What a task contributes to the counts of the CPU that it is on.
+/// The contribution of a task to the counts of the CPU that it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The task sleeps, has ended, or is a task of the kernel.
@@ -50,8 +50,8 @@ impl OnCpu {
         self.working.get() + self.stalled.get() + self.waiting_for_io.get() == 0
     }
 
-    /// Adds the time up to `now`. The clocks of CPUs differ a little, so `now` may be earlier than at the last call; in
-    /// that case nothing is added.
+    /// Adds the time up to `now`. The clocks of CPUs differ a little, so `now` may be earlier than at the last call;
+    /// then nothing is added.
     fn count(&self, now: u64) {
         let time = now.saturating_sub(self.since.get());
         self.since.set(self.since.get().max(now));
@@ -81,7 +81,7 @@ impl OnCpu {
     }
 }
 
-/// The sum of the times of all CPUs, weighted by the time in which each was not idle since the last look.
+/// The sum of the times of all CPUs, each weighted by the time in which the CPU was not idle since the last look.
 #[derive(Debug)]
 struct Sum {
     /// Times of the CPUs at the last look.
@@ -95,7 +95,7 @@ impl Sum {
         Self { seen: cpus.iter().map(|cpu| cpu.times.get()).collect(), total: [0; 2] }
     }
 
-    /// Adds the times since the last look. All CPUs have counted up to the same time.
+    /// Adds the times since the last look. The caller ensures that all CPUs have counted up to the same time.
     fn look(&mut self, cpus: &[OnCpu]) {
         let (mut weighted, mut weights) = ([0; 2], 0);
         for (seen, cpu) in self.seen.iter_mut().zip(cpus) {
@@ -111,7 +111,7 @@ impl Sum {
     }
 }
 
-/// The averages of a group, and the sum of its stall times from which they are made.
+/// The averages of a group, and the sum of the group's stall times, from which the averages are computed.
 #[derive(Debug)]
 struct Averaged {
     sum: Sum,
@@ -167,7 +167,8 @@ pub(crate) struct GroupPressure {
 }
 
 impl GroupPressure {
-    /// Creates the pressure of a group without tasks. Its first period ends with that of the other groups.
+    /// Creates the pressure of a group without tasks. Its first period ends together with the present period of the
+    /// other groups.
     pub(crate) fn new(cpus: usize, parent: Option<Rc<GroupPressure>>, now: u64) -> Self {
         let cpus: Box<[OnCpu]> = (0..cpus).map(|_| OnCpu::default()).collect();
         let ends = (now / picos(PERIOD) + 1) * picos(PERIOD);
@@ -227,7 +228,8 @@ impl GroupPressure {
         }
     }
 
-    /// Returns the figures at `now`, as a task reads them. This closes a weighted sum, as the end of a period does.
+    /// Returns the figures at `now`, as a task reads them. Each call adds to the weighted sums, as the end of a period
+    /// does.
     pub(crate) fn read(&self, now: u64) -> Pressure {
         self.advance(now);
         self.cpus.iter().for_each(|cpu| cpu.count(now));
@@ -255,7 +257,7 @@ impl GroupPressure {
 }
 
 impl Averaged {
-    /// Ends the present period. All CPUs have counted up to its end.
+    /// Ends the present period. The caller ensures that all CPUs have counted up to its end.
     fn end_period(&mut self, cpus: &[OnCpu]) {
         self.sum.look(cpus);
         for ((averages, before), total) in self.averages.iter_mut().zip(&mut self.at_period).zip(self.sum.total) {
@@ -271,8 +273,8 @@ impl Averaged {
     }
 }
 
-/// Stall times for records of a run. They are summed apart from those that tasks read, so that reading them changes
-/// nothing.
+/// A reader of stall times for records of a run. Its sums are separate from those that tasks read, so that its use
+/// changes nothing in the run.
 pub struct PressureReader {
     group: Rc<GroupPressure>,
     sum: Sum,
@@ -284,7 +286,8 @@ impl PressureReader {
         Self { group, sum }
     }
 
-    /// Returns the total time until `now` in which some task was stalled, and that in which all tasks were.
+    /// Returns two total times until `now`: the time in which some task was stalled, and the time in which all tasks
+    /// were.
     pub(crate) fn totals(&mut self, now: u64) -> [Nanos; 2] {
         self.group.advance(now);
         self.group.cpus.iter().for_each(|cpu| cpu.count(now));
