@@ -77,7 +77,7 @@ pub struct Arena {
     has_huge_pages: bool,
     /// True if the system never swaps the arena's memory out (`mlock2`).
     is_locked: bool,
-    /// Held while `frames` changes.
+    /// The lock that is held while `frames` changes.
     resizing: Mutex<()>,
 }
 
