@@ -1,9 +1,9 @@
 //! Profiles: the CPU time of runs by call path.
 //!
-//! The profile of a run is a list of *folded stacks*: texts of the form `part;task;function;… ns`. [`lines`] returns
-//! all of them for the option `--profile`. Flame graphs, call trees and HTML pages show less ([`View`]): the runs of a
-//! column are summed over seeds. The time that programs spend in their own code is left out, because it would hide the
-//! kernel's work.
+//! The profile of a run is a list of *folded stacks*: texts of the form `part;task;function;… ns`. For the option
+//! `--profile`, [`lines`] returns all folded stacks. Flame graphs, call trees and HTML pages show less ([`View`]). They
+//! sum the runs of a column over seeds, and leave out the time that programs spend in their own code, because this time
+//! would hide the kernel's work.
 //!
 //! Next: `report::plot::flames`, [`crate::call_tree`].
 

@@ -54,12 +54,13 @@ impl Verdict {
     }
 }
 
-/// Whether the values of two columns were compared in pairs or as independent sets, and how many there were.
+/// The way in which the values of two columns were compared, in pairs or as independent sets, with their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Runs with equal seeds were compared in pairs. Holds the number of pairs.
+    /// Runs with equal seeds were compared in pairs. The value is the number of pairs.
     Pairs(usize),
-    /// All runs were compared as two independent sets. Holds the number of values of the base and of the column.
+    /// All runs were compared as two independent sets. The values are the numbers of values of the base and of the
+    /// column.
     Sets(usize, usize),
 }
 

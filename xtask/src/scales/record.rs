@@ -168,7 +168,7 @@ impl Record {
         self.of(case).is_some_and(Result::is_err)
     }
 
-    /// Returns the outcome of a run; none if the record has none.
+    /// Returns the outcome of a run; `None` if the record has none.
     pub fn of(&self, case: &Case) -> Option<&Result<Found, String>> {
         self.0.get(case)
     }
