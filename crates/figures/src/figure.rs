@@ -1,6 +1,6 @@
 //! [`Row`]: one figure of a report, with its name, its unit, its format, and whether higher or lower is better.
 //!
-//! Workloads, experiments and reports all use the types of this module. It depends on none of them.
+//! Workloads, experiments and reports all use the types of this module. The module depends on none of these.
 
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +73,7 @@ pub struct Row {
     pub name: String,
     /// Unit of the figure: `pages`, `ops/s`, ….
     pub unit: String,
-    /// Whether a higher or a lower value of the figure is better.
+    /// States whether a higher or a lower value of the figure is better.
     pub better: Better,
     /// The figure.
     pub value: f64,

@@ -67,7 +67,7 @@ pub struct View {
 /// The profile of a column (kernel) of a report, summed over all its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnProfile {
-    /// Id of the column.
+    /// Id of the column (kernel).
     pub column: String,
     /// Number of runs over which the profile is summed.
     pub runs: u64,

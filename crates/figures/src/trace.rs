@@ -68,7 +68,7 @@ impl Window {
 /// The trace of one run, with the title under which the UI shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrace {
-    /// Title of the run: its column, and its seed if there are several.
+    /// Title of the run: its column (kernel), and its seed if there are several seeds.
     pub title: String,
     /// The recorded trace.
     pub trace: Trace,

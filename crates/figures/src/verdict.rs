@@ -74,7 +74,7 @@ pub const SEEDS_MIN: usize = 4;
 pub struct Comparison {
     /// The amount by which the column's values exceed the base's.
     pub shift: Shift,
-    /// Whether the values were compared in pairs or as sets.
+    /// The way in which the values were compared: in pairs or as sets.
     pub basis: Basis,
     /// The verdict that follows from the shift.
     pub verdict: Verdict,

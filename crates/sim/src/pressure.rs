@@ -64,7 +64,7 @@ impl World {
         self.recount(&task, || task.is_aside.set(true));
     }
 
-    /// Notes that a group was created, without tasks.
+    /// Notes that a memory control group was created, without tasks.
     pub(crate) fn note_new_group(&self, group: u16, parent: u16) {
         let parent = self.pressure_of(parent);
         let new = GroupPressure::new(self.cpus.len(), Some(parent), self.clock.get());
@@ -76,7 +76,7 @@ impl World {
         groups[place] = Some(Rc::new(new));
     }
 
-    /// Moves the running task to a group.
+    /// Moves the running task to a memory control group.
     pub(crate) fn note_group(&self, group: u16) {
         let Some(task) = self.current_task() else { return };
         let (to, now) = (self.pressure_of(group), self.clock.get());
@@ -90,7 +90,7 @@ impl World {
         *task.group.borrow_mut() = to;
     }
 
-    /// Returns the pressure of a group; of the machine for number 0.
+    /// Returns the pressure of the memory control group with the number `group`; for number 0, that of the machine.
     ///
     /// # Panics
     /// When no group with this number was created.

@@ -97,7 +97,7 @@ struct Row {
     label: String,
     /// Name of the kernel, or of the base of the line's kernel file.
     kernel: Option<String>,
-    /// Whether the line shows published figures.
+    /// `true` if the line shows published figures.
     #[serde(default)]
     print: bool,
     /// The seeds over which the line shows median and range; seed 1 by default.

@@ -64,7 +64,7 @@ pub struct Found {
     pub value: f64,
     /// Unit of the figure.
     pub unit: String,
-    /// Whether a higher figure is better.
+    /// `true` if a higher figure is better.
     pub is_higher_better: bool,
 }
 

@@ -31,9 +31,9 @@ const GATHERING_MAX: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     state: Mutex<State>,
-    /// Signalled when a round has ended.
+    /// The condition variable that is signalled when a round has ended.
     ended: Condvar,
-    /// Signalled when all threads that the next round expects have come.
+    /// The condition variable that is signalled when all threads that the next round expects have come.
     gathered: Condvar,
 }
 

@@ -149,7 +149,7 @@ impl AllCounts {
         }
     }
 
-    /// Counts a thread of a group in the group and its ancestors.
+    /// Counts a thread of a memory control group in the group and its ancestors.
     fn recount_groups(&mut self, now: Nanos, mut group: u16, before: [u32; 2], after: [u32; 2]) {
         while let Some(at) = usize::from(group).checked_sub(1) {
             let (parent, counts) = &mut self.groups[at];
@@ -214,7 +214,7 @@ impl ThreadPressure {
         self.change(|thread| thread.waits = waits);
     }
 
-    /// Notes that a group was created. No call works for a former group of the same number.
+    /// Notes that a memory control group was created. No call works for a former group of the same number.
     pub(super) fn note_new_group(&self, group: u16, parent: u16) {
         let mut counts = self.counts.lock();
         let new = || (parent, Counts::new(wait::since(self.began)));

@@ -98,7 +98,7 @@ pub struct Disk {
     command_depth: Option<u64>,
     commands: u64,
     started: u64,
-    /// Time at which the elevator is asked for the next entry; `None` if no time is set.
+    /// Time at which the elevator is asked for the next request to serve; `None` if no time is set.
     decide_at: Option<Nanos>,
     /// Finished requests that [`Disk::advance`] has not returned yet.
     finished: Vec<Finished>,

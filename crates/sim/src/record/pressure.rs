@@ -81,10 +81,11 @@ impl OnCpu {
     }
 }
 
-/// The sum of the times of all CPUs, each weighted by the time in which the CPU was not idle since the last look.
+/// The sum of the times of all CPUs, each weighted by the time in which the CPU was not idle. [`Sum::look`] adds the
+/// times since its last call.
 #[derive(Debug)]
 struct Sum {
-    /// Times of the CPUs at the last look.
+    /// Times of the CPUs at the last call of [`Sum::look`].
     seen: Vec<Times>,
     /// Stall times so far, ps: some, full.
     total: [u64; 2],
@@ -95,7 +96,7 @@ impl Sum {
         Self { seen: cpus.iter().map(|cpu| cpu.times.get()).collect(), total: [0; 2] }
     }
 
-    /// Adds the times since the last look. The caller ensures that all CPUs have counted up to the same time.
+    /// Adds the times since the last call. The caller ensures that all CPUs have counted up to the same time.
     fn look(&mut self, cpus: &[OnCpu]) {
         let (mut weighted, mut weights) = ([0; 2], 0);
         for (seen, cpu) in self.seen.iter_mut().zip(cpus) {
@@ -122,14 +123,14 @@ struct Averaged {
     ends: u64,
 }
 
-/// A trigger that looks at the stall time of a group.
+/// A trigger, which compares the stall time of a group with its threshold at even intervals.
 #[derive(Debug)]
 struct Watch {
     trigger: Trigger,
     sum: Sum,
-    /// Time of the next look, ps.
+    /// Time, ps, at which the trigger looks at the stall time next.
     next: u64,
-    /// Stall times at the looks of the last window, ps.
+    /// The stall times, ps, that the trigger has seen in the last window.
     looks: VecDeque<u64>,
     last_event: Option<u64>,
     has_event: bool,
@@ -160,7 +161,7 @@ impl Watch {
 pub(crate) struct GroupPressure {
     pub(crate) parent: Option<Rc<GroupPressure>>,
     cpus: Box<[OnCpu]>,
-    /// Time of the next end of a period or look of a trigger, ps.
+    /// The next time, ps, at which a period ends or a trigger looks at the stall time.
     due: Cell<u64>,
     averaged: RefCell<Averaged>,
     watches: RefCell<Vec<Weak<RefCell<Watch>>>>,
@@ -193,7 +194,7 @@ impl GroupPressure {
         }
     }
 
-    /// Ends all periods and makes all looks of triggers that are due at `now`.
+    /// Ends all periods that are due at `now`, and lets all triggers that are due look at the stall time.
     #[inline]
     fn advance(&self, now: u64) {
         if now >= self.due.get() {

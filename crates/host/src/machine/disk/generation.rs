@@ -13,7 +13,7 @@ pub(super) struct Generations {
     current: AtomicU32,
     under_way: [AtomicU32; 2],
     ended: WaitQueue,
-    /// Held by the thread that waits for all writes of a generation to end.
+    /// The lock that is held by the thread that waits for all writes of a generation to end.
     waiting: Mutex<()>,
 }
 
