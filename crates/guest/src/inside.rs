@@ -39,7 +39,7 @@ pub const MODULES: &str = "/modules";
 /// The folder in the guest for the files of the workload.
 pub const FILES: &str = "/files";
 
-/// The name of the virtual serial port that connects the guest with the program outside.
+/// The name of the virtual serial port that connects the guest with the program outside of the guest.
 pub const PORT: &str = "highwater";
 
 /// The first characters of a console line that says why the guest cannot continue.

@@ -13,7 +13,7 @@ pub struct Experiment {
     /// Name of the experiment's folder.
     #[serde(skip)]
     pub name: String,
-    /// Names of the experiment's kernels. The others are compared with the first.
+    /// Names of the experiment's kernels. All kernels after the first are compared with the first.
     pub kernels: Vec<String>,
     /// Name of the experiment's main row.
     pub main_row: String,

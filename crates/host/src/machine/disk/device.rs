@@ -100,8 +100,8 @@ pub struct Device {
     name: Arc<str>,
     file: File,
     is_direct: AtomicBool,
-    /// A handle that goes through the page cache of the kernel, set when one is first wanted; `None` if the file cannot
-    /// be reopened.
+    /// A handle that goes through the page cache of the kernel, opened when it is first needed; `None` if the file
+    /// cannot be reopened.
     buffered: OnceLock<Option<File>>,
     /// True for a regular file in a file system.
     is_regular: bool,
