@@ -316,7 +316,7 @@ impl Default for CfqConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncArrival {
-    /// The request waits until the background slice is used up. A read waits up to `slice_async_ms` longer, and
+    /// The request waits until the background slice is used up. A read may wait up to `slice_async_ms` for this, and
     /// background writes get their share however busy the readers are.
     #[default]
     WaitsForSlice,
