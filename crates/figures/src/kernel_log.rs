@@ -7,8 +7,8 @@ use crate::moments::OfRun;
 /// The kernel log of one run. Each moment is a line of the log, with its time.
 pub type RunKernelLog = OfRun<String>;
 
-/// Writes the logs of runs as text, each below a line that begins with `#` and names the run. If nothing was logged, the
-/// text says so.
+/// Writes the logs of runs as text, each below a line that begins with `#` and names the run. If nothing was logged,
+/// the text says so.
 ///
 /// # Errors
 /// When `out` cannot be written to.

@@ -183,14 +183,14 @@ impl Memory {
         Region::new(&self.shared, None, bytes, true)
     }
 
-    /// Returns the memory control group called `name`, and creates it if there is none. A new group has no limits and no
-    /// protection. Files join a group when they are opened ([`OpenOptions::group`]), and regions when they are made
+    /// Returns the memory control group called `name`, and creates it if there is none. A new group has no limits and
+    /// no protection. Files join a group when they are opened ([`OpenOptions::group`]), and regions when they are made
     /// ([`Group::anonymous`]).
     ///
     /// # Errors
     /// [`Error::Group`] when the name is empty or contains a `/`, when a group of this name is being removed, or when
-    /// there are as many groups as [`Builder::groups`](crate::Builder::groups) has room for. [`Error::ShutDown`] after a
-    /// shutdown.
+    /// there are as many groups as [`Builder::groups`](crate::Builder::groups) has room for. [`Error::ShutDown`] after
+    /// a shutdown.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).groups(8).start()?;

@@ -1,5 +1,5 @@
-//! Counts the tasks of the machine and of its groups for pressure stall information (PSI): which are stalled, which work,
-//! and on which CPU (mechanisms/pressure, 2 and 3).
+//! Counts the tasks of the machine and of its groups for pressure stall information (PSI): which are stalled, which
+//! work, and on which CPU (mechanisms/pressure, 2 and 3).
 
 use crate::clock::{nanos, picos};
 use crate::record::pressure::{GroupPressure, Part, PressureTrigger};

@@ -355,9 +355,9 @@ impl Group {
     }
 
     /// Removes the group. Its files and regions belong to its parent from then on, or to no group if it has no parent.
-    /// Their present pages stay charged to the removed group until they are freed. Until then the group takes one of the
-    /// places of [`Builder::groups`](crate::Builder::groups). The call waits for calls on the group's files and regions
-    /// that are under way, so the calling thread should hold no guard for which such a call may wait.
+    /// Their present pages stay charged to the removed group until they are freed. Until then the group takes one of
+    /// the places of [`Builder::groups`](crate::Builder::groups). The call waits for calls on the group's files and
+    /// regions that are under way, so the calling thread should hold no guard for which such a call may wait.
     ///
     /// # Errors
     /// When the group has children, or was removed before.
