@@ -110,7 +110,6 @@ impl<M: Machine> Allocate<M> {
     #[doc(alias = "alloc_pages")]
     pub fn allocate(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocPages);
-        self.release_orphans();
         if order > Order::ZERO {
             self.stat.count(Event::AllocHighOrder, 1);
         }

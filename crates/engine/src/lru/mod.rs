@@ -217,10 +217,10 @@ impl<M: Machine> Lru<M> {
     /// Frees orphans: pages whose last reference was dropped in a lower layer, which knows no lists
     /// (`PageCache::put_page_in_use`).
     ///
-    /// Called by each allocation, and by each flush of a CPU's batches, with which every scan, every check and every
-    /// search for pages begins. So operations on files need not call it. Until then an orphan is like a page that waits
-    /// in a batch: it has a reference, so that no task takes it. At most as many orphans wait as lookups met a
-    /// truncation since the last allocation.
+    /// Called by each flush of a CPU's batches, with which every scan, every check and every search for pages begins.
+    /// So operations on files need not call it. Until then an orphan is like a page that waits in a batch: it has a
+    /// reference, so that no task takes it. Orphans wait only while no zone lacks pages, since reclaim begins with a
+    /// flush.
     #[inline]
     pub(crate) fn release_orphans(&self) {
         if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {

@@ -25,6 +25,7 @@ use folder::Folder;
 use ground::RealGround;
 use kit::interrupt;
 use kit::progress::Progress;
+pub(crate) use records::RECORDER;
 use records::Records;
 use std::fs::File;
 use std::path::Path;
