@@ -402,11 +402,11 @@ fn serve<S: System>(
     Ok((operations, during))
 }
 
-/// Runs `dd`: waits until most of memory is in use or the server is filled, then for `delay`, then writes and syncs. Returns the start and the
-/// duration of the write.
+/// Runs `dd`: waits until most of memory is in use or the server is filled, waits for `delay`, then writes and syncs.
+/// Returns the start and the duration of the write.
 ///
-/// The script checks memory every two seconds. A random delay from the run's seed decides when its first check is, as
-/// if the script had been started by hand.
+/// The benchmark's script checks memory every two seconds. A random delay from the run's seed decides when the first
+/// check is, as if the script had been started by hand.
 fn write_behind<S: System>(
     system: &S,
     delay: Nanos,

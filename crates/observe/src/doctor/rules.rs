@@ -33,9 +33,9 @@ pub type Ask = fn(&Signs) -> Said;
 pub enum Over {
     /// The whole time.
     Whole,
-    /// The whole time and any span in it. The function returns the load of a time: the seconds that this load would
-    /// take at the rule's smallest rate. The span with the largest load is the worst. A finding over the whole time
-    /// must not rest on a single moment.
+    /// The whole time and any span in it. The function returns the load of a time, s: how long the same work would take
+    /// at the rule's smallest rate. The span with the largest load is the worst. A finding over the whole time must not
+    /// rest on a single moment.
     Spans(fn(&Signs) -> f64),
     /// The whole time and any span in it, for a rule about a share of time or about many events. A finding over the
     /// whole time stands, however few moments show it.
@@ -81,8 +81,8 @@ pub const ONE_ZONE: &str = "one-zone";
 /// Name of an illness: a node is full while others are free.
 pub const ONE_NODE: &str = "one-node";
 
-/// Rules that few sources can answer: no kernel since 4.8 counts scanning by zone, and computers with one node provide
-/// no values by node.
+/// Rules whose signs most inputs lack: since Linux 4.8 kernels do not count scanning by zone, and computers with one
+/// node provide no values by node.
 pub const SELDOM: [&str; 2] = [ONE_ZONE, ONE_NODE];
 
 /// Smallest rate of direct reclaims that tasks feel, per second. Each direct reclaim is a pause of milliseconds, and at
@@ -116,7 +116,8 @@ pub const REFAULT_MIN: f64 = 20.0;
 /// chance, so a sound list gives 50. At 30, the kernel scans more than three pages for each page that it reclaims.
 pub const EFFICIENCY_MIN: f64 = 30.0;
 
-/// Smallest number of failed requests for blocks of several pages that is reported. A few fail on any computer.
+/// Smallest number of failed requests for blocks of several pages that is reported. A few requests fail on any
+/// computer.
 pub const FAILURES_MIN: f64 = 10.0;
 
 /// Smallest share of faults without a huge page that counts, percent of the faults that wanted one.
@@ -129,8 +130,8 @@ pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
 /// burst.
 pub const HELD_BACK_MIN: f64 = 20.0;
 
-/// Smallest number of pages met unwritten, or written by reclaim itself, per 100 scanned at which reclaim counts as
-/// waiting for disks. Flushers should write pages before they reach the tail of their list.
+/// Smallest number of pages, per 100 scanned, that reclaim met before they were written or wrote itself, at which
+/// reclaim counts as waiting for disks. Flushers should write pages before the pages reach the tail of their list.
 pub const UNWRITTEN_MIN: f64 = 10.0;
 
 /// Share of free swap below which swap counts as full, percent. The kernel itself treats swap as full when half is
@@ -150,7 +151,7 @@ pub const ZONE_EXCESS_MIN: f64 = 3.0;
 /// marks keep only a few percent free.
 pub const FREE_MUCH: f64 = 15.0;
 
-/// Multiple of [`RATE_MIN`] at which ineffective scanning is as much load as other work at that rate. Scanning a page
+/// Ineffective scanning at this multiple of [`RATE_MIN`] counts as much as other work at [`RATE_MIN`]. Scanning a page
 /// costs less than a microsecond, and pages on lists in motion are scanned twice.
 const IN_VAIN_TIMES: f64 = 100.0;
 
@@ -158,7 +159,7 @@ const IN_VAIN_TIMES: f64 = 100.0;
 /// [`REFAULT_MIN`], which is for means.
 const REFAULT_SPAN_MIN: f64 = 50.0;
 
-/// The rules that are asked about every source.
+/// The rules that are asked about every input.
 pub const ALL: [Rule; 19] = [
     Rule { cause: "killed", ask: killed, over: Over::Moments, unless: "" },
     Rule {
@@ -295,11 +296,11 @@ pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
 }
 
-/// A function that returns whether a source has the signs of a rule.
+/// A function that returns whether an input has the signs that a rule needs.
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only if the source has their signs: a process, a kernel log, disks, bounds of cgroups, or all uses
-/// of memory. A source without these signs is no less healthy.
+/// Rules that are asked only if the input has their signs: a process, a kernel log, disks, bounds of cgroups, or all
+/// uses of memory. An input without these signs is no less healthy.
 pub const OF_SOURCE: [(Brings, Ask); 14] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),

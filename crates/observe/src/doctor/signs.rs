@@ -21,8 +21,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Adds `later`, the pages of the following time. The sum of reclaimed pages is known only if both times know
-    /// theirs.
+    /// Adds `later`, the pages of the following time. The sum of reclaimed pages is known only if both addends are
+    /// known.
     fn then(&mut self, later: Self) {
         *self = match (self.scanned, later.scanned) {
             (Some(now), Some(later_scanned)) => Self {
@@ -35,7 +35,7 @@ impl Scan {
     }
 }
 
-/// A zone at the end of the time.
+/// A zone at the end of the observed time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Zone {
     /// The zone's name in the kernel.
@@ -109,7 +109,7 @@ pub struct Disk {
     pub write_wait_ms: Option<f64>,
 }
 
-/// A file system on a disk, at the end.
+/// A file system on a disk, at the end of the observed time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileSystem {
     /// The file system's mount point.
@@ -168,7 +168,7 @@ impl Bounds {
         (self != Self::default()).then_some(self)
     }
 
-    /// Returns the pages above `memory.high`, percent of it; 0 if there are none.
+    /// Returns the pages above `memory.high`, percent of `memory.high`; 0 if there are none.
     #[must_use]
     pub fn above_high_percent(&self) -> Option<f64> {
         let (used, high) = self.used.zip(self.high.filter(|high| high.is_finite() && *high > 0.0))?;
@@ -189,7 +189,7 @@ impl Bounds {
     }
 }
 
-/// Dirty pages over time.
+/// The numbers of dirty pages over the observed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirty {
     /// Share of samples in which enough pages were dirty or under writeback to throttle writers, percent.
@@ -255,7 +255,8 @@ pub struct Signs {
     pub zeroes_in: Option<f64>,
     /// Pages filled with zeroes that left for swap without a write; not included in `swapped_out`.
     pub zeroes_out: Option<f64>,
-    /// Anonymous pages that refaulted; none if 0, which may mean that the kernel (before 5.9) does not count them.
+    /// Anonymous pages that refaulted; none if 0, which may mean that the kernel (before Linux 5.9) does not count
+    /// them.
     pub refaulted_anon: Option<f64>,
     /// File pages that refaulted.
     pub refaulted_file: Option<f64>,

@@ -222,7 +222,8 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b)
 }
 
-/// Returns the moment at which `of` is smaller. If it is unknown at one moment, returns the other.
+/// Returns the use of memory at the moment at which the level `of` is smaller. If the level is unknown at one moment,
+/// returns the use at the other.
 fn lesser(now: &Arc<MemoryUse>, later: &Arc<MemoryUse>, of: impl Fn(&MemoryUse) -> Option<f64>) -> Arc<MemoryUse> {
     match of(now).zip(of(later)) {
         Some((now_is, later_is)) if later_is < now_is => later.clone(),

@@ -8,8 +8,8 @@ use crate::doctor::{Finding, Weight};
 pub(super) const GROUP_WAITED_MIN: f64 = 1.0;
 
 /// Smallest number of the computer's refaults per 100 major faults of a cgroup at which these faults count as reads of
-/// reclaimed pages. It serves cgroups without refault counters. With fewer refaults, the faults count as those of a
-/// starting program.
+/// reclaimed pages. The constant is used for cgroups without refault counters. With fewer refaults, the faults count as
+/// those of a starting program.
 const BACKED_MIN: f64 = 50.0;
 
 /// Free share of a cgroup's limit, percent, below which the cgroup counts as at its limit now. Its reclaim frees a few
@@ -177,7 +177,7 @@ pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     })
 }
 
-/// Finds cgroups that read pages again which were reclaimed at the cgroup's limit.
+/// Finds cgroups that read again pages which were reclaimed at the cgroup's limit.
 pub(super) fn group_thrashing(signs: &Signs) -> Said {
     let seconds = signs.seconds()?;
     let mut found: Vec<Thrashing> = match &signs.group {
