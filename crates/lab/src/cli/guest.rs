@@ -8,7 +8,8 @@ use std::path::PathBuf;
 /// The verbs about guests.
 #[derive(clap::Subcommand)]
 pub enum Which {
-    /// Say whether a kernel image can be booted here as the ground `guest` does it, and what is missing
+    /// Check whether a kernel image can be booted on this computer as the ground `guest` boots it, and list what is
+    /// missing
     Check(Arguments),
 }
 
