@@ -36,7 +36,7 @@ pub trait Backend {
     /// Checks that this computer can provide `memory_bytes` on this ground.
     ///
     /// # Errors
-    /// The missing requirement, in words for the user.
+    /// When a requirement is missing. The error names it, in words for the user.
     fn ready(place: &GroundOptions, memory_bytes: u64) -> Result<(), String>;
 
     /// Returns the resources that the ground offers to the workload of a job.

@@ -188,7 +188,7 @@ pub struct Outcome {
     /// The report of the workload, as lines of text.
     #[serde(default)]
     pub report: Vec<String>,
-    /// What the simulated kernel logged, a line each with its time: a report for each kill.
+    /// The lines that the simulated kernel logged, each with its time: a report for each kill.
     #[serde(default)]
     pub kernel_log: Vec<String>,
     /// Curves for the pictures of the run, in addition to counters over time.

@@ -147,8 +147,8 @@ fn is_gap(from: f64, to: f64) -> bool {
 }
 
 impl RowAblation {
-    /// Returns whether the row's values with the two kernels differ by a hundredth or more, so that shares of the gap
-    /// are meaningful.
+    /// Returns whether the row's values with the two kernels differ by at least 1 %, so that shares of the gap are
+    /// meaningful.
     #[must_use]
     pub fn has_gap(&self) -> bool {
         is_gap(self.from, self.to)

@@ -1,4 +1,5 @@
-//! A grid of runs whose results go to a store. A sweep can be divided into parts, and goes on from stored results.
+//! A set of runs, all combinations of some values, whose results go to a store. A sweep can be divided into parts, and
+//! goes on from stored results.
 //!
 //! ```toml
 //! experiments = ["parallelio"]
@@ -125,7 +126,7 @@ impl Sweep {
     /// its folder. `find` returns workloads by name.
     ///
     /// # Errors
-    /// The first fault, with its line.
+    /// When the text is faulty. The error is the first fault, with its line.
     pub fn parse(file: &str, text: &str, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let node = Node::parse(file, text)?;
         node.only(&KEYS)?;

@@ -24,7 +24,7 @@ pub(super) fn draw(seed: u64, is_workload: bool) -> bool {
 pub(super) struct Tasks(Rc<RefCell<Vec<(u32, TaskId)>>>);
 
 impl Tasks {
-    /// Has kills end the tasks of the killed process, and starts the reaper. Returns the reaper's task.
+    /// Makes each kill end the tasks of the killed process, and starts the reaper. Returns the reaper's task.
     pub fn begin(&self, sim: &Sim, engine: &Rc<Engine<Sim>>) -> TaskId {
         let (tasks, world) = (self.0.clone(), sim.clone());
         sim.on_kill_process(move |process| {

@@ -64,7 +64,7 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
 enum Time {
     /// One axis of virtual time for all strips.
     Shared,
-    /// An axis for each strip, since what takes a second in a simulation takes a minute in an emulated guest.
+    /// An axis for each strip, since the same work takes a second in a simulation and a minute in an emulated guest.
     OfEach,
 }
 

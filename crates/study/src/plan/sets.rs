@@ -110,7 +110,7 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
 /// Returns an error about a group of the command line, with its option in place of the change of the machine.
 ///
 /// # Errors
-/// The error itself if it is about something else.
+/// When the error is about something else. The error is then returned unchanged.
 fn of_group(error: Error, groups: &[Asked]) -> Result<Error, Error> {
     let place = error.place.as_ref().filter(|place| place.line == 0).map(|place| place.file.to_string());
     let option = place.and_then(|place| groups.iter().rev().find_map(|group| group.option_at(&place)));
@@ -131,7 +131,8 @@ pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<St
 /// Refuses a key whose prefix does not fit its owner: the machine, the workload, or the kernels.
 ///
 /// # Errors
-/// The first such key, with its right name. Unknown keys are refused where they are read.
+/// When there is such a key. The error names the first one and its right name. Unknown keys are refused where they are
+/// read.
 pub(super) fn check_owners(
     request: &Request,
     experiment: &Experiment,

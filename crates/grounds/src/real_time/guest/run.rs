@@ -148,8 +148,8 @@ pub(super) fn run(
     unreachable!("the last start is taken as it is")
 }
 
-/// Returns a guest's failure. If the device that holds the guest's disks is full, says so in front. To be called before
-/// these disks are removed.
+/// Returns a guest's failure. If the device that holds the guest's disks is full, the message begins with this fact. To
+/// be called before these disks are removed.
 fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),
