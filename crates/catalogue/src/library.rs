@@ -139,7 +139,7 @@ pub fn kernel(word: &str) -> Result<Kernel, Error> {
 /// Returns the kernels for several words, each as by [`kernel`]. A file that several words share is read once.
 ///
 /// # Errors
-/// The error for the first wrong word.
+/// When a word is wrong. The error is that of the first such word.
 pub fn kernels<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Vec<Kernel>, Error> {
     let mut read: BTreeMap<String, Kernel> = BTreeMap::new();
     let mut plain = |word: &str| match read.get(word) {

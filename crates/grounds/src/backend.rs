@@ -61,7 +61,7 @@ pub trait Backend {
     /// describes the job for the other process.
     ///
     /// # Errors
-    /// As for [`Backend::run`], and when the other process cannot be started or is killed.
+    /// The errors of [`Backend::run`]. Also when the other process cannot be started or is killed.
     fn carry_out(
         workload: &dyn Runnable,
         job: &Job,

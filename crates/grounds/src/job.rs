@@ -276,7 +276,7 @@ pub trait Runnable: Sync {
     /// outcome.
     ///
     /// # Errors
-    /// As for [`Runnable::run`], and when this build lacks the feature `linux`.
+    /// The errors of [`Runnable::run`]. Also when this build lacks the feature `linux`.
     fn run_described(&self, job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
         let _ = (job, progress);
         Err(Failure(format!("`{}` does not run in a guest", self.name())))

@@ -1,8 +1,9 @@
 //! The report that a simulated kernel logs of each kill, in the form in which the out-of-memory killer of Linux 6.1
 //! prints it.
 //!
-//! A report shows memory at the time of the kill, then the processes, then the victim. Lines about what a simulated
-//! machine does not have (call traces, users, cpusets) are left out, or have the value of a machine without it.
+//! A report shows memory at the time of the kill, then the processes, then the victim. Lines about features that a
+//! simulated machine lacks (call traces, users, cpusets) are left out, or have the value of a machine without the
+//! feature.
 
 use crate::groups::NamedGroups;
 use engine::Engine;

@@ -54,7 +54,7 @@ impl HostSystem {
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
-    /// Returns notes on what the computer did not grant the library.
+    /// Returns notes on the resources that the computer did not grant the library.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         self.shared.memory.notices().iter().map(ToString::to_string).collect()

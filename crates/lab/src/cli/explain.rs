@@ -42,7 +42,7 @@ enum What {
     Stall(stall::Arguments),
 }
 
-/// Shows what is known about a kernel, a machine, an experiment, a key or a word.
+/// Shows the explanation of a kernel, a machine, an experiment, a key or a word.
 pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     let name = match (what, name) {
         (Some(What::Stall(arguments)), _) => return stall::run(arguments),

@@ -49,7 +49,7 @@ impl Form {
         Ok(Self { format, file: None, folder: Some(Folder { path: path.to_owned(), _claim: claim }) })
     }
 
-    /// Writes a table. `show` says what is shown, and `page` makes an HTML page.
+    /// Writes a table. `show` has the options for its display, and `page` makes an HTML page.
     ///
     /// # Errors
     /// When the table cannot be written.

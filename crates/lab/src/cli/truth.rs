@@ -132,7 +132,7 @@ impl<'a> Keeper<'a> {
         Ok(Self { path, opened: Some(output::Output::open(OPTION, path)?) })
     }
 
-    /// Writes what the guests of these loads counted so far.
+    /// Writes the counters of the guests of these loads so far.
     fn keep<'t>(&mut self, suite: &Suite, found: impl Iterator<Item = (&'t Load, &'t Table)>) -> Result<(), End> {
         let mut record = Record::default();
         for (load, table) in found {

@@ -32,7 +32,7 @@ pub const LOAD_MIN_S: f64 = 300.0;
 /// two moments an hour apart would be an episode of an hour.
 const BUSY_MIN: f64 = 10.0;
 
-/// Smallest share of the recording, percent, at which spans together count as all the time.
+/// Smallest share of the recording, percent, at which spans together count as the whole recording.
 const ALL_THE_TIME: f64 = 90.0;
 
 /// Most spans that are listed. If there are more, their number is given.
@@ -102,13 +102,13 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The result of asking a rule about the spans of a recording, compared with its finding over the whole time.
+/// The result of asking a rule about the spans of a recording, compared with its finding over the whole recording.
 pub enum OverTime {
-    /// The finding over the whole time stands, or there is none.
+    /// The finding over the whole recording stands, or there is none.
     Whole,
-    /// The finding over the whole time is refuted: it rests on a moment only.
+    /// The finding over the whole recording is refuted: it rests on a moment only.
     Nothing,
-    /// The rule holds for some of the time; the finding describes the worst span.
+    /// The rule holds for a part of the recording; the finding describes the worst span.
     Span(Box<Finding>),
 }
 
@@ -239,7 +239,7 @@ impl<'c> Spans<'c> {
         self.found[n] = joined.into_iter().map(|(range, _)| range).collect();
     }
 
-    /// Returns the result of the `n`th rule. `whole` is the rule's finding over the whole time.
+    /// Returns the result of the `n`th rule. `whole` is the rule's finding over the whole recording.
     #[must_use]
     pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> OverTime {
         let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);

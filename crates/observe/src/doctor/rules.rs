@@ -25,22 +25,23 @@ use machine::PAGE_BYTES;
 /// The answer of a rule: a finding, none, or the name of a missing sign.
 pub type Said = Result<Option<Finding>, Missing>;
 
-/// The function of a rule, which answers for the signs of some time.
+/// The function of a rule, which answers for the signs of a period.
 pub type Ask = fn(&Signs) -> Said;
 
-/// The times over which a rule is asked.
+/// The periods about which a rule is asked.
 #[derive(Clone, Copy, Debug)]
 pub enum Over {
-    /// The whole time.
+    /// The whole observed period.
     Whole,
-    /// The whole time and any span in it. The function returns the load of a time, s: how long the same work would take
-    /// at the rule's smallest rate. The span with the largest load is the worst. A finding over the whole time must not
-    /// rest on a single moment.
+    /// The whole observed period and any span in it. The function returns the load of a span, s: how long the same work
+    /// would take at the rule's smallest rate. The span with the largest load is the worst. A finding over the whole
+    /// period must not rest on a single moment.
     Spans(fn(&Signs) -> f64),
-    /// The whole time and any span in it, for a rule about a share of time or about many events. A finding over the
-    /// whole time stands, however few moments show it.
+    /// The whole observed period and any span in it, for a rule about a share of time or about many events. A finding
+    /// over the whole period stands, however few moments show it.
     Shares(fn(&Signs) -> f64),
-    /// The whole time, for a rule about levels, or about events without a rate. Moments with a finding are reported.
+    /// The whole observed period, for a rule about levels, or about events without a rate. Moments with a finding are
+    /// reported.
     Moments,
 }
 
@@ -55,14 +56,14 @@ impl Over {
     }
 }
 
-/// A rule: the function that finds one illness, and the times over which it is asked.
+/// A rule: the function that finds one illness, and the periods about which it is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The name of the illness that the rule finds.
     pub cause: &'static str,
-    /// The function that answers for the signs of some time.
+    /// The function that answers for the signs of a period.
     pub ask: Ask,
-    /// The times over which the rule is asked.
+    /// The periods about which the rule is asked.
     pub over: Over,
     /// The facts, checked first, that refute the illness or its cause.
     pub unless: &'static str,
@@ -93,7 +94,7 @@ pub const STALLS_MIN: f64 = 1.0;
 /// the low mark so that tasks need not reclaim; bursts still leave a few percent to tasks.
 pub const DIRECT_MIN: f64 = 10.0;
 
-/// Smallest PSI that tasks feel, percent of the time: a millisecond in each second.
+/// Smallest PSI that tasks feel, percent of the observed time: a millisecond in each second.
 pub const WAITED_MIN: f64 = 0.1;
 
 /// Smallest share of time in which all tasks wait, and no work is done, that counts as an illness, percent.
@@ -290,7 +291,7 @@ pub fn stage(cause: &str) -> usize {
 }
 
 /// Returns whether a finding over a span is refuted because cgroups had most of the refaults. `signs` are those of the
-/// whole time, since values of cgroups exist only for the whole time.
+/// whole observed period, since values of cgroups exist only for the whole period.
 #[must_use]
 pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)

@@ -172,12 +172,12 @@ impl MemoryUse {
     }
 }
 
-/// The use of memory over a time. Adjacent intervals share the moment between them.
+/// The use of memory over a period. Adjacent periods share the moment between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
-    /// The use at the beginning of the time.
+    /// The use at the beginning of the period.
     pub first: Arc<MemoryUse>,
-    /// The use at the end of the time.
+    /// The use at the end of the period.
     pub last: Arc<MemoryUse>,
     /// The use at the moment with the fewest free pages.
     pub least: Arc<MemoryUse>,
@@ -209,7 +209,7 @@ impl Usage {
         self.last.total.or(self.first.total).or(self.known)
     }
 
-    /// Extends the usage by that of the following time.
+    /// Extends the usage by `later`, that of the period that follows.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
         self.known = larger(self.known, later.known);

@@ -106,7 +106,7 @@ impl Groups {
     }
 }
 
-/// Reads the counters of a cgroup; none if it has no memory of its own.
+/// Reads the counters of a cgroup; none if the cgroup does not count memory.
 fn counters(folder: &Path) -> Option<Vmstat> {
     let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let number = |name: &str| text(name)?.trim().parse::<u64>().ok();

@@ -4,7 +4,7 @@ use super::{FREE_MUCH, RATE_MIN, REFAULT_MIN, Said, figure, if_known, ill, perce
 use crate::doctor::signs::Signs;
 use crate::doctor::{Finding, Weight};
 
-/// Smallest PSI of a cgroup at which its tasks feel the limit, percent of the time.
+/// Smallest PSI of a cgroup at which its tasks feel the limit, percent of the observed time.
 pub(super) const GROUP_WAITED_MIN: f64 = 1.0;
 
 /// Smallest number of the computer's refaults per 100 major faults of a cgroup at which these faults count as reads of

@@ -56,7 +56,7 @@ fn exchange(signs: &Signs) -> Result<Exchange, String> {
     Ok(Exchange { come, left, rate: come / seconds, is_ill, is_felt })
 }
 
-/// Returns by how many pages free memory and page cache shrank over the time.
+/// Returns by how many pages free memory and page cache shrank over the observed period.
 fn filled(signs: &Signs) -> Option<f64> {
     let usage = signs.usage.as_ref()?;
     let room = |now: &crate::doctor::MemoryUse| Some(now.free? + now.files().unwrap_or(0.0));
