@@ -32,8 +32,9 @@ struct Switch {
     undone: usize,
 }
 
-/// Indices of the columns of the two compared kernels.
+/// Index of the column of the first kernel.
 const FROM: usize = 0;
+/// Index of the column of the second kernel.
 const TO: usize = 1;
 
 /// Smallest relative difference of two values that counts as a gap; below this value no share is meaningful. Reports

@@ -411,7 +411,7 @@ fn check_once(sets: &[(Set, Vec<Place>)]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a grid of `combinations` combinations and `seeds` seeds can be planned.
+/// Checks that a sweep of `combinations` combinations with `seeds` seeds each can be planned.
 fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     let place_of = |keys: [&str; 2]| {
         let found = keys.into_iter().find_map(|key| node.get(key));

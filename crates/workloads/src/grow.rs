@@ -18,8 +18,9 @@ use figures::scale::Scale;
 use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 
-/// Name of the file that is read. The test pattern of the anonymous memory is made from this name, too.
+/// Name of the file that is read.
 const FILE: &str = "read";
+/// Name from which the test pattern of the anonymous memory is made.
 const MEMORY: &str = "memory";
 
 /// Pages of a MiB.

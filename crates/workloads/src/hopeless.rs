@@ -22,8 +22,9 @@ use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The file that the group reads, and the hot file.
+/// Name of the file that the group reads.
 const OWN: &str = "own";
+/// Name of the hot file, which is read outside of the group.
 const HOT: &str = "hot";
 
 /// Number of the random stream for reads of the hot file.

@@ -37,8 +37,9 @@ const ITEM_BYTES_ASSUMED: u64 = VALUE_BYTES + 4096;
 /// Size of a chunk in the slab class that items fall into, bytes, with the default growth factor.
 const CHUNK_BYTES: u64 = 17352;
 
-/// Size of a slab page of memcached, in bytes and in pages.
+/// Size of a slab page of memcached, bytes.
 const SLAB_BYTES: u64 = 1 << 20;
+/// Size of a slab page of memcached, in pages of the machine.
 const SLAB_PAGES: u64 = SLAB_BYTES / PAGE_BYTES as u64;
 
 /// Number of chunks in a slab page.

@@ -66,7 +66,7 @@ impl Tree {
         }
     }
 
-    /// Moves a task that ends back to the root group.
+    /// Moves a task back to the root group, because the task ends.
     pub fn leave(&self, engine: &Engine<Sim>, task: &mut Task) {
         self.enter(engine, task, GroupId::ROOT);
     }

@@ -24,7 +24,7 @@ pub struct Arguments {
     kernel_modules: Option<PathBuf>,
 }
 
-/// Reports for each part that a guest needs whether it is there. Fails if a part is missing.
+/// Reports, for each part that a guest needs, whether this part is there. Fails if a part is missing.
 pub fn run(Which::Check(arguments): &Which) -> Result<(), End> {
     let place = GroundOptions {
         kernel_images: arguments.kernel_image.clone(),

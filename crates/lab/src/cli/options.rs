@@ -191,7 +191,7 @@ pub struct ExperimentOptions {
     /// Keep the results of simulated runs in this folder, and do not repeat runs whose results it has: docs/sweeps.md
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// Seeds and threads.
+    /// The options for seeds and threads.
     #[command(flatten)]
     pub seeds: SeedOptions,
     /// The destination of the report.

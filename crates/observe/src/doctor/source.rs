@@ -155,7 +155,7 @@ fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// The beginning of the names of the blocks of rows that each control group has, in simulated runs and in `stat`.
+/// Prefix of the names of blocks of rows. Each control group has such a block in simulated runs and in `stat`.
 const BLOCK_OF_GROUP: &str = "group ";
 
 /// Returns the signs of each control group that has rows of its own.

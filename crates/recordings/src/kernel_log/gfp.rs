@@ -80,11 +80,15 @@ pub struct Gfp {
     pub is_high: bool,
 }
 
-/// Bits that have been in the same places since Linux 2.6.23.
+/// `__GFP_DMA`, whose place has not changed since Linux 2.6.23.
 const DMA: u64 = 0x1;
+/// `__GFP_HIGHMEM`, whose place has not changed since Linux 2.6.23.
 const HIGHMEM: u64 = 0x2;
+/// `__GFP_DMA32`, whose place has not changed since Linux 2.6.23.
 const DMA32: u64 = 0x4;
+/// `__GFP_MOVABLE`, whose place has not changed since Linux 2.6.23.
 const MOVABLE: u64 = 0x8;
+/// `__GFP_HIGH`, whose place has not changed since Linux 2.6.23.
 const HIGH: u64 = 0x20;
 
 /// Until Linux 4.3, the bit of a request that may wait. Since Linux 4.4, the bit of reclaimable pages.
@@ -93,9 +97,10 @@ const WAIT_OLD: u64 = 0x10;
 /// Until Linux 4.3, the bit of reclaimable pages.
 const RECLAIMABLE_OLD: u64 = 0x8_0000;
 
-/// Bits of Linux 4.4 and 4.5, which print only numbers: the request may reclaim directly, and it may wake kswapd. No
-/// older kernel uses the second bit.
+/// The bit of a request that may reclaim directly, in Linux 4.4 and 4.5, which print only numbers.
 const DIRECT_4_4: u64 = 0x40_0000;
+/// The bit of a request that may wake kswapd, in Linux 4.4 and 4.5, which print only numbers. No older kernel uses this
+/// bit.
 const KSWAPD_4_4: u64 = 0x200_0000;
 
 impl Gfp {

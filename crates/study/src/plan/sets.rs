@@ -39,11 +39,13 @@ impl Set {
 /// A machine and the workload's parameters, each possibly changed.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// The machine, and its name or file with changes.
+    /// The machine.
     pub machine: Arc<Machine>,
+    /// Name or file of the machine, with changes.
     pub machine_word: String,
-    /// The parameters, and the experiment's name or file with changes.
+    /// The workload's parameters.
     pub params: Node,
+    /// Name or file of the experiment, with changes.
     pub experiment_word: String,
     /// The changes, by key.
     pub set: BTreeMap<String, String>,

@@ -153,7 +153,7 @@ pub(super) fn since_made(signs: &Signs) -> Said {
     }))
 }
 
-/// Smallest share of one cgroup in all pages read again that counts as nearly all, percent.
+/// Smallest share of all pages read again, percent, at which one cgroup counts as having nearly all of them.
 const OF_ONE_MIN: f64 = 80.0;
 
 /// Returns whether nearly all pages that come back belong to one cgroup that reclaims at its limit. The computer itself

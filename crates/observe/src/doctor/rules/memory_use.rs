@@ -9,10 +9,10 @@ use crate::doctor::signs::{Signs, need};
 use crate::doctor::usage::MemoryUse;
 use crate::doctor::{Finding, Weight};
 
-/// Share of memory available to a new program (`MemAvailable`) below which memory is scarce, percent.
+/// Smallest available memory (`MemAvailable`) at which memory is not scarce, percent of memory.
 pub const SCARCE_MAX: f64 = 20.0;
 
-/// Share of memory available to a new program below which nearly none is left, percent. kswapd's marks are a few
+/// Smallest available memory (`MemAvailable`) at which some memory is left, percent of memory. kswapd's marks are a few
 /// percent of memory.
 pub const SHORT_MAX: f64 = 5.0;
 

@@ -27,9 +27,9 @@ struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// Whether the exchange is an illness because of the pages read and written. `is_felt` also counts pages of zeroes,
-    /// which cost no I/O.
+    /// Whether the exchange is an illness because of the pages read and written.
     is_ill: bool,
+    /// Whether the exchange is an illness if pages of zeroes, which cost no I/O, count, too.
     is_felt: bool,
 }
 
