@@ -14,7 +14,7 @@ use workloads::system::{Given, SystemError};
 /// Interval at which sleeping tasks check for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Tells a task to end, and wakes it if it sleeps.
+/// A request that tells a task to end, and wakes the task if it sleeps.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,

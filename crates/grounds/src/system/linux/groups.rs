@@ -116,7 +116,7 @@ impl Groups {
         }
     }
 
-    /// Writes to `memory.reclaim` of a group. Returns whether as much as was asked for was freed.
+    /// Writes to `memory.reclaim` of a group. Returns whether the requested number of pages was freed.
     ///
     /// # Errors
     /// When the machine file has no such group, or the kernel has no such file or refuses the value.
