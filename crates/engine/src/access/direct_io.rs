@@ -6,7 +6,7 @@ use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES, Request};
 
-/// Pages that a device reads into and writes from directly.
+/// A buffer of pages that a device reads into or writes from directly.
 #[derive(Debug)]
 pub struct DirectBuffer(Vec<FrameNumber>);
 

@@ -54,7 +54,7 @@ impl<M: Machine> Access<M> {
     /// Writes bytes into a region, from byte `offset` on. *May sleep.*
     ///
     /// # Errors
-    /// As [`Access::touch`].
+    /// Returns the errors of [`Access::touch`].
     pub fn write_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.for_each_piece(task, region, offset, bytes.len(), true, |frame, in_page, range| {
             self.machine.write_frame(frame, in_page, &bytes[range]);
@@ -65,7 +65,7 @@ impl<M: Machine> Access<M> {
     /// allocates no page table. *May sleep.*
     ///
     /// # Errors
-    /// As [`Access::touch`].
+    /// Returns the errors of [`Access::touch`].
     pub fn read_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         bytes.fill(0);
         let length = bytes.len();
@@ -98,8 +98,9 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Takes a reference to the page that is mapped at `page`, and its latch. Returns the page's frame; `None` if no
-    /// page is mapped there with the rights that the access needs, or the mapping changed meanwhile.
+    /// Pins the page that is mapped at `page`: takes a reference to it, and its latch. Returns the page's frame.
+    /// Returns `None` if no page is mapped there with the rights that the access needs, or the mapping changed
+    /// meanwhile.
     ///
     /// A huge page is split first, because each of its pages has its own latch. A smaller folio is latched as a whole.
     ///

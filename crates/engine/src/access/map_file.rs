@@ -37,7 +37,7 @@ impl<M: Machine> Access<M> {
     /// Does nothing for other regions. *May sleep.*
     ///
     /// # Errors
-    /// As [`Access::fsync`].
+    /// Returns the errors of [`Access::fsync`].
     pub fn sync_region(&self, task: &mut Task, region: &Region<M>) -> Result<(), Error> {
         match &region.file {
             Some(mapped) if mapped.mode.sharing == Sharing::Shared => self.fsync(task, &mapped.file),

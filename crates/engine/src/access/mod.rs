@@ -64,7 +64,7 @@ impl<M: Machine> Deref for Access<M> {
 }
 
 impl<M: Machine> Access<M> {
-    /// Creates the floor, with nothing touched yet.
+    /// Creates this layer (*floor*) of the engine. Khugepaged's counts begin at 0.
     pub fn new(allocate: Allocate<M>, choices: Choices) -> Self {
         Self { allocate, choices, khugepaged: khugepaged::Done::default() }
     }
@@ -144,10 +144,10 @@ impl<M: Machine> Access<M> {
     }
 
     /// Allocates a block for a user outside of the engine. The user returns it by
-    /// [`Memory::take_back`](crate::memory::Memory::take_back). *May sleep*, if `gfp` allows it.
+    /// [`Memory::take_back`](crate::memory::Memory::take_back). This function may sleep if `gfp` allows it.
     ///
     /// # Errors
-    /// As [`Allocate::allocate`].
+    /// Returns the errors of [`Allocate::allocate`].
     pub fn take_block(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<Block, OutOfMemory> {
         self.allocate(task, gfp, order).map(|head| self.lend(head, order))
     }

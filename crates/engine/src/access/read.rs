@@ -143,7 +143,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Prepares to read a locked folio of a file: adds the pages that have a block to `bio`, and fills the others with
-    /// zeroes. Returns the number of pages to be read. If it is 0, the folio is valid and unlocked now.
+    /// zeroes. Returns the number of pages to be read. If this number is 0, the folio is valid and unlocked on return.
     pub(super) fn start_filling(&self, file: &File<M>, head: FrameNumber, bio: &mut Bio) -> u32 {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         if folio.is_large() {
@@ -166,7 +166,7 @@ impl<M: Machine> Access<M> {
         reads
     }
 
-    /// Removes a page that could not be read from its file, so that the next reader tries again.
+    /// Removes a page whose read has failed from its file, so that the next reader tries again.
     pub(super) fn drop_failed_page(&self, file: &File<M>, frame: FrameNumber) {
         self.lock_page(frame);
         let descriptor = &self.frames[frame];

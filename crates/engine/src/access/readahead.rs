@@ -56,7 +56,8 @@ impl<M: Machine> Access<M> {
         self.read_window(task, file, &self.readable_window(pages), For::Later);
     }
 
-    /// Starts reads as [`Access::prefetch`], for pages that the caller needs as soon as they are in memory.
+    /// Starts to read pages as [`Access::prefetch`] does, but the caller needs these pages as soon as they are in
+    /// memory.
     pub fn start_read(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Now);
     }

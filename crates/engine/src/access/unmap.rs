@@ -30,7 +30,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Empties all entries of a region, which is closing.
+    /// Empties all entries of a region that is closing, because it is dropped or its process was killed.
     pub(super) fn empty_region(&self, region: &Region<M>) {
         for part in region.parts_with_table(0) {
             self.zap_pages(region, part);

@@ -27,7 +27,7 @@ impl<M: Machine> Access<M> {
     /// which is smaller if the file became shorter meanwhile. *May sleep.*
     ///
     /// # Errors
-    /// As [`Access::write`].
+    /// Returns the errors of [`Access::write`].
     pub fn write_within(
         &self,
         task: &mut Task,
@@ -102,9 +102,9 @@ impl<M: Machine> Access<M> {
         Err(Error::NoSpace { file: file.id, offset })
     }
 
-    /// Finds or adds the folio that holds a page of a file. Returns it locked, with a reference and the exclusive
-    /// latch. The page is valid, unless `is_whole` says that all of it is about to be written. If pages are stable, the
-    /// page is not under writeback.
+    /// Finds or adds the folio that holds a page of a file. Returns the folio locked, with a reference and the
+    /// exclusive latch. The page is valid, unless `is_whole` says that all of it is about to be written. If pages are
+    /// stable (`writeback.stable_pages`), the page is not under writeback.
     pub(super) fn grab_page(
         &self,
         task: &mut Task,
@@ -177,8 +177,8 @@ impl<M: Machine> Access<M> {
         self.fsync_since(task, file, &file.reported)
     }
 
-    /// Syncs a file as [`Access::fsync`], for a handle that already got the errors of the first `seen` failed writes
-    /// ([`File::failed_writes`]).
+    /// Syncs a file as [`Access::fsync`] does, for a handle that already got the errors of the first `seen` failed
+    /// writes ([`File::failed_writes`]).
     ///
     /// # Errors
     /// When more than `seen` writes have failed. The new failures then count as reported to this handle.

@@ -335,7 +335,7 @@ choices! {
         /// Reclaim waits while more pages are under writeback than the limit. Callers that may not enter the file
         /// system or do I/O also wait 100 ms after every zone.
         AlwaysWithoutFs,
-        /// If more pages are under writeback than the limit, until fewer are.
+        /// If more pages are under writeback than the limit, reclaim waits until fewer are.
         ByLimit,
         /// While more pages are under writeback than the limit, reclaim waits until one of the pages that it waits for
         /// is written. Each such wait takes at most 10 ms.
@@ -365,12 +365,12 @@ choices! {
         /// All groups, parents before children. Each group loses pages in the same proportion. With many groups, a task
         /// that needs few pages does much work.
         All,
-        /// All groups from the one on behind which the last walk ended, up to the last of the subtree. Walks of the same
-        /// target, node and priority share this position, so that tasks that reclaim at a time divide the groups among
-        /// them. A reclaim at a limit ends its walk once it has freed enough.
+        /// All groups after the one at which the last walk ended, up to the last group of the subtree. Walks of the
+        /// same target, node and priority share this position, so that tasks that reclaim at the same time divide the
+        /// groups among them. A reclaim at a limit ends its walk once it has freed enough.
         SharedByPriority,
-        /// As `shared-by-priority`, but walks of all priorities share a position, and every reclaim except kswapd ends its
-        /// walk once it has freed enough. A reclaim that frees nothing starts again, and then visits all groups.
+        /// As `shared-by-priority`, but walks of all priorities share a position, and every reclaim except kswapd ends
+        /// its walk once it has freed enough. A reclaim that frees nothing starts again, and then visits all groups.
         SharedPosition,
     }
 

@@ -12,8 +12,8 @@ impl<M: Machine> Reclaim<M> {
     /// its node. *May sleep.*
     ///
     /// # Errors
-    /// When a part of the text is no command; then nothing was done. When a command is refused; the commands before it
-    /// were carried out.
+    /// Returns an error if a part of the text is not a command; in this case no command was carried out. Also returns
+    /// an error if a command is refused; in this case the commands before it were carried out.
     pub fn lru_gen_command(&self, task: &mut Task, text: &str) -> Result<u64, CommandError> {
         let mut commands = Commands::parse(text)?;
         let mut control = ScanControl::direct(Gfp::KERNEL, Order::ZERO);

@@ -46,30 +46,31 @@ pub struct ScanControl {
     pub swappiness: Option<u64>,
     /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
     pub breaks_low: bool,
-    /// `true` if no pass was made yet, or a scan of the last pass freed so many pages that none need be aged
-    /// (`memcgs_need_aging`, inverted).
+    /// `true` if no pass was made yet, or a scan of the last pass freed so many pages that the next pass need not begin
+    /// with ageing (`memcgs_need_aging`, inverted).
     pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
     pub has_left_low: bool,
     /// `true` if walks visit all groups of the target's subtree, because walks that ended sooner found nothing
     /// (`memcg_full_walk`).
     pub walks_all: bool,
-    /// Value of `reclaimed` from which a walk over the list of groups counts what it freed; none outside of such a walk.
+    /// Value of `reclaimed` from which a walk over the list of groups counts the freed pages. `None` outside of such a
+    /// walk.
     pub walk_from: Option<u64>,
     /// `true` if a scan has begun a new generation of its lruvec.
     pub has_aged: bool,
-    /// `true` if pages are taken for the sake of their blocks, used or not. With `LumpyReclaim::AlignedBlocks` this
-    /// ends when a page of the list must be kept.
+    /// `true` if all pages of a wanted block are taken, used or not. With `LumpyReclaim::AlignedBlocks` the value
+    /// becomes `false` when a page of the list must be kept.
     pub takes_blocks: bool,
     /// `true` if the last scanned list kept no page, except pages under writeback (`LumpyReclaim::SameList`).
     pub blocks_last: bool,
     /// `true` if reclaim waits for pages under writeback.
     pub waits_for_writeback: bool,
-    /// Pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
+    /// Number of pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
     /// `true` if earlier reclaims of the request freed nothing. Reclaim then also scans zones that are marked hopeless
     /// (`all_unreclaimable`), because pages that were held when the mark was set may have been released. If swap is
-    /// full, it looks for pages in the swap cache. If all inactive pages are held, it looks at active pages.
+    /// full, reclaim looks for pages in the swap cache. If all inactive pages are held, it looks at active pages.
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
@@ -125,7 +126,7 @@ impl ScanControl {
         Self { is_cgroup: true, ..Self::direct(gfp, Order::ZERO) }
     }
 
-    /// Returns whether pages of all groups may be taken, because memory is short, and not a group at its limit.
+    /// Returns whether pages of all groups may be taken, because memory is short, and not only a group at its limit.
     pub(super) const fn is_global(&self) -> bool {
         self.group.is_root() && !self.is_cgroup
     }

@@ -90,9 +90,9 @@ impl<M: Machine> Reclaim<M> {
         false
     }
 
-    /// Reclaims `pages` pages of a group and its descendants now, in clusters, as a write to `memory.reclaim` does.
-    /// `swappiness` takes the place of `lru.swappiness` if it is given. Returns the number of freed pages. If it is
-    /// less than `pages`, 16 reclaims in a row freed nothing, or the task was killed. *May sleep.*
+    /// Reclaims `pages` pages of a group and its descendants, in clusters, as a write to `memory.reclaim` does.
+    /// `swappiness` takes the place of `lru.swappiness` if it is given. Returns the number of freed pages. This number
+    /// is less than `pages` if 16 reclaims in a row freed nothing, or if the task was killed. *May sleep.*
     #[doc(alias = "memory.reclaim")]
     pub fn reclaim_group(&self, task: &mut Task, group: GroupId, pages: u64, swappiness: Option<u64>) -> u64 {
         let mut freed = 0;

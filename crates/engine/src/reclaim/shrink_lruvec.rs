@@ -18,7 +18,7 @@ use machine::{FrameNumber, Func, Machine, Order, WaitReason};
 struct Round {
     /// Pages that were scanned.
     scanned: u64,
-    /// Pages freed.
+    /// Pages that were freed.
     reclaimed: u64,
     /// Pages that were scanned since a page was last freed, including those of earlier rounds.
     scanned_in_vain: u64,
@@ -32,8 +32,8 @@ impl Round {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from the lruvecs of the groups in a reach, and again while compaction needs more pages (`shrink_zone`).
-    /// If the priority is still the default, lowers it to the policy's first priority.
+    /// Reclaims pages from the lruvecs of groups in the zones of `reach`, and repeats this while compaction needs more
+    /// free pages (`shrink_zone`). If the priority is still the default, lowers it to the policy's first priority.
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
         let reach = self.reach_in(reach, control.group);

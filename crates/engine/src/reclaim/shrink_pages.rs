@@ -16,8 +16,8 @@ use crate::task::Task;
 use crate::writeback::WritePage;
 use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
 
-/// Distance, in pages, between the page that is examined and the page whose slot in its file's index is prefetched:
-/// some hundred nanoseconds of work.
+/// Distance, in pages, between the page that is examined and the page whose slot in its file's index is prefetched.
+/// Examining this many pages takes some hundred nanoseconds.
 const SLOTS_AHEAD: usize = 4;
 
 /// Counts of the pages of one scanned list, by state.
@@ -299,7 +299,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Updates the facts that a step, or another task meanwhile, may have changed.
+    /// Updates the facts that a step may have changed, or that another task may have changed meanwhile.
     fn see_again(&self, seen: &mut SeenPage, reach: Reach<'_, M>, frame: FrameNumber, control: &ScanControl) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();

@@ -64,7 +64,7 @@ impl Entries {
     }
 }
 
-/// Aligned blocks of pages that are taken off lists as a whole.
+/// Aligned blocks of pages that are taken off lists as a whole, or as far as their pages can be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The order of a block.
@@ -90,7 +90,8 @@ pub(crate) struct Batch {
     pub(crate) to_write: u64,
     /// `true` if the pages were taken with the blocks in which they lie.
     pub(crate) has_blocks: bool,
-    /// `true` if flushers are woken when all pages of the batch are dirty, because no other task writes them.
+    /// `true` if reclaim wakes the flushers when all pages of the batch are dirty, because no other task writes these
+    /// pages.
     pub(crate) tells_flushers: bool,
     /// `true` if the task was killed while it waited for other tasks to put pages back. The killed task's own pages
     /// will soon be free.

@@ -65,7 +65,7 @@ pub enum Insert {
         /// The shadow that the page left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
         shadow: Option<Shadow>,
     },
-    /// The page was read ahead, and not used yet.
+    /// The page was read ahead, and has not been used yet.
     Ahead {
         /// The shadow, as in [`Insert::Read`].
         shadow: Option<Shadow>,
@@ -106,8 +106,8 @@ pub struct Seen {
     pub is_anon: bool,
 }
 
-/// An order in which pages are reclaimed. One value orders the pages of one lruvec. Every call but
-/// [`Policy::moves_on_use`] is made under the lruvec's lock.
+/// An order in which pages are reclaimed. One value of the policy orders the pages of one lruvec. All methods except
+/// [`Policy::moves_on_use`] are called under the lruvec's lock.
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
 /// [`Policy::remove`] takes it away. The links of a listed page belong to the policy; at other times they belong to the
@@ -122,18 +122,18 @@ pub trait Policy<P: Pages + ?Sized>: Send {
         false
     }
 
-    /// Notes the use of a listed page; only with [`Policy::moves_on_use`].
+    /// Notes the use of a listed page. Called only if [`Policy::moves_on_use`] returns `true`.
     fn used(&mut self, _pages: &P, _page: FrameNumber) {}
 
     /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted next comes first. The
     /// pages are no longer listed.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
-    /// Decides the fate of a page that was handed out, by how it was used.
+    /// Decides the fate of a page that was handed out. `seen` tells how the page was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
-    /// Lists again a page that was handed out and stays: with [`Verdict::Activate`] because it is in use, with any
-    /// other verdict because it could not leave.
+    /// Lists a page again that was handed out and stays in memory. The verdict is [`Verdict::Activate`] if the page is
+    /// in use, and another one if the page could not leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
     /// Notes that a page that was handed out is about to leave memory. The returned shadow comes back with
@@ -158,7 +158,7 @@ pub struct Demand {
     pub to_reclaim_pages: u64,
     /// `true` for kswapd.
     pub is_kswapd: bool,
-    /// `true` for a memory cgroup at its limit. Free memory does not matter then.
+    /// `true` if a memory cgroup at its limit is reclaimed. The amount of free memory then has no effect on the scan.
     pub is_cgroup: bool,
     /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
     pub group: GroupId,
@@ -186,7 +186,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The demand of a task that asks for all pages it can get, at any cost.
+    /// The demand of a task that asks for as many pages as possible, at any cost.
     pub(crate) const ANY: Self = Self {
         priority: 0,
         to_reclaim_pages: u64::MAX,
@@ -204,14 +204,14 @@ impl Demand {
         forces_aging: false,
     };
 
-    /// Returns whether pages of all groups may be taken, because memory is short, and not a group at its limit.
+    /// Returns whether pages of all groups may be taken, because memory is short, and not only a group at its limit.
     #[inline]
     pub(crate) const fn is_global(&self) -> bool {
         self.group.is_root() && !self.is_cgroup
     }
 }
 
-/// The verdict on a page by its recent use.
+/// The verdict on a page, which depends on the page's recent use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]
 pub enum Verdict {

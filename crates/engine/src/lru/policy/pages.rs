@@ -1,4 +1,4 @@
-//! The words of a page in which a policy keeps its state: two links, and some bits.
+//! The state that a policy keeps in a page's own words: two links, and some bits.
 
 use crate::memory::{Flags, FrameTable, Links};
 use machine::FrameNumber;

@@ -15,7 +15,7 @@ use machine::{Machine, Order};
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns whether the mark of some zone of the node that a request can use is raised.
+    /// Returns whether a watermark of the node is raised (boosted) in a zone that a request can use.
     pub(in crate::reclaim) fn is_boosted(&self, node: NodeId, classzone: usize) -> bool {
         self.zones_up_to(node, classzone).any(|(_, zone)| zone.boost() > 0)
     }

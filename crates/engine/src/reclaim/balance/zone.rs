@@ -11,7 +11,7 @@ use machine::{Machine, Order};
 /// The result of a pass over one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ZonePass {
-    /// `true` if the pass scanned at least as many pages as the high mark, or the zone needed nothing.
+    /// `true` if the zone needed nothing, or the pass scanned at least as many pages as the zone's high mark.
     pub scanned_enough: bool,
     /// Number of pages that the pass was meant to free.
     pub attempted: u64,
@@ -19,8 +19,8 @@ pub(super) struct ZonePass {
     pub scanned: u64,
     /// `true` if the zone is at its high mark. With `KswapdGap::NeverLeft` this is the state before the pass.
     pub is_balanced: bool,
-    /// `true` if the zone counts for its node. A zone that was marked hopeless (`all_unreclaimable`) before this pass
-    /// does not count, except with `KswapdGap::NeverLeft`.
+    /// `true` if the zone's balance counts when the balance of its node is judged. A zone that was marked hopeless
+    /// (`all_unreclaimable`) before this pass does not count, except with `KswapdGap::NeverLeft`.
     pub counts: bool,
     /// `true` if the zone needed nothing, and nothing was done.
     pub was_left: bool,
@@ -81,8 +81,8 @@ impl<M: Machine> Reclaim<M> {
         ZonePass { counts: true, ..ZonePass::shrunk(zone.high(), control, was_balanced, was_balanced) }
     }
 
-    /// Shrinks the lists of a zone, unless it is `gap` pages above its high mark. With `SlabZones::Every`, shrinks
-    /// object caches even then.
+    /// Shrinks the lists of a zone, unless the zone is `gap` pages above its high mark. With `SlabZones::Every`,
+    /// shrinks object caches even then.
     fn shrink_below_gap(
         &self,
         task: &mut Task,

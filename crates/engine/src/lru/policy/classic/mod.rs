@@ -36,7 +36,8 @@ pub(in crate::lru) struct Classic {
 }
 
 impl Classic {
-    /// Creates the state that `lru.refault` needs, for `lruvecs` lruvecs and `frames` frames.
+    /// Creates the classic policy, for `lruvecs` lruvecs and `frames` frames. `refault` says whether pages leave
+    /// shadows.
     pub(in crate::lru) const fn new(refault: Refault, lruvecs: usize, frames: u32) -> Self {
         Self {
             packing: match refault {
@@ -58,10 +59,10 @@ impl Classic {
     }
 }
 
-/// The state of an lruvec.
+/// The state that the classic policy keeps for an lruvec.
 pub(in crate::lru) struct State<M: Machine> {
     /// The lists.
     pub(in crate::lru) lists: M::Lock<Lists>,
-    /// The record of pages that left.
+    /// The record of pages that left the lruvec, from which refault distances are computed.
     nonresident: Nonresident,
 }

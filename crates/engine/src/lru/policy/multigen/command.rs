@@ -37,12 +37,12 @@ pub struct Age {
     pub node: NodeId,
     /// The number of the node's youngest generation, after which the new one begins.
     pub youngest: u64,
-    /// The types that are aged: with 0 only file pages, with [`ONLY_ANON`] only anonymous pages, with other values
-    /// both, whether or not swap has room. If no value is given, file pages are aged, and anonymous pages if they can
-    /// go to swap.
+    /// Selects the families that are aged: 0 selects only file pages, [`ONLY_ANON`] only anonymous pages, and other
+    /// values both, whether or not swap has room. Without a value, file pages are aged, and also anonymous pages if
+    /// they can go to swap.
     pub swappiness: Option<u64>,
     /// `true` if the walk covers all tables that were touched since the last walk, even tables that the filter would
-    /// leave out. A text without this word means `true`. This field and the meaning of `swappiness` are general
+    /// leave out. A command without `FORCE_SCAN` means `true`. This field and the meaning of `swappiness` are general
     /// knowledge of Linux; mechanisms/multigen does not describe them.
     pub force_scan: bool,
 }
@@ -62,14 +62,14 @@ pub struct Evict {
     pub pages: u64,
 }
 
-/// The reason why a text is no command.
+/// The error for a text that is not a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadCommand {
     /// The text of the wrong command, without the commands around it.
     pub command: String,
     /// The word that is wrong; `None` if the command ends too early.
     pub found: Option<String>,
-    /// A description of the word that was expected there.
+    /// A description of the word that was expected in this place.
     pub expected: &'static str,
     /// The form of a correct command of this kind.
     pub form: &'static str,
@@ -141,10 +141,10 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The reason why the commands of a text were not carried out, or only some of them.
+/// The error if the commands of a text were not carried out, or only some of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
-    /// The text holds something that is no command. Nothing was done.
+    /// A part of the text is not a command. No command was carried out.
     Bad(BadCommand),
     /// A command was refused. The commands before it were carried out.
     Refused {

@@ -17,7 +17,7 @@ use machine::{FrameNumber, Func, Lock, Machine, Step};
 /// Largest number of pages that are scanned under one hold of the lock (`MAX_LRU_BATCH`).
 pub(super) const LOOKED_AT_MAX: u64 = 4096;
 
-/// For each type, by [`Family`], whether its pages may be taken.
+/// For each [`Family`], `true` if its pages may be taken.
 pub(super) type Evictable = [bool; Family::ALL.len()];
 
 /// A batch that is being gathered: pages that were taken off a list, and counts of all pages that were examined.
@@ -25,7 +25,7 @@ pub(super) type Evictable = [bool; Family::ALL.len()];
 struct Gathered {
     /// The pages, each with one more reference.
     entries: Entries,
-    /// Type of the pages.
+    /// Family of the pages.
     family: Family,
     /// Number of pages that were taken. A huge page counts with all its pages.
     taken: u64,
@@ -62,8 +62,9 @@ enum Sorted {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolates pages of the oldest generation of the type that is to be evicted. If there are none, isolates pages of
-    /// the other type, as `type_rule` says. Examines at most `budget` pages. Returns the batch.
+    /// Isolates pages of the oldest generation of the family that is to be evicted. If this generation has no such
+    /// pages, isolates pages of the other family, as `type_rule` says. Examines at most `budget` pages. Returns the
+    /// batch.
     pub(super) fn evict_batch(
         &self,
         multigen: &Multigen,
@@ -187,7 +188,7 @@ impl<M: Machine> Lru<M> {
         demand.may_do_all || !needs_io
     }
 
-    /// Takes the mark of the first use from a page that leaves its list, so that the mark shows uses from now on.
+    /// Clears the mark of the first use of a page that leaves its list. From then on, the mark shows only later uses.
     fn take_first_mark(&self, multigen: &Multigen, frame: FrameNumber, batch: &mut Gathered) {
         match multigen.choices.isolated_marks {
             IsolatedMarks::Kept => return,

@@ -10,9 +10,9 @@ use crate::memory::Flags;
 pub enum Coming {
     /// The page comes from a batch of new pages, or from a caller that moved it.
     New,
-    /// The page was rotated when its writeback ended. It is the next to be evicted.
+    /// The page was rotated when its writeback ended. It is the next page to be evicted.
     Rotated,
-    /// The page was isolated for reclaim, and stays.
+    /// The page was isolated for reclaim, and stays in memory.
     Rejected,
 }
 

@@ -104,8 +104,8 @@ impl<M: Machine> Lru<M> {
         self.count_pending(lruvec, &mut pending);
     }
 
-    /// Promotes pages of an lruvec whose entries, all of one table, say that they were used. Returns the counts of the
-    /// entries. The caller has the table's lock.
+    /// Promotes the pages of an lruvec whose page-table entries were used. All these entries are in one table, and the
+    /// caller has its lock. Returns the counts of the examined entries.
     pub(super) fn promote_used(
         &self,
         multigen: &Multigen,
