@@ -51,7 +51,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Counts a page that became dirty. From time to time, checks whether the task must pause. *May sleep.*
+    /// Counts a page that became dirty. From time to time, checks whether the task must pause. This function may sleep.
     pub(super) fn balance_dirty_pages_ratelimited(&self, task: &mut Task, device: DeviceId) {
         match self.choices.dirty_throttle {
             DirtyThrottle::ForWriteback => return self.balance_dirty_pages_by_waiting(task, device),
@@ -83,7 +83,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// While more pages are dirty than the limit allows, waits until pages have been written. *May sleep.*
+    /// While more pages are dirty than the limit allows, waits until pages have been written. This function may sleep.
     fn balance_dirty_pages_by_waiting(&self, task: &mut Task, device: DeviceId) {
         if task.pages_dirtied == 0 {
             return;
@@ -132,7 +132,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Holds back a task that is about to dirty a file whose pages cannot be written, until they are written or
-    /// [`REFUSAL_AFTER`] has passed. *May sleep.*
+    /// [`REFUSAL_AFTER`] has passed. This function may sleep.
     ///
     /// # Errors
     /// When the pages still cannot be written.

@@ -32,7 +32,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// While too many pages are dirty, writes 1.5 times as many pages as the task has dirtied since its last check.
-    /// *May sleep.*
+    /// This function may sleep.
     pub(super) fn balance_dirty_pages_by_writing(&self, task: &mut Task, device: DeviceId) {
         let _span = self.machine.span(Func::BalanceDirtyPages);
         let backing = self.backing(device);

@@ -28,7 +28,7 @@ pub(super) enum Throttle {
 }
 
 impl<M: Machine> Access<M> {
-    /// Touches consecutive pages of a region, as a program does by reading or writing them. *May sleep.*
+    /// Touches consecutive pages of a region, as a program does by reading or writing them. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, swap cannot be read, or the task was killed.
@@ -51,7 +51,7 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Writes bytes into a region, from byte `offset` on. *May sleep.*
+    /// Writes bytes into a region, from byte `offset` on. This function may sleep.
     ///
     /// # Errors
     /// Returns the errors of [`Access::touch`].
@@ -62,7 +62,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Reads bytes of a region, from byte `offset` on. Bytes that were never written read as zero, and reading them
-    /// allocates no page table. *May sleep.*
+    /// allocates no page table. This function may sleep.
     ///
     /// # Errors
     /// Returns the errors of [`Access::touch`].

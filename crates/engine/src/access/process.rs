@@ -10,7 +10,8 @@ use machine::Machine;
 use machine::atomic::Ordering::Release;
 
 impl<M: Machine> Access<M> {
-    /// Ends a killed process: drops the regions that the process still has. Its tasks must have ended. *May sleep.*
+    /// Ends a killed process: drops the regions that the process still has. Its tasks must have ended. This function
+    /// may sleep.
     pub fn exit_process(&self, process: &Process) {
         for region in self.regions_of(process.id) {
             self.drop_region(&region);

@@ -9,7 +9,7 @@ use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step};
 
 impl<M: Machine> Access<M> {
     /// Reads from a file at a byte offset. Returns the number of bytes read, which is smaller than the length of
-    /// `bytes` only at the end of the file. *May sleep.*
+    /// `bytes` only at the end of the file. This function may sleep.
     ///
     /// # Errors
     /// When a page cannot be read, or memory for it is exhausted. The bytes before that page were read.

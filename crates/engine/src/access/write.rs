@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
     /// Writes to a file at a byte offset, and extends the file if the bytes go beyond its end. The bytes are on the
-    /// device after [`Access::fsync`]. *May sleep.*
+    /// device after [`Access::fsync`]. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, the device has no room, a page that is written in part cannot be read, or pages of the
@@ -24,7 +24,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Writes to a file only up to its present length, and does not extend it. Returns the number of bytes written,
-    /// which is smaller if the file became shorter meanwhile. *May sleep.*
+    /// which is smaller if the file became shorter meanwhile. This function may sleep.
     ///
     /// # Errors
     /// Returns the errors of [`Access::write`].
@@ -168,7 +168,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
+    /// Writes all dirty pages of a file and waits until they are on the device. This function may sleep.
     ///
     /// # Errors
     /// When a write of one of the file's pages has failed since a task last called this function. If several handles
@@ -192,7 +192,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Writes all dirty pages of a file, and waits until each is on the device or its write has failed. The file counts
-    /// the failures. *May sleep.*
+    /// the failures. This function may sleep.
     pub fn write_dirty_pages(&self, file: &Arc<File<M>>) {
         let _span = self.machine.span(Func::Fsync);
         self.machine.spend(Step::SyscallEntry, 1);

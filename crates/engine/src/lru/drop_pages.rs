@@ -88,7 +88,8 @@ impl<M: Machine> Lru<M> {
         dropped
     }
 
-    /// Drops the pages of a file from page `from` on, dirty or not. Waits for pages under writeback. *May sleep.*
+    /// Drops the pages of a file from page `from` on, dirty or not. Waits for pages under writeback. This function may
+    /// sleep.
     pub fn truncate_pages(&self, file: &File<M>, from: u32) {
         let _span = self.machine.span(Func::Truncate);
         self.drain_before_use();

@@ -9,7 +9,7 @@ use machine::{Machine, Order};
 impl<M: Machine> Reclaim<M> {
     /// Carries out the commands of a text, one after the other, in the format of debugfs' `lru_gen`. Returns how many
     /// pages the evicting commands freed. If zones have lruvecs of their own, a command applies to the highest zone of
-    /// its node. *May sleep.*
+    /// its node. This function may sleep.
     ///
     /// # Errors
     /// Returns an error if a part of the text is not a command; in this case no command was carried out. Also returns

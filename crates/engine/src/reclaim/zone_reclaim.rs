@@ -37,7 +37,7 @@ pub(crate) enum Room {
 
 impl<M: Machine> Reclaim<M> {
     /// Makes room in a zone of the task's own node whose free pages have fallen to its mark, as far as
-    /// [`super::Choices::zone_reclaim_mode`] allows. Returns the outcome. *May sleep.*
+    /// [`super::Choices::zone_reclaim_mode`] allows. Returns the outcome. This function may sleep.
     ///
     /// Reclaims in the zone for one task at a time. Other tasks take memory of another node meanwhile.
     pub(crate) fn zone_reclaim(&self, task: &mut Task, zone: &Zone<M>, gfp: Gfp, order: Order) -> Room {

@@ -150,7 +150,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next cluster of a scan that has freed `freed` pages so far. The cluster may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_of_own(&self, reach: Reach<'_, M>, scan: &mut OwnScan, freed: u64) -> Option<Batch> {
         if std::mem::replace(&mut scan.has_begun, true) {
             self.machine.cond_resched();

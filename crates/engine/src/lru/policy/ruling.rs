@@ -433,7 +433,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next batch of a scan that has freed `freed` pages so far. The batch may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// when the scan is over. This function may sleep.
     pub(crate) fn next_batch(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         match (&self.ruling, scan) {
             (Ruling::Classic(_), Scan::Classic(scan)) => self.next_cluster(reach, scan, freed),

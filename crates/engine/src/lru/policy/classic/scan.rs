@@ -121,7 +121,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next cluster (up to 32 inactive pages) of a scan that has freed `freed` pages so far. The cluster
-    /// may be empty. Returns `None` when the scan is over. *May sleep.*
+    /// may be empty. Returns `None` when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_cluster(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         loop {
             if scan.turn == 0 && (!scan.goes_on() || self.machine.is_killed()) {

@@ -306,7 +306,7 @@ const fn demand(evict: &Evict) -> Demand {
 
 impl<M: Machine> Lru<M> {
     /// Begins a generation of a node now. If zones have lruvecs of their own, only the lruvec of the node's highest
-    /// zone begins one. *May take locks of page tables.*
+    /// zone begins one. This function may take locks of page tables.
     ///
     /// # Errors
     /// When the kernel has no generations, there is no such cgroup or node, `age.youngest` is not the youngest
@@ -342,7 +342,7 @@ impl<M: Machine> Lru<M> {
 
     /// Returns the next batch of pages that the commands evict, with its lruvec. `freed` is the number of pages of the
     /// previous batch that were freed. Commands that begin generations, and that come before the batch, are carried out
-    /// first. Returns `None` when all commands were carried out. *May take locks of page tables.*
+    /// first. Returns `None` when all commands were carried out. This function may take locks of page tables.
     ///
     /// # Errors
     /// When a command is refused. The commands before it were carried out.

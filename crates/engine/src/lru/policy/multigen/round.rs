@@ -85,8 +85,8 @@ impl<M: Machine> Rounds<M> {
         machine.wake(&self.ended);
     }
 
-    /// Waits for the end of the current round, if there is one and `is_over` does not hold, but at most `at_most`. *May
-    /// sleep.*
+    /// Waits for the end of the current round, if there is one and `is_over` does not hold, but at most `at_most`. This
+    /// function may sleep.
     pub(super) fn wait(&self, machine: &M, is_over: impl Fn() -> bool, at_most: Nanos) {
         let deadline = machine.now() + at_most;
         let ticket = machine.ticket(&self.ended);

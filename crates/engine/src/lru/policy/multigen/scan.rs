@@ -60,7 +60,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next batch of a scan that has freed `freed` pages so far. The batch may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_of_generations(
         &self,
         multigen: &Multigen,
