@@ -109,8 +109,8 @@ impl<M: Machine> Access<M> {
         Some((frame, descriptor))
     }
 
-    /// Notes the use of a latched page and returns `true`, if the page is valid and not marked for readahead. Otherwise
-    /// releases the page and returns `false`.
+    /// If a latched page is valid and not marked for readahead, notes its use and returns `true`. Otherwise releases
+    /// the page and returns `false`.
     #[inline(never)]
     fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
         // A page marked for readahead is left to a caller that knows the reader's readahead window and can start the

@@ -16,8 +16,8 @@ use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES};
 use std::ops::Range;
 
-/// If the faults of a mapping that missed the page cache outnumber those that hit it by more than this, only the
-/// missing page is read (`MMAP_LOTSAMISS`).
+/// Largest number by which a mapping's faults that missed the page cache may exceed the faults that hit it. Above this
+/// number, a fault reads only the missing page (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
 
 /// A readahead window takes at most memory divided by this number, so that a few readers cannot fill all of memory by
@@ -64,7 +64,7 @@ impl<M: Machine> Access<M> {
 
     /// Returns the part of a range that is read at once: the whole range if it fits into the largest window of a
     /// sequential reader. Of a longer range, returns the beginning: half as many pages as are free or on an inactive
-    /// file list, but at least such a window.
+    /// file list, but at least one such window.
     fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
         let least = self.window_max(ReadPattern::Sequential);
         if pages.len() <= least as usize {

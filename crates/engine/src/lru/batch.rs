@@ -155,7 +155,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts a page that is to be rotated into a batch without taking a reference.
+    /// Parks a page in the batch of pages to rotate, without taking a reference to the page.
     fn park_unheld(&self, frame: FrameNumber) {
         let full = {
             let mut batches = self.batches.local();

@@ -114,7 +114,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the zone's state at the first scan at priority 0 since the last call; `None` if there was no such scan.
+    /// Returns the state of a zone at the first scan at priority 0 since the last call of this function. Returns `None`
+    /// if there was no such scan.
     pub fn take_first_priority_zero(&self) -> Option<PriorityZero> {
         self.first_priority_zero.lock().take()
     }

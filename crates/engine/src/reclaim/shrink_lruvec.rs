@@ -94,7 +94,7 @@ impl<M: Machine> Reclaim<M> {
         control.demand(aged_order, self.wanted_blocks(control))
     }
 
-    /// Decides the fate of a batch and carries it out. Returns the number of freed pages.
+    /// Decides the fate of each page of a batch and carries it out. Returns the number of freed pages.
     #[doc(alias = "shrink_inactive_list")]
     #[doc(alias = "evict_folios")]
     pub(super) fn shrink_batch(

@@ -6,11 +6,11 @@ use crate::stat::{Gauge, ZoneEvent};
 use crate::task::Task;
 use machine::{Func, Machine, Order, Stalled};
 
-/// Bit of `vm.zone_reclaim_mode`: reclaim in the zone at all.
+/// Bit of `vm.zone_reclaim_mode` that turns zone reclaim on.
 pub const RECLAIM_ZONE: u8 = 1;
-/// Bit of `vm.zone_reclaim_mode`: write dirty pages.
+/// Bit of `vm.zone_reclaim_mode` that lets zone reclaim write dirty pages.
 pub const RECLAIM_WRITE: u8 = 2;
-/// Bit of `vm.zone_reclaim_mode`: take mapped pages, and swap.
+/// Bit of `vm.zone_reclaim_mode` that lets zone reclaim take mapped pages, and swap pages out.
 pub const RECLAIM_SWAP: u8 = 4;
 
 /// Priority at which zone reclaim begins: it scans a sixteenth of each list (`ZONE_RECLAIM_PRIORITY`).

@@ -77,7 +77,7 @@ impl InEngine {
 /// The list under which all pages are counted.
 const COUNTED: ListKind = ListKind::InactiveFile;
 
-/// A scan under way of the one list that a policy keeps for each lruvec.
+/// The state of a scan of the one list that a policy keeps for each lruvec.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnScan {
     demand: Demand,

@@ -74,9 +74,9 @@ pub enum Insert {
     Write,
     /// A fault made the page, which is anonymous memory.
     Fault,
-    /// The page was in memory before, in another frame or as single pages, and brings its marks.
+    /// The page was in memory before, in another frame or as single pages, and keeps its marks of use.
     Moved,
-    /// The page came back from swap, wanted or read ahead.
+    /// The page came back from swap, either wanted by a fault or read ahead.
     SwapIn {
         /// The shadow, as in [`Insert::Read`].
         shadow: Option<Shadow>,

@@ -54,7 +54,7 @@ pub(crate) enum LockedLists<'a, M: Machine> {
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
-/// A scan under way, in the form that its policy needs.
+/// The state of a scan, in the form that its policy needs.
 pub(crate) enum Scan {
     /// Clusters of each list in turn.
     Classic(classic::Scan),

@@ -39,7 +39,7 @@ struct Wanted<'a, M: Machine> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Shrinks one zone, if `kswapd_gap` demands it. Returns the result.
+    /// Shrinks one zone, unless `reclaim.kswapd_gap` lets kswapd skip the zone. Returns the result.
     pub(super) fn kswapd_shrink_zone(
         &self,
         task: &mut Task,

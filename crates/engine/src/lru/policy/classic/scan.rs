@@ -11,7 +11,7 @@ use machine::{Func, Machine};
 /// protected list counts as at least a cluster.
 const MAY_TAKE_A_CLUSTER: u32 = CLUSTER.ilog2();
 
-/// A scan under way.
+/// The state of a scan of an lruvec with the classic policy.
 #[derive(Clone, Debug)]
 pub struct Scan {
     demand: Demand,

@@ -221,7 +221,7 @@ pub(crate) struct Commands {
     eviction: Option<Eviction>,
 }
 
-/// An eviction under way.
+/// The state of an eviction that a command has begun.
 #[derive(Debug)]
 struct Eviction {
     evict: Evict,

@@ -18,9 +18,9 @@ const SMOOTHING_PAGES: u64 = 64;
 /// A rate of refaults: the pages that came back, out of those that were evicted or protected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// Pages that came back.
+    /// Number of pages that came back.
     pub refaulted: u64,
-    /// Pages that were evicted, or protected from eviction.
+    /// Number of pages that were evicted, or protected from eviction.
     pub total: u64,
 }
 

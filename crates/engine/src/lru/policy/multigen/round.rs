@@ -12,7 +12,7 @@ pub(super) struct Rounds<M: Machine> {
     ended: M::WaitQueue,
 }
 
-/// A round under way.
+/// A round of page-table walks that is under way.
 struct Round<M: Machine> {
     /// Number of the youngest generation when the round began.
     seq: u64,

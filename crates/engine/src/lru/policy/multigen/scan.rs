@@ -13,7 +13,7 @@ use machine::{Machine, Order, Step};
 /// this begins at the demand's priority (`MIN_LRU_BATCH`).
 const ENOUGH: u64 = 64;
 
-/// A scan under way.
+/// The state of a scan of an lruvec with the multi-generational LRU.
 #[derive(Clone, Debug)]
 pub struct GenerationScan {
     demand: Demand,
