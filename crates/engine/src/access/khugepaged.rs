@@ -23,13 +23,13 @@ use std::sync::Arc;
 /// Counts of khugepaged's work, as its folder in sysfs shows them.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// Ranges that became huge pages (`pages_collapsed`).
+    /// Number of ranges that became huge pages (`pages_collapsed`).
     collapsed: AtomicU64,
     /// Number of completed scans of all regions (`full_scans`).
     full_scans: AtomicU64,
 }
 
-/// The place at which khugepaged continues.
+/// The place at which khugepaged continues its scan of regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     /// Number of the first region that is not scanned yet.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[must_use = "the page that it cuts is held until the end is released"]
 pub struct HeldEnd {
-    /// The future end of the file, bytes.
+    /// The length of the file after the truncation, bytes.
     bytes: u64,
     /// The page that is cut, if the end lies within a page.
     pinned: Option<PinnedForWrite>,

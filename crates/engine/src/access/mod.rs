@@ -117,10 +117,10 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Looks a file up, as a walk of a file system does. The engine keeps only the inode and the directory entry of
-    /// such a file; both are in use only during this call and may be dropped afterwards. Looked-up files are numbered
-    /// separately from all other files. Returns whether the inode had to be created; if so, a machine that simulates
-    /// the device has to simulate a read of the inode. This function may sleep.
+    /// Looks a file up, as a walk of a file system does. Of a looked-up file, the engine keeps only the inode and the
+    /// directory entry, which are in use only during this call and may be dropped afterwards. Looked-up files are
+    /// numbered separately from all other files. Returns whether the inode had to be created; if so, a machine that
+    /// simulates the device has to simulate a read of the inode. This function may sleep.
     ///
     /// # Errors
     /// When memory for the inode or the directory entry is exhausted.

@@ -22,7 +22,7 @@ use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stall
 enum Around {
     /// The wanted slot and its neighbours; the kernel's choices and the region's swap window decide how many.
     Window,
-    /// The wanted slot alone.
+    /// Only the wanted slot.
     Nothing,
 }
 

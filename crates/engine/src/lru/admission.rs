@@ -186,7 +186,7 @@ impl<M: Machine> Lru<M> {
         self.list(pages);
     }
 
-    /// Moves pages that have waited to lists.
+    /// Puts pages on lists when their wait ends.
     fn list(&self, pages: Waiting) {
         let pages: Batch = pages.into_iter().map(|(frame, _)| frame).collect();
         self.flush(&pages, Apply::Add(None));

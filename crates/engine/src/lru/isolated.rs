@@ -9,7 +9,7 @@ use machine::{FrameNumber, Machine};
 /// Pages that were isolated together with the aligned blocks in which they lie.
 #[derive(Debug)]
 pub struct BlockVictims {
-    /// The pages.
+    /// The isolated pages; a huge page is one entry, its head.
     pub pages: Vec<FrameNumber>,
     /// Number of pages of each family. A huge page counts with all its pages.
     by_family: [u64; Family::ALL.len()],
@@ -26,7 +26,7 @@ impl BlockVictims {
         &self.by_family
     }
 
-    /// Returns the number of pages in all.
+    /// Returns the number of pages of both families together.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.by_family.iter().sum()

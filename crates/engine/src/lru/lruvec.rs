@@ -41,7 +41,7 @@ pub const COUNTED: [ZoneEvent; 11] = [
 pub(crate) struct WalkPosition(AtomicU64);
 
 impl WalkPosition {
-    /// Forgets where the last walk ended.
+    /// Forgets where the last walk over the groups ended.
     fn reset(&self) {
         self.0.store(0, Relaxed);
     }
@@ -180,7 +180,7 @@ pub struct Reach<'a, M: Machine> {
     pub lruvec: &'a Lruvec<M>,
     /// The highest zone of `zones`. Scanned and freed pages are counted in this zone.
     pub zone: &'a Zone<M>,
-    /// The zones, lowest first.
+    /// The zones of the lruvec whose pages can serve the request, lowest first.
     pub zones: &'a [Zone<M>],
 }
 

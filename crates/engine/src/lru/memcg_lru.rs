@@ -34,7 +34,7 @@ pub(crate) enum Move {
     Gone,
 }
 
-/// A group on a list.
+/// The place of a memory control group on a list of groups.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     before: u16,
@@ -66,11 +66,11 @@ struct List {
     /// Number of groups in each generation, by its number modulo two.
     counts: [usize; GENERATIONS],
     entries: Box<[Entry]>,
-    /// State of the generator of random bins.
+    /// State of the random number generator that selects bins.
     chance: u64,
 }
 
-/// A walk over the old generation.
+/// The state of a walk over the groups of the old generation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     generation: u64,
@@ -233,12 +233,12 @@ impl<M: Machine> MemcgLru<M> {
         &self.lists[usize::from(lruvec.of_root.0)]
     }
 
-    /// Puts a new group on all lists.
+    /// Puts a new memory control group on the lists of all nodes.
     pub(super) fn add(&self, id: GroupId) {
         self.lists.iter().for_each(|list| list.lock().add(id));
     }
 
-    /// Moves a group to another place on all lists.
+    /// Moves a memory control group to another place on the lists of all nodes.
     pub(super) fn apply(&self, id: GroupId, to: Move) {
         self.lists.iter().for_each(|list| list.lock().apply(id, to));
     }

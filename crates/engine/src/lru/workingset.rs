@@ -173,7 +173,7 @@ impl Lately {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Workingset {
-    /// Number of pages that have left (`nonresident_age`).
+    /// Number of pages that have left memory so far (`nonresident_age`).
     age: AtomicU32,
     /// Number of pages that memory held when pages last left it. It is stored so that a refault does not sum counters
     /// that other CPUs write.

@@ -14,17 +14,17 @@ pub const COSTLY_ORDER: Order = Order(3);
 pub struct ScanControl {
     /// The flags of the request for which pages are reclaimed.
     pub gfp: Gfp,
-    /// Order of the request.
+    /// Order of the request for which pages are reclaimed.
     pub order: Order,
     /// Priority of the reclaim. The share of each list that a scan examines is `size >> priority`.
     pub priority: u32,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
-    /// `true` if mapped pages may be taken.
+    /// `true` if the reclaim may take mapped pages.
     pub may_unmap: bool,
-    /// `true` if dirty pages may be written.
+    /// `true` if the reclaim may write dirty pages.
     pub may_write: bool,
-    /// Number of pages wanted.
+    /// Number of pages that the reclaim wants to free.
     pub to_reclaim_pages: u64,
     /// Number of pages that were scanned; mapped and swap-cache pages count twice.
     pub scanned: u64,
@@ -34,7 +34,7 @@ pub struct ScanControl {
     pub scanned_in_all: u64,
     /// The fates of the pages that were met; only direct reclaim reports them.
     pub met: Met,
-    /// `true` for kswapd.
+    /// `true` if kswapd reclaims, `false` if another task does.
     pub is_kswapd: bool,
     /// `true` if a memory cgroup is at its limit, so that pages have to be freed even if much memory is free.
     #[doc(alias = "cgroup_reclaim")]

@@ -63,7 +63,7 @@ pub struct ScanRights {
     pub is_cgroup: bool,
     /// `true` if the scan waits for pages under writeback, because it wants their block as a whole.
     pub waits_in_block: bool,
-    /// The choice `writeback_met`.
+    /// The value of the choice `reclaim.writeback_met`.
     pub writeback_met: WritebackMet,
 }
 
@@ -145,7 +145,7 @@ impl Why {
     }
 }
 
-/// Decides the fate of a locked page.
+/// Decides the fate of a locked page: the next step of reclaim, or the end.
 #[must_use]
 pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
     if page.write_failed && !page.under_writeback {
@@ -212,11 +212,11 @@ pub enum Writeback {
 /// The scanner that meets a page under writeback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetBy {
-    /// Kswapd.
+    /// The page is met by kswapd.
     Kswapd,
-    /// A task that reclaims.
+    /// The page is met by a task that reclaims.
     Task,
-    /// A task whose memory cgroup is at its limit, and which may wait for the writer of the page.
+    /// The page is met by a task whose memory cgroup is at its limit, and which may wait for the writer of the page.
     TaskAtLimit,
 }
 

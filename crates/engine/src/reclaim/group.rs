@@ -14,7 +14,7 @@ use machine::{Func, Machine};
 /// A reclaim of the pages of a group and its descendants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupReclaim {
-    /// The group.
+    /// The group whose pages are reclaimed, with those of its descendants.
     pub(crate) group: GroupId,
     /// Number of pages wanted. At least a cluster is reclaimed.
     pub(crate) pages: u64,

@@ -86,7 +86,7 @@ impl Requests {
         fence(SeqCst);
     }
 
-    /// Notes that kswapd is awake.
+    /// Notes that kswapd no longer sleeps.
     pub fn end_sleep(&self) {
         self.is_sleeping.store(false, Relaxed);
     }
@@ -162,7 +162,8 @@ impl KswapdCalls {
     }
 }
 
-/// The counters of calls. Only kswapd adds to them; [`CallTimes::take`] resets them.
+/// The counters of kswapd's runs of `balance_pgdat` (calls). Only kswapd adds to the counters; [`CallTimes::take`]
+/// resets them.
 #[derive(Debug, Default)]
 pub(super) struct CallTimes {
     calls: AtomicU64,

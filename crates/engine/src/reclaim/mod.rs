@@ -71,11 +71,11 @@ pub struct Reclaim<M: Machine> {
 /// The state of a zone when reclaim came down to priority 0, at which whole lists are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriorityZero {
-    /// Time of the scan.
+    /// Time of the scan at priority 0.
     pub at: Nanos,
-    /// Zone of the scan.
+    /// Zone that was scanned at priority 0.
     pub zone: ZoneId,
-    /// `true` for kswapd.
+    /// `true` if kswapd scanned, `false` if another task did.
     pub is_kswapd: bool,
     /// Number of pages on the zone's inactive anonymous list.
     pub inactive_anon_pages: u64,

@@ -16,11 +16,11 @@ use machine::{FrameNumber, Func, Machine, Order, WaitReason};
 /// The result of one scan of an lruvec's lists. It also has a count over earlier scans of the same reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    /// Pages that were scanned.
+    /// Number of pages that this scan examined.
     scanned: u64,
-    /// Pages that were freed.
+    /// Number of pages that this scan freed.
     reclaimed: u64,
-    /// Pages that were scanned since a page was last freed, including those of earlier rounds.
+    /// Number of pages that were scanned since a page was last freed, including those of earlier rounds.
     scanned_in_vain: u64,
 }
 

@@ -22,10 +22,10 @@ const FIRST_PRIORITY: u32 = 4;
 const MIN_UNMAPPED_PERCENT: u64 = 1;
 const MIN_SLAB_PERCENT: u64 = 5;
 
-/// The outcome of an attempt to make room in a zone.
+/// The outcome of zone reclaim: an attempt to make room in one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// The request does not reclaim in this zone.
+    /// Zone reclaim was not attempted, because the request does not reclaim in this zone.
     NotWanted,
     /// No page could be taken, or another task already reclaims in the zone.
     NotTried,

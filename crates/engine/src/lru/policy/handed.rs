@@ -14,9 +14,9 @@ const FEW: usize = 2 * CLUSTER as usize;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
-    /// Entries in the value itself.
+    /// The entries lie in the value itself.
     Few(ArrayVec<FrameNumber, FEW>),
-    /// Entries in allocated memory.
+    /// The entries lie in allocated memory.
     Many(Vec<FrameNumber>),
 }
 
@@ -38,12 +38,12 @@ impl Deref for Entries {
 }
 
 impl Entries {
-    /// Adds a page.
+    /// Adds a page at the end.
     pub(crate) fn push(&mut self, page: FrameNumber) {
         self.add(&[page]);
     }
 
-    /// Adds pages.
+    /// Adds pages at the end.
     pub(crate) fn add(&mut self, more: &[FrameNumber]) {
         match self {
             Self::Few(pages) => {
@@ -78,7 +78,7 @@ pub struct Blocks {
 /// Pages that were taken off lists for reclaim, each with one more reference.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The pages.
+    /// The pages that were taken off lists.
     pub(crate) entries: Entries,
     /// Number of pages of each family. A huge page counts with all its pages.
     pub(in crate::lru) by_family: [u64; Family::ALL.len()],

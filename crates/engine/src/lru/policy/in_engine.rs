@@ -84,7 +84,7 @@ pub(crate) struct OwnScan {
     /// Number of pages that are still to be scanned.
     left: u64,
     has_begun: bool,
-    /// `true` if enough was freed.
+    /// `true` if the scan is over, because enough pages were freed.
     is_over: bool,
 }
 

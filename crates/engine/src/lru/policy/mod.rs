@@ -67,7 +67,7 @@ pub enum Insert {
     },
     /// The page was read ahead, and has not been used yet.
     Ahead {
-        /// The shadow, as in [`Insert::Read`].
+        /// The shadow that the page left when it was last reclaimed, if it was in memory before.
         shadow: Option<Shadow>,
     },
     /// A task writes the page, which was not read before.
@@ -78,7 +78,7 @@ pub enum Insert {
     Moved,
     /// The page came back from swap, either wanted by a fault or read ahead.
     SwapIn {
-        /// The shadow, as in [`Insert::Read`].
+        /// The shadow that the page left when it was last reclaimed, if it was in memory before.
         shadow: Option<Shadow>,
     },
 }
@@ -102,7 +102,7 @@ pub struct Seen {
     pub touched: u32,
     /// `true` if the page was ever used through its file; `false` if it was read ahead and never used.
     pub is_referenced: bool,
-    /// `true` for anonymous memory.
+    /// `true` if the page is anonymous memory.
     pub is_anon: bool,
 }
 
@@ -149,14 +149,14 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber));
 }
 
-/// The purpose of one scan of an lruvec, as far as a policy may take it into account.
+/// The purpose of one scan of an lruvec, as far as it matters to a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// Priority of the scan. The scan's share of each list is `size >> priority`.
     pub priority: u32,
-    /// Number of pages wanted.
+    /// Number of pages that the reclaim wants to free.
     pub to_reclaim_pages: u64,
-    /// `true` for kswapd.
+    /// `true` if kswapd scans, `false` if another task does.
     pub is_kswapd: bool,
     /// `true` if a memory cgroup at its limit is reclaimed. The amount of free memory then has no effect on the scan.
     pub is_cgroup: bool,

@@ -24,7 +24,7 @@ use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 pub(in crate::lru) enum Ruling {
     /// Linux's active and inactive lists.
     Classic(Classic),
-    /// Linux's generations.
+    /// Linux's multi-generational LRU.
     Multigen(Multigen),
     /// A policy that implements the trait [`Policy`](super::Policy): a simple one, or the program's own.
     Own(InEngine),
@@ -36,19 +36,19 @@ pub(in crate::lru) enum Ruling {
     reason = "there are few lruvecs, and each use of one would follow another pointer"
 )]
 pub(in crate::lru) enum State<M: Machine> {
-    /// Classic lists.
+    /// The state of active and inactive lists.
     Classic(classic::State<M>),
-    /// Generations.
+    /// The state of the multi-generational LRU.
     Multigen(Generational<M>),
     /// A value of a policy that implements the trait. This value is the state.
     Own(M::Lock<OwnPolicy>),
 }
 
-/// The lists of an lruvec, locked.
+/// The guard of an lruvec's lists, which are locked as long as it exists.
 pub(crate) enum LockedLists<'a, M: Machine> {
-    /// The guard of classic lists.
+    /// The guard of active and inactive lists.
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
-    /// The guard of generations.
+    /// The guard of the lists of the multi-generational LRU.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
     /// The guard of a policy that implements the trait.
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
@@ -56,11 +56,11 @@ pub(crate) enum LockedLists<'a, M: Machine> {
 
 /// The state of a scan, in the form that its policy needs.
 pub(crate) enum Scan {
-    /// Clusters of each list in turn.
+    /// A scan that takes clusters (up to 32 pages) of each list in turn.
     Classic(classic::Scan),
-    /// Batches of the oldest generation.
+    /// A scan that takes batches of the oldest generation.
     Multigen(GenerationScan),
-    /// Clusters of the one list that the policy has.
+    /// A scan that takes clusters (up to 32 pages) of the policy's one list.
     Own(OwnScan),
 }
 

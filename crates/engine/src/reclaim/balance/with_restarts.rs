@@ -92,7 +92,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits between passes, as `kswapd_nap` says.
+    /// Waits between two passes, as `reclaim.kswapd_nap` says.
     fn kswapd_nap(&self, pass: &NodePass) {
         match self.choices.kswapd_nap {
             KswapdNap::None => {}

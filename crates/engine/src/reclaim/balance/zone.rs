@@ -15,7 +15,7 @@ pub(super) struct ZonePass {
     pub scanned_enough: bool,
     /// Number of pages that the pass was meant to free.
     pub attempted: u64,
-    /// Number of pages that were scanned.
+    /// Number of pages that the pass scanned in the zone.
     pub scanned: u64,
     /// `true` if the zone is at its high mark. With `KswapdGap::NeverLeft` this is the state before the pass.
     pub is_balanced: bool,
@@ -28,7 +28,7 @@ pub(super) struct ZonePass {
 
 /// The block that kswapd wants from a zone, and the numbers by which the zone is judged.
 struct Wanted<'a, M: Machine> {
-    /// The zone.
+    /// The zone from which kswapd wants blocks.
     zone: &'a Zone<M>,
     /// The order of the wanted blocks.
     order: Order,

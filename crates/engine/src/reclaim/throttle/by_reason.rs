@@ -19,9 +19,9 @@ const LOW_PRIORITY: u32 = 1;
 
 /// Reclaimers that wait until pages of their node are written.
 pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
-    /// The queue of the tasks.
+    /// The queue in which the reclaimers wait.
     queue: M::WaitQueue,
-    /// Number of the tasks.
+    /// Number of reclaimers that wait.
     tasks: AtomicU32,
     /// Number of pages of the node that were written since the first of the waiting tasks came
     /// (`NR_THROTTLED_WRITTEN`).
@@ -29,7 +29,7 @@ pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
 }
 
 impl<M: Machine> WriteWaiters<M> {
-    /// Creates the state, without waiting tasks.
+    /// Creates the state in which no reclaimer waits.
     pub fn new(machine: &M) -> Self {
         Self { queue: machine.wait_queue(), tasks: AtomicU32::new(0), written: AtomicU64::new(0) }
     }

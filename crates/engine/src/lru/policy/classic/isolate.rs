@@ -12,9 +12,9 @@ use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 /// Amounts that a putback adds to the counts of recently scanned and rotated pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
-    /// Added to [`Lists::recent_scanned`].
+    /// Number that is added to [`Lists::recent_scanned`].
     pub scanned: u64,
-    /// Added to [`Lists::recent_rotated`].
+    /// Number that is added to [`Lists::recent_rotated`].
     pub rotated: u64,
     /// `true` if every page that comes back active adds one to [`Lists::recent_rotated`].
     pub counts_active: bool,

@@ -107,8 +107,8 @@ impl<M: Machine> Lru<M> {
         self.packing().is_some()
     }
 
-    /// Adds pages that were evicted, activated, or put back as active to the nonresident age of an lruvec and of the
-    /// lruvecs of its group's ancestors.
+    /// Advances the nonresident age (`nonresident_age`) of an lruvec, and of the lruvecs of its group's ancestors, by
+    /// pages that were evicted, activated, or put back as active.
     #[doc(alias = "workingset_age_nonresident")]
     pub(super) fn age_nonresident(&self, lruvec: &Lruvec<M>, pages: u64) {
         if pages > 0 && self.has_refaults() {
@@ -118,7 +118,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds the active pages among `pages`, which are about to go back to their lists, to the lruvec's nonresident age.
+    /// Advances the lruvec's nonresident age (`nonresident_age`) by the number of active pages among `pages`, which are
+    /// about to go back to their lists.
     pub(super) fn age_by_putback(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         if self.has_refaults() {
             let active = pages.iter().filter(|frame| self.frames[**frame].is(Flags::ACTIVE));
@@ -154,7 +155,7 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Adds a page that reclaim evicts, and that has left its shadow, to the nonresident age.
+    /// Advances the nonresident age (`nonresident_age`) by a page that reclaim evicts and that has left its shadow.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));
@@ -275,7 +276,8 @@ impl<M: Machine> Lru<M> {
         Some(sums)
     }
 
-    /// Returns exactly how many refaulted pages of an lruvec, and of its group's descendants, have become active.
+    /// Returns the exact number of refaulted pages of an lruvec, and of its group's descendants, that have become
+    /// active.
     fn sum_activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let event = match family {
             Family::Anon => ZoneEvent::WorkingsetActivateAnon,

@@ -5,7 +5,7 @@ use crate::lru::policy::Demand;
 use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use machine::{Lock, Machine};
 
-/// Numbers of pages to scan, by [`ListKind`].
+/// Number of pages to scan on each list, by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
 
 /// `true` for each family whose active pages may become inactive.

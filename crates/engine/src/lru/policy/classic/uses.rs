@@ -31,7 +31,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds an inactive page that became active to the nonresident age of its lruvec.
+    /// Advances the nonresident age (`nonresident_age`) of an lruvec by an inactive page that became active.
     #[doc(alias = "workingset_activation")]
     fn age_by_activation(&self, frame: FrameNumber) {
         if self.has_refaults() {

@@ -351,9 +351,9 @@ fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
 pub(super) enum Aged {
     /// No new generation was needed.
     NotWanted,
-    /// The generation has begun.
+    /// The new generation has begun, by this task or by another.
     Begun,
-    /// Another task begins the generation.
+    /// Another task is beginning the new generation.
     ByOthers,
 }
 

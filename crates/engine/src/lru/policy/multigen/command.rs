@@ -19,21 +19,21 @@ const EVICT_FORM: &str = "- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]";
 pub const ONLY_ANON: u64 = 201;
 const ONLY_ANON_WORD: &str = "max";
 
-/// A command of `lru_gen`.
+/// A command that a user writes to `lru_gen` in debugfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `+`: a generation begins.
+    /// The command `+`, which begins a generation.
     Age(Age),
-    /// `-`: old generations are evicted.
+    /// The command `-`, which evicts old generations.
     Evict(Evict),
 }
 
 /// A command to begin a generation, after a walk of page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// Number of the cgroup; only 0 exists.
+    /// Number of the cgroup to which the command applies; only 0 exists.
     pub cgroup: u64,
-    /// The node.
+    /// The memory node to which the command applies.
     pub node: NodeId,
     /// The number of the node's youngest generation, after which the new one begins.
     pub youngest: u64,
@@ -50,9 +50,9 @@ pub struct Age {
 /// A command to evict generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evict {
-    /// Number of the cgroup; only 0 exists.
+    /// Number of the cgroup to which the command applies; only 0 exists.
     pub cgroup: u64,
-    /// The node.
+    /// The memory node to which the command applies.
     pub node: NodeId,
     /// The command's `MIN_GEN`: this generation and all older ones are evicted.
     pub oldest: u64,
@@ -85,10 +85,10 @@ impl fmt::Display for BadCommand {
 
 impl std::error::Error for BadCommand {}
 
-/// The reason why a command was refused.
+/// The reason why a command of `lru_gen` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The kernel has no generations.
+    /// The kernel has no generations, because its policy is not the multi-generational LRU.
     NoGenerations,
     /// No cgroup has this number.
     NoCgroup {
@@ -148,9 +148,9 @@ pub enum CommandError {
     Bad(BadCommand),
     /// A command was refused. The commands before it were carried out.
     Refused {
-        /// Number of the command, from 1.
+        /// Number of the refused command in the text, counted from 1.
         number: usize,
-        /// The reason.
+        /// The reason why the command was refused.
         why: Refused,
     },
 }
@@ -212,7 +212,7 @@ impl Command {
     }
 }
 
-/// Commands that are being carried out.
+/// The commands of a text, and how far they are carried out.
 #[derive(Debug)]
 pub(crate) struct Commands {
     rest: vec::IntoIter<Command>,

@@ -24,7 +24,7 @@ pub struct Rate {
     pub total: u64,
 }
 
-/// The rule by which rates are compared.
+/// The rule by which refault rates are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Number of refaults below which a rate has no meaning: pages with fewer refaults may be evicted.
@@ -34,7 +34,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns the rule of a kernel.
+    /// Returns the rule that a kernel's choices name.
     pub const fn of(choices: &Choices) -> Self {
         Self { floor: choices.refault_floor, smoothing: choices.rate_smoothing }
     }

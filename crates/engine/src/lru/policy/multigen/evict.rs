@@ -23,9 +23,9 @@ pub(super) type Evictable = [bool; Family::ALL.len()];
 /// A batch that is being gathered: pages that were taken off a list, and counts of all pages that were examined.
 #[derive(Debug)]
 struct Gathered {
-    /// The pages, each with one more reference.
+    /// The pages that were taken, each with one more reference.
     entries: Entries,
-    /// Family of the pages.
+    /// Family of the pages that were taken.
     family: Family,
     /// Number of pages that were taken. A huge page counts with all its pages.
     taken: u64,

@@ -3,7 +3,7 @@
 
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Number of bits in a filter.
+/// Number of bits in a Bloom filter.
 const BITS: u32 = 1 << 15;
 const WORDS: usize = BITS as usize / u64::BITS as usize;
 

@@ -46,7 +46,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Moves the counts of two generations between the gauges of active and inactive pages, just before a generation
-    /// begins. The youngest generation but one becomes inactive; the slot after the youngest becomes active.
+    /// begins. The second youngest generation becomes inactive; the slot after the youngest becomes active.
     pub(super) fn swap_sides(&self, lruvec: &Lruvec<M>) {
         let of = lruvec.generational();
         let Seqs { max, .. } = of.generations.seqs();

@@ -11,7 +11,7 @@ use machine::FrameNumber;
 
 const LISTS: usize = GENERATIONS * 2 * ZONES;
 
-/// The identity of a list.
+/// The number of a list, which stands for its generation's slot, its family and its kind of zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListId(u8);
 
@@ -26,7 +26,7 @@ impl ListId {
         self.0 as usize / (2 * ZONES)
     }
 
-    /// Returns all lists.
+    /// Returns the numbers of all lists.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..LISTS as u8).map(Self)
     }

@@ -48,7 +48,7 @@ use round::Rounds;
 /// The rules of the multi-generational LRU.
 pub(in crate::lru) struct Multigen {
     choices: Choices,
-    /// The packing of shadows.
+    /// The layout of a shadow's bits.
     packing: Packing,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// Returns the packing for `lruvecs` lruvecs.
+    /// Returns the layout that shadows have if there are `lruvecs` lruvecs.
     pub(super) const fn new(lruvecs: usize) -> Self {
         Self { lruvec_bits: u32::BITS - (lruvecs as u32).saturating_sub(1).leading_zeros() }
     }

@@ -18,9 +18,9 @@ struct Round<M: Machine> {
     seq: u64,
     /// Regions that no task has taken yet.
     regions: vec::IntoIter<Arc<Region<M>>>,
-    /// Number of tasks that walk.
+    /// Number of tasks that walk regions in this round.
     walkers: u32,
-    /// `true` if other tasks may take part.
+    /// `true` if other tasks than the first may take part in the round.
     is_shared: bool,
 }
 
@@ -79,7 +79,7 @@ impl<M: Machine> Rounds<M> {
         round.walkers == 0
     }
 
-    /// Ends the round.
+    /// Ends the round, and wakes the tasks that wait for its end.
     pub(super) fn end(&self, machine: &M) {
         *self.current.lock() = None;
         machine.wake(&self.ended);

@@ -30,7 +30,7 @@ pub const fn is_saturated(flags: Flags) -> bool {
     flags.has(Flags::REFERENCED.with(Flags::USED_AGAIN))
 }
 
-/// Returns the flags after one more use.
+/// Returns the flags of a page after one more use.
 pub const fn used(marks: UseMarks, flags: Flags) -> Flags {
     if !flags.has(Flags::REFERENCED) {
         return flags.with(Flags::REFERENCED);
@@ -97,7 +97,7 @@ pub const fn restored(flags: Flags, n: u32) -> Flags {
 mod tests {
     use super::*;
 
-    /// mechanisms/multigen, 3: tier ceil(log2 N).
+    /// Source: mechanisms/multigen, 3: a page that was used N times is of tier ceil(log2 N).
     #[test]
     fn a_page_that_was_used_n_times_is_of_tier_log_n() {
         for marks in [UseMarks::WorkingsetSecond, UseMarks::WorkingsetFifth] {

@@ -26,7 +26,7 @@ pub(super) struct Pending {
     changes: u64,
 }
 
-/// Counts of the entries that were examined.
+/// Counts of the page-table entries that were examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenEntries {
     /// Number of examined entries, with a page or without.
@@ -43,14 +43,14 @@ impl SeenEntries {
     }
 }
 
-/// The entries whose accessed bits are cleared.
+/// The page-table entries whose accessed bits a walk clears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marks {
-    /// The bits of all entries.
+    /// The accessed bits of all examined entries are cleared.
     Taken,
-    /// The bits of entries whose page is on a list.
+    /// The accessed bits of entries whose page is on a list are cleared.
     TakenOfListed,
-    /// No bit.
+    /// No accessed bit is cleared.
     Left,
 }
 
