@@ -13,7 +13,7 @@ pub enum Error {
     OutOfMemory {
         /// The allocation request that failed.
         cause: OutOfMemory,
-        /// Number of free pages; only reclaim may use them.
+        /// Number of free pages. They are left for tasks that reclaim.
         free_pages: u64,
         /// Number of free swap slots.
         free_slots: u32,

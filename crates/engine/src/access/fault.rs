@@ -23,7 +23,7 @@ const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
     Yes,
-    /// The task was already throttled for this write.
+    /// The fault does not throttle the task, because it was already throttled for this write.
     No,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Done {
 struct Place {
     /// Number of the first region that is not scanned yet.
     region: u32,
-    /// The first page of that region that is not scanned yet.
+    /// Number of the first page in `region` that is not scanned yet.
     page: u32,
 }
 
@@ -43,7 +43,7 @@ struct Place {
 enum Looked {
     /// Khugepaged goes on: each range became a huge page or stays as it is.
     GoesOn,
-    /// A range qualifies, but khugepaged got no huge page for it.
+    /// A range could become a huge page, but khugepaged got no memory for it.
     NoMemory,
 }
 

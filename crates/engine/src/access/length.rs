@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct HeldEnd {
     /// The length of the file after the truncation, bytes.
     bytes: u64,
-    /// The page that is cut, if the end lies within a page.
+    /// The page that the new end cuts, if the end lies within a page.
     pinned: Option<PinnedForWrite>,
 }
 
@@ -80,7 +80,7 @@ impl<M: Machine> Access<M> {
         self.give_file_blocks(file, from..old_end.max(file.end_page()));
     }
 
-    /// Releases an end that [`Access::hold_end`] holds. This function may sleep.
+    /// Ends a truncation that [`Access::hold_end`] began: releases the page at the new end. This function may sleep.
     pub fn release_end(&self, file: &Arc<File<M>>, end: HeldEnd) {
         if let Some(pinned) = end.pinned {
             self.unpin_write(file, pinned);

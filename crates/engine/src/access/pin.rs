@@ -249,7 +249,7 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// Releases a page of a region. This function may sleep.
+    /// Releases a page of a region that [`Access::pin_region`] pinned. This function may sleep.
     pub fn unpin_region(&self, frame: FrameNumber, write: bool) {
         let head = self.frames.head(frame);
         if write

@@ -109,7 +109,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Starts the next window, because a marked page was reached.
+    /// Starts the next readahead window, because the reader has reached the marked page of the present one.
     pub(super) fn async_readahead(&self, task: &mut Task, file: &File<M>, state: &mut ReadState, page: u32) {
         let _span = self.machine.span(Func::AsyncReadahead);
         let is_next = page == state.start + state.pages - state.async_pages.min(state.pages);

@@ -17,7 +17,7 @@ use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
 use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step};
 
-/// The slots that are read together with the wanted slot.
+/// The swap slots that are read for a fault on one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
     /// The wanted slot and its neighbours; the kernel's choices and the region's swap window decide how many.

@@ -143,12 +143,12 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a page waits on this CPU.
+    /// Returns whether a page waits on this CPU for its admission to a list.
     pub(super) fn is_waiting(&self, frame: FrameNumber) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| waiting.local().iter().any(|(waits, _)| *waits == frame))
     }
 
-    /// Moves the pages that wait on any CPU to lists.
+    /// Moves the pages that wait for admission on any CPU to lists.
     pub(super) fn list_all_waiting(&self) {
         let Some(waiting) = &self.waiting else { return };
         let mut taken = Vec::new();

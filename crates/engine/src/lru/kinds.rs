@@ -61,7 +61,7 @@ impl ListKind {
     /// All lists, in the order in which a scan visits them.
     pub const ALL: [Self; 4] = [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
 
-    /// Returns the list that a page's flags name.
+    /// Returns the list to which a page with these flags belongs.
     #[must_use]
     pub const fn of(flags: Flags) -> Self {
         match (flags.has(Flags::SWAPBACKED), flags.has(Flags::ACTIVE)) {

@@ -103,7 +103,7 @@ pub struct Lruvec<M: Machine> {
     /// How often each event of [`COUNTED`] happened on this lruvec and on the lruvecs of its group's descendants. The
     /// numbers stay 0 if memory has no groups; then the counters of the zones are enough.
     events: [AtomicU64; COUNTED.len()],
-    /// The positions of walks over the subtree of the lruvec's group, by priority.
+    /// The positions that walks over the subtree of the lruvec's group share, by priority.
     pub(crate) walks: [WalkPosition; DEF_PRIORITY as usize + 1],
     /// The lowest priority of the reclaim under way; if none is under way, the last priority of the previous reclaim.
     priority: AtomicU32,
@@ -151,19 +151,19 @@ impl<M: Machine> Lruvec<M> {
         self.listed[zone as usize][list as usize].load(Relaxed).max(0).cast_unsigned()
     }
 
-    /// Returns the number of pages on a list.
+    /// Returns the number of pages on one of the lruvec's lists.
     #[must_use]
     pub fn listed(&self, list: ListKind) -> u64 {
         ZoneKind::ALL.into_iter().map(|zone| self.listed_in(zone, list)).sum()
     }
 
-    /// Returns the number of isolated pages of a family.
+    /// Returns the number of the lruvec's isolated pages of a family.
     #[must_use]
     pub fn isolated_pages(&self, family: Family) -> u64 {
         self.isolated[family as usize].load(Relaxed)
     }
 
-    /// Notes the priority of a scan that begins.
+    /// Notes the priority of a scan of the lruvec that begins.
     pub(crate) fn note_priority(&self, priority: u32) {
         self.priority.fetch_min(priority, Relaxed);
     }
@@ -380,7 +380,7 @@ impl<M: Machine> Lru<M> {
         self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
     }
 
-    /// Counts pages of a family that are no longer isolated.
+    /// Subtracts pages that are no longer isolated from the number of isolated pages of a family.
     pub(super) fn uncount_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_sub(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), -pages.cast_signed());

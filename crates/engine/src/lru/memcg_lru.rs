@@ -30,7 +30,7 @@ pub(crate) enum Move {
     Old,
     /// The tail of the young generation (`MEMCG_LRU_YOUNG`).
     Young,
-    /// Off the list: the group no longer exists.
+    /// The group leaves the list, because it no longer exists.
     Gone,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Move {
 struct Entry {
     before: u16,
     after: u16,
-    /// Number of the generation; `None` if the group is not on the list.
+    /// Number of the generation in which the group is; `None` if the group is not on the list.
     generation: Option<u64>,
     bin: u8,
     /// `true` if the group was moved to the tail since it came into its generation (its segment is `MEMCG_LRU_TAIL`).
@@ -50,7 +50,7 @@ impl Entry {
     const OFF: Self = Self { before: NONE, after: NONE, generation: None, bin: 0, is_at_tail: false };
 }
 
-/// The first and the last group of a bin.
+/// The first and the last group of a bin, which is a doubly linked list of groups.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
     first: u16,

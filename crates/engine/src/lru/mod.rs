@@ -72,7 +72,7 @@ pub struct Lru<M: Machine> {
     /// Pages that were read and wait until they go on a list or are freed ([`admission`]); `None` if every page goes on
     /// a list at once.
     waiting: Option<M::PerCpu<admission::Waiting>>,
-    /// The record of file pages that left memory, for `lru.admission`.
+    /// The record of file pages that left memory, by which `lru.admission` decides.
     workingset: Workingset,
     /// The list of groups for global reclaim; `None` without groups, and where walks are in the order of the tree.
     pub(crate) memcg_lru: Option<MemcgLru<M>>,
@@ -140,7 +140,7 @@ impl<M: Machine> Lru<M> {
         Self::new(Writeback::new(anonymous, Default::default(), &[]), choices, Default::default())
     }
 
-    /// Returns the list that a page's flags name.
+    /// Returns the list to which a page with these flags belongs, under the value of `lru.lists`.
     #[inline]
     pub fn kind_of(&self, flags: Flags) -> ListKind {
         match self.choices.lists {

@@ -135,13 +135,13 @@ impl Rate {
     }
 }
 
-/// Numbers of pages of each kind that left lately, by [`Left`].
+/// Number of pages of each kind ([`Left`]) that left memory lately.
 #[derive(Debug, Default)]
 struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
     /// Index in `parts` of the part that is being counted.
     part: AtomicU32,
-    /// The age at which the part that is being counted began.
+    /// The age of memory at which the part that is being counted began.
     begun: AtomicU32,
 }
 
@@ -181,7 +181,7 @@ pub struct Workingset {
     lately: Lately,
     /// The rate of missed pages of each kind of [`Left`].
     rates: [Rate; Left::ALL.len()],
-    /// The age at which rates were last halved.
+    /// The age of memory (`age`) at which the rates were last halved.
     halved: AtomicU32,
     /// `true` for each kind of [`Left`] whose pages are missed more often than evicted ones.
     is_missed_more: [AtomicBool; Left::ALL.len()],
@@ -191,7 +191,7 @@ pub struct Workingset {
 }
 
 impl Workingset {
-    /// Returns the shadow of a page that leaves now.
+    /// Returns the shadow of a page that leaves memory at this moment.
     pub fn shadow(&self, left: Left) -> Shadow {
         shadow_of(left, self.age.load(Relaxed))
     }

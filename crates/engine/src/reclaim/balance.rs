@@ -21,9 +21,9 @@ use zone::ZonePass;
 struct NodePass {
     /// `true` if some zone that the pass worked on is not at its high mark.
     is_lacking: bool,
-    /// `true` if some zone is under its min mark.
+    /// `true` if some zone of the node is below its min mark.
     is_under_min: bool,
-    /// Number of pages of the zones that are at their high mark.
+    /// Total number of pages of all zones that are at their high mark.
     balanced_pages: u64,
 }
 

@@ -6,7 +6,8 @@ use crate::memory::{Gfp, GroupId};
 use machine::Order;
 use machine::note::{Met, Work};
 
-/// The largest order that is not costly. For costly orders reclaim promises nothing.
+/// The largest order that is not costly (`PAGE_ALLOC_COSTLY_ORDER`). For costly orders, reclaim does not promise to
+/// succeed.
 pub const COSTLY_ORDER: Order = Order(3);
 
 /// The state of one reclaim.
@@ -32,9 +33,9 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// Number of pages that were scanned at all priorities together.
     pub scanned_in_all: u64,
-    /// The fates of the pages that were met; only direct reclaim reports them.
+    /// Counts of the pages that stay, by the reason why. Only direct reclaim reports these counts.
     pub met: Met,
-    /// `true` if kswapd reclaims, `false` if another task does.
+    /// `true` if kswapd reclaims; `false` if another task does.
     pub is_kswapd: bool,
     /// `true` if a memory cgroup is at its limit, so that pages have to be freed even if much memory is free.
     #[doc(alias = "cgroup_reclaim")]
@@ -74,7 +75,7 @@ pub struct ScanControl {
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
-    /// `true` if active pages that could become inactive are no longer left alone.
+    /// `true` if active pages are aged (made inactive) in any case, because a scan that left them alone found nothing.
     pub forces_aging: bool,
 }
 

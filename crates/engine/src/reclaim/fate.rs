@@ -68,7 +68,7 @@ pub struct ScanRights {
 }
 
 impl ScanRights {
-    /// Returns the rights of a reclaim, under the choice `writeback_met`.
+    /// Returns the rights and rules of a scan of this reclaim; `writeback_met` is the choice of this name.
     pub(super) const fn of(control: &ScanControl, writeback_met: WritebackMet) -> Self {
         Self {
             may_unmap: control.may_unmap,
@@ -101,7 +101,7 @@ pub enum Fate {
     Unmap,
     /// Step: write the page. This is the end, unless the page is clean and locked afterwards.
     Pageout,
-    /// End: treat the page as the decision on its writeback says.
+    /// End: treat a page under writeback as the decision says.
     Unwritten(Writeback),
     /// End: mark the page, so that it is freed as soon as the flusher has written it.
     LeaveToFlusher,
@@ -131,7 +131,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// Counts a page that stays for this reason.
+    /// Adds a page that stays for this reason to the counts of `met`.
     pub(super) const fn count(self, met: &mut Met) {
         let count = match self {
             Self::WriteFailed => &mut met.write_failed,

@@ -85,7 +85,7 @@ impl<M: Machine> Reclaim<M> {
         was_partial
     }
 
-    /// Visits a group of a walk over the tree.
+    /// Visits a group in a walk over the tree of groups: shrinks its lruvecs, if its protection allows it.
     fn shrink_group(
         &self,
         task: &mut Task,

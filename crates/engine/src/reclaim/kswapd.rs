@@ -63,7 +63,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Notes a request. Returns whether kswapd sleeps and must be woken.
+    /// Notes a request for kswapd. Returns whether kswapd sleeps and must be woken.
     pub fn note(&self, order: Order, classzone: u32) -> bool {
         if self.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
             self.classzone.fetch_min(classzone, Relaxed);
@@ -124,7 +124,7 @@ pub(super) struct NodeState<M: Machine> {
     pub requests: Requests,
     /// The queue of direct reclaimers that wait until the node's reserve is filled.
     pub reserve_wait: M::WaitQueue,
-    /// Number of tasks that wait for the reserve.
+    /// Number of direct reclaimers that wait until the node's reserve is filled.
     pub waiters: AtomicU32,
     /// Tasks that are throttled until pages of the node are written.
     pub write_waiters: WriteWaiters<M>,
@@ -139,7 +139,7 @@ pub(super) struct NodeState<M: Machine> {
     pub calls: CallTimes,
 }
 
-/// Durations of kswapd's runs of `balance_pgdat`, here named calls.
+/// Number and durations of kswapd's runs of `balance_pgdat`, here named calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KswapdCalls {
     /// Number of calls that began, or were in progress when the counters were reset.
@@ -418,7 +418,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether the reserve is used up, and kswapd may fill it.
+    /// Returns whether the node's reserve is used up, and kswapd may fill it.
     pub(super) fn waits_for_reserve(&self, node: NodeId) -> bool {
         let has_kswapd = !self.has_kswapd_failed(node);
         let is_in_vain = self.node_state(node).fruitless_passes.load(Relaxed) > FRUITLESS_PASSES_MAX;

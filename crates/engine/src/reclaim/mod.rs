@@ -60,9 +60,9 @@ pub struct Reclaim<M: Machine> {
     pub(crate) written: M::WaitQueue,
     /// `true` if the engine's tasks, such as kswapd, have ended. Then no task waits for their work.
     pub(crate) is_abandoned: AtomicBool,
-    /// Number of tasks in direct reclaim that `direct_reclaimers` limits.
+    /// Number of tasks in direct reclaim, as far as `reclaim.direct_reclaimers` limits them.
     direct_reclaimers: AtomicU64,
-    /// Tasks that wait for a turn at direct reclaim.
+    /// The queue of tasks that wait for a turn at direct reclaim.
     direct_wait: M::WaitQueue,
     /// Number of tasks that wait for a turn at direct reclaim.
     direct_waiters: AtomicU64,
@@ -75,7 +75,7 @@ pub struct PriorityZero {
     pub at: Nanos,
     /// Zone that was scanned at priority 0.
     pub zone: ZoneId,
-    /// `true` if kswapd scanned, `false` if another task did.
+    /// `true` if kswapd scanned; `false` if another task did.
     pub is_kswapd: bool,
     /// Number of pages on the zone's inactive anonymous list.
     pub inactive_anon_pages: u64,

@@ -42,7 +42,7 @@ pub struct ListCounts {
 /// The work that remains for a page after its fate was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Free the page: its owner gave it up.
+    /// Free the page, which was taken from its owner.
     Free,
     /// Put the page back on its list.
     Keep,

@@ -22,7 +22,7 @@ const DROPPED_FEW: u64 = 10;
 pub(super) struct Dropped {
     /// Number of dropped objects.
     pub objects: u64,
-    /// Number of freed pages that count to reclaim's target.
+    /// Number of freed pages that count as reclaimed.
     pub pages: u64,
 }
 

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 use std::ops::Deref;
 
-/// Number of entries that a batch holds without allocating memory.
+/// Number of pages that a batch holds without allocating memory.
 const FEW: usize = 2 * CLUSTER as usize;
 
 /// The pages of a batch; a huge page is one entry, its head. There are more than [`FEW`] entries only if pages are
@@ -82,7 +82,7 @@ pub(crate) struct Batch {
     pub(crate) entries: Entries,
     /// Number of pages of each family. A huge page counts with all its pages.
     pub(in crate::lru) by_family: [u64; Family::ALL.len()],
-    /// Number of pages that were scanned to find the entries.
+    /// Number of pages that were scanned to find the batch's pages.
     pub(in crate::lru) scanned: u64,
     /// Number of pages that `pgscan` counts for this batch.
     pub(crate) counted: u64,

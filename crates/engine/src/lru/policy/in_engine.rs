@@ -81,7 +81,7 @@ const COUNTED: ListKind = ListKind::InactiveFile;
 #[derive(Clone, Debug)]
 pub(crate) struct OwnScan {
     demand: Demand,
-    /// Number of pages that are still to be scanned.
+    /// Number of pages that the scan still has to examine.
     left: u64,
     has_begun: bool,
     /// `true` if the scan is over, because enough pages were freed.

@@ -70,7 +70,7 @@ pub enum Insert {
         /// The shadow that the page left when it was last reclaimed, if it was in memory before.
         shadow: Option<Shadow>,
     },
-    /// A task writes the page, which was not read before.
+    /// A task writes the page, which was not read from its device before.
     Write,
     /// A fault made the page, which is anonymous memory.
     Fault,
@@ -94,7 +94,7 @@ impl Insert {
     }
 }
 
-/// The uses of a page since its last judgement.
+/// The uses of a page since a policy last judged it ([`Policy::judge`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Number of page tables through which the page was accessed since the last verdict, plus one if it was used
@@ -156,7 +156,7 @@ pub struct Demand {
     pub priority: u32,
     /// Number of pages that the reclaim wants to free.
     pub to_reclaim_pages: u64,
-    /// `true` if kswapd scans, `false` if another task does.
+    /// `true` if kswapd scans; `false` if another task does.
     pub is_kswapd: bool,
     /// `true` if a memory cgroup at its limit is reclaimed. The amount of free memory then has no effect on the scan.
     pub is_cgroup: bool,
@@ -217,7 +217,7 @@ impl Demand {
 pub enum Verdict {
     /// The page is in use, and is kept longer than others.
     Activate,
-    /// The page was used once, and makes one more round.
+    /// The page was used once, and makes one more round of its list.
     Keep,
     /// The page was not used.
     Reclaim,

@@ -50,7 +50,7 @@ pub(crate) enum LockedLists<'a, M: Machine> {
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
     /// The guard of the lists of the multi-generational LRU.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
-    /// The guard of a policy that implements the trait.
+    /// The guard of the value of a policy that implements the trait [`Policy`](super::Policy).
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
@@ -92,7 +92,7 @@ impl Ruling {
         }
     }
 
-    /// Returns the state of an lruvec without pages.
+    /// Returns the state with which an lruvec begins: it has no pages.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> State<M> {
         match self {
             Self::Classic(_) => State::Classic(Classic::state(machine)),
@@ -543,7 +543,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim has ended its work on an lruvec.
+    /// Tells the policy that a reclaim has ended its work on an lruvec.
     pub(crate) fn end_reclaim(&self, lruvec: &Lruvec<M>) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_refaults_seen(lruvec),

@@ -8,7 +8,7 @@ use crate::reclaim::{Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// The result of a pass over one zone.
+/// The result of a pass of kswapd over one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ZonePass {
     /// `true` if the zone needed nothing, or the pass scanned at least as many pages as the zone's high mark.
@@ -22,7 +22,7 @@ pub(super) struct ZonePass {
     /// `true` if the zone's balance counts when the balance of its node is judged. A zone that was marked hopeless
     /// (`all_unreclaimable`) before this pass does not count, except with `KswapdGap::NeverLeft`.
     pub counts: bool,
-    /// `true` if the zone needed nothing, and nothing was done.
+    /// `true` if the zone needed no pages, and kswapd did nothing in it.
     pub was_left: bool,
 }
 
@@ -135,7 +135,7 @@ impl<M: Machine> Reclaim<M> {
 }
 
 impl ZonePass {
-    /// Creates the result for a zone that needed nothing.
+    /// Creates the result for a zone that needed no pages, so that kswapd did nothing in it.
     const fn left(counts: bool) -> Self {
         Self { scanned_enough: true, attempted: 0, scanned: 0, is_balanced: true, counts, was_left: true }
     }

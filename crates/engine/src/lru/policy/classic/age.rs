@@ -10,7 +10,7 @@ use crate::memory::Flags;
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Machine, Order};
 
-/// The fate of a mapped page of an active list.
+/// The rule by which mapped pages of an active list stay active or become inactive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedRule {
     /// The page stays active, used or not.
@@ -75,7 +75,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the rule for mapped pages at the demand's priority.
+    /// Returns the rule by which mapped active pages are treated at the demand's priority.
     fn mapped_rule(&self, reach: Reach<'_, M>, demand: &Demand) -> MappedRule {
         match self.choices.mapped_pages {
             MappedPages::LikeOthers => return MappedRule::LikeOthers,

@@ -31,7 +31,7 @@ use refault::Nonresident;
 
 /// The rules of the classic policy.
 pub(in crate::lru) struct Classic {
-    /// Layout of shadows; `None` if pages leave none (`lru.refault`).
+    /// The layout of shadows in bits; `None` if pages leave no shadows (`lru.refault`).
     packing: Option<Packing>,
 }
 
@@ -47,12 +47,12 @@ impl Classic {
         }
     }
 
-    /// Returns the state of an lruvec without pages.
+    /// Returns the state with which an lruvec begins: it has no pages.
     pub(in crate::lru) fn state<M: Machine>(machine: &M) -> State<M> {
         State { lists: machine.lock(LockClass::Lru, Lists::default()), nonresident: Nonresident::default() }
     }
 
-    /// Returns how shadows are packed; `None` if pages leave no shadows.
+    /// Returns the layout of shadows in bits; `None` if pages leave no shadows.
     #[inline]
     pub(in crate::lru) const fn packing(&self) -> Option<Packing> {
         self.packing

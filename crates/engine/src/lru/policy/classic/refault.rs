@@ -86,14 +86,14 @@ pub(super) struct Nonresident {
     age: AtomicU64,
     /// Number of refaulted pages that had become active when a reclaim last ended, by family (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
-    /// The counters as they were last added up ([`CgroupCounters::EveryTwoSeconds`]).
+    /// Copies of the lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
     sums: Sums,
 }
 
 /// Copies of an lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
 #[derive(Debug, Default)]
 struct Sums {
-    /// Number of refaults that became active, by family.
+    /// Number of refaulted pages that became active, by family.
     activations: [AtomicU64; Family::ALL.len()],
     /// Number of pages on each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],

@@ -17,14 +17,14 @@ pub struct Scan {
     demand: Demand,
     /// Number of the next turn in the present round. A round has one turn for each list.
     turn: usize,
-    /// The lists in the order of their turns.
+    /// The lists, in the order in which a round scans them.
     turns: [ListKind; ListKind::ALL.len()],
-    /// Targets of the lists when the scan began, pages.
+    /// Number of pages to scan on each list, as it was when the scan began.
     original: Targets,
     left: Targets,
     /// `true` for each family whose active pages may become inactive; decided when the scan began.
     may_age: [bool; Family::ALL.len()],
-    /// `true` if active pages that may not become inactive had a target.
+    /// `true` if active pages had a scan target but were left alone, because they may not become inactive.
     left_active: bool,
     /// `true` if enough was freed, and the remaining targets were trimmed.
     is_trimmed: bool,
@@ -32,7 +32,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Number of turns in a round: one for each list.
+    /// Number of turns in a round of a scan: one for each list.
     const TURNS: usize = ListKind::ALL.len();
 
     /// Returns the demand that the scan serves.
@@ -49,7 +49,7 @@ impl Scan {
         !self.is_over && counts.iter().any(|kind| self.left[*kind as usize] > 0)
     }
 
-    /// Returns whether active pages that had a target were left alone.
+    /// Returns whether active pages had a scan target but were left alone.
     #[must_use]
     pub const fn left_active(&self) -> bool {
         self.left_active
@@ -210,7 +210,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the sum of the targets of a family's two lists, pages.
+/// Returns the sum of the scan targets of a family's two lists, pages.
 fn pages_of(targets: &Targets, family: Family) -> u64 {
     targets[family.inactive() as usize] + targets[family.active() as usize]
 }

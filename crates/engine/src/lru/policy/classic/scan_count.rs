@@ -8,7 +8,7 @@ use machine::{Lock, Machine};
 /// Number of pages to scan on each list, by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
 
-/// `true` for each family whose active pages may become inactive.
+/// For each family, `true` if its active pages may become inactive.
 pub(super) type MayAge = [bool; Family::ALL.len()];
 
 /// The division of scanning between anonymous and file pages.

@@ -9,10 +9,10 @@ use crate::memory::{GroupId, NodeId, ZoneId};
 use machine::Machine;
 use std::{fmt, vec};
 
-/// Form of a command to begin a generation.
+/// The form of a command that begins a generation.
 const AGE_FORM: &str = "+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]";
 
-/// Form of a command to evict generations.
+/// The form of a command that evicts generations.
 const EVICT_FORM: &str = "- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]";
 
 /// The swappiness at which only anonymous pages are evicted. A command writes it as `max`.
@@ -226,7 +226,7 @@ pub(crate) struct Commands {
 struct Eviction {
     evict: Evict,
     zone: ZoneId,
-    /// Number of pages that may still be scanned.
+    /// Number of pages that the eviction may still scan.
     left: u64,
     freed: u64,
 }
@@ -262,7 +262,7 @@ fn is_set(word: &str) -> Option<bool> {
     }
 }
 
-/// The words of a command after its sign.
+/// The words of a command after its sign (`+` or `-`).
 struct Words<'t> {
     command: &'t str,
     form: &'static str,

@@ -36,7 +36,7 @@ struct Gathered {
     /// Pages whose marks of use were cleared, and that readers with hazard pointers may use now without setting new
     /// marks. Each page has one more reference.
     opened: Vec<FrameNumber>,
-    /// Number of pages that went to another generation.
+    /// Number of examined pages that went to another generation instead of being taken.
     moved: u64,
 }
 
@@ -49,7 +49,7 @@ impl Gathered {
 /// The kind of a page at the tail of the oldest list, which decides where the page goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sorted {
-    /// The page belongs to another generation, because a walk has found it used.
+    /// The page belongs to another generation than its list, because a walk of page tables has found it used.
     Elsewhere,
     /// The page stays because of its tier or its uses. A `Lifted` page does not count as protected.
     Protected,

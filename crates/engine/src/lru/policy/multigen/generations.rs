@@ -23,7 +23,7 @@ pub const fn slot_of(seq: u64) -> usize {
     seq as usize % GENERATIONS
 }
 
-/// Returns the slot that a page's flags name.
+/// Returns the slot of the generation that a page's flags name.
 pub const fn slot_in(flags: Flags) -> usize {
     ((flags.0 & Flags::GENERATION.0) >> Flags::GENERATION_SHIFT) as usize
 }
@@ -58,7 +58,7 @@ impl Seqs {
         self.generations(family) > GENERATIONS_MIN
     }
 
-    /// Returns whether a slot has one of the two youngest generations.
+    /// Returns whether the generation in a slot is one of the two youngest.
     pub const fn is_active(&self, slot: usize) -> bool {
         slot == slot_of(self.max) || slot == slot_of(self.max - 1)
     }
@@ -71,7 +71,7 @@ pub struct Generations {
     min: [AtomicU64; 2],
     /// Times at which the generations began, ns; by slot.
     born: [AtomicU64; GENERATIONS],
-    /// Numbers of pages, by slot, family and kind of zone.
+    /// Number of pages of each generation, by slot, family and kind of zone.
     sizes: [[[AtomicI64; ZONES]; 2]; GENERATIONS],
 }
 

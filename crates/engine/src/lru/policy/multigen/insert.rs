@@ -70,7 +70,7 @@ impl<M: Machine> Lru<M> {
         self.link_at(lruvec, lists, frame, place);
     }
 
-    /// Links a page at a place that the caller knows.
+    /// Puts an unlisted page at the place `place` on the lists.
     pub(super) fn link_at(&self, lruvec: &Lruvec<M>, lists: &mut Lists, frame: FrameNumber, place: ListPlace) {
         let (zone, slot) = (self.zone_of(frame), slot_of(place.seq));
         let listed = |flags: Flags| Some(with_slot(flags.without(Flags::ACTIVE), slot).with(Flags::LRU));

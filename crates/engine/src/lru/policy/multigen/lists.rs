@@ -99,7 +99,7 @@ impl Lists {
         self.set_previous(pages, next, page.0);
     }
 
-    /// Takes a page off the list that it is on.
+    /// Takes a listed page off its list.
     pub fn remove(&mut self, pages: &impl Links, page: FrameNumber) {
         let (previous, next) = (pages.previous(page), pages.next(page));
         debug_assert!(self.next(pages, previous) == page.0, "{page} is on no list");

@@ -67,7 +67,7 @@ impl Multigen {
         }
     }
 
-    /// Returns the state of an lruvec without pages.
+    /// Returns the state with which an lruvec begins: it has no pages.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> Generational<M> {
         Generational {
             lists: machine.lock(LockClass::Lru, Lists::default()),

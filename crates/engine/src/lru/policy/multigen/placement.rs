@@ -25,7 +25,7 @@ pub struct ListPlace {
     pub at_tail: bool,
 }
 
-/// Returns the place that a page with these flags joins.
+/// Returns the place on the lists of generations at which a page with these flags is put.
 pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, seqs: &Seqs) -> ListPlace {
     let family = is_of(flags);
     let (youngest, oldest) = (seqs.max, seqs.min[family as usize]);

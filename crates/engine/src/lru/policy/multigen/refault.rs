@@ -23,7 +23,7 @@ struct Left {
     seq: u64,
     lruvec: u32,
     is_workingset: bool,
-    /// The value of the page's `USES` bits when the page was evicted.
+    /// The value of the page's `USES` bits, which count uses, when the page was evicted.
     counted: u32,
 }
 
@@ -39,7 +39,7 @@ impl Packing {
         Self { lruvec_bits: u32::BITS - (lruvecs as u32).saturating_sub(1).leading_zeros() }
     }
 
-    /// Returns the number of generations that a shadow can tell apart.
+    /// Returns how many generations have different numbers in a shadow.
     const fn seqs(self) -> u64 {
         1 << (Shadow::BITS - LRUVEC_SHIFT - self.lruvec_bits)
     }

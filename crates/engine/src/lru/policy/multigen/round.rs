@@ -8,7 +8,7 @@ use std::{sync::Arc, vec};
 /// The round of an lruvec, if one is under way, and the tasks that wait for its end.
 pub(super) struct Rounds<M: Machine> {
     current: M::Lock<Option<Round<M>>>,
-    /// Tasks that wait for the end of the round.
+    /// The queue of tasks that wait for the end of the round.
     ended: M::WaitQueue,
 }
 

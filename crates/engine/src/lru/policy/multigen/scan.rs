@@ -18,7 +18,7 @@ const ENOUGH: u64 = 64;
 pub struct GenerationScan {
     demand: Demand,
     order: Order,
-    /// Number of pages to be scanned, if it is fixed at the start.
+    /// Number of pages that the scan examines, if this number is fixed when the scan starts.
     budget: Option<u64>,
     scanned: u64,
     has_begun: bool,
@@ -28,7 +28,7 @@ pub struct GenerationScan {
 }
 
 impl GenerationScan {
-    /// Returns a scan for a request of `order`.
+    /// Returns the state of a scan that begins, for a request of `order`.
     pub(crate) const fn new(demand: Demand, order: Order) -> Self {
         Self { demand, order, budget: None, scanned: 0, has_begun: false, is_over: false, has_aged: false }
     }
@@ -129,7 +129,7 @@ impl<M: Machine> Lru<M> {
         Some(batch)
     }
 
-    /// Returns the number of pages that a scan for this demand examines.
+    /// Returns the number of pages that a scan for `demand` examines.
     pub(in crate::lru) fn generations_to_scan(&self, reach: Reach<'_, M>, demand: &Demand) -> u64 {
         let evictable = self.evictable(reach.lruvec, demand);
         let generations = &reach.lruvec.generational().generations;

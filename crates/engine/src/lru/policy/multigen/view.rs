@@ -21,7 +21,7 @@ enum TierCounts {
 }
 
 impl TierCounts {
-    /// Returns three numbers, each with the letter of its meaning.
+    /// Returns the three counts to show, each with the letter that says what it counts.
     fn fields(self) -> [(u64, char); 3] {
         match self {
             Self::None => [(0, 'x'); 3],

@@ -29,7 +29,7 @@ pub(super) struct Pending {
 /// Counts of the page-table entries that were examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenEntries {
-    /// Number of examined entries, with a page or without.
+    /// Number of examined entries, whether or not they map a page.
     entries: u32,
     young: u32,
     /// Number of used entries whose page is on the lruvec of another group.
@@ -216,7 +216,7 @@ pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) ->
     }
 }
 
-/// Returns the number of a table. No other table has the same number.
+/// Returns the number of the page table that maps `page` of a region. Each table has its own number.
 pub(super) fn table_of<M: Machine>(region: &Region<M>, page: u32) -> u64 {
     u64::from(region.id) << 32 | u64::from(page / ENTRIES)
 }
