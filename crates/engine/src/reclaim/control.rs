@@ -33,7 +33,7 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// Number of pages that were scanned at all priorities together.
     pub scanned_in_all: u64,
-    /// Counts of the pages that stay, by the reason why. Only direct reclaim reports these counts.
+    /// Counts of the scanned pages, by what became of them. Only direct reclaim reports these counts.
     pub met: Met,
     /// `true` if kswapd reclaims; `false` if another task does.
     pub is_kswapd: bool,

@@ -27,7 +27,8 @@ const MIN_SLAB_PERCENT: u64 = 5;
 pub(crate) enum Room {
     /// Zone reclaim was not attempted, because the request does not reclaim in this zone.
     NotWanted,
-    /// No page could be taken, or another task already reclaims in the zone.
+    /// Zone reclaim was not attempted, because no page could be taken, or because another task already reclaims in the
+    /// zone.
     NotTried,
     /// The requested number of pages was freed.
     Made,

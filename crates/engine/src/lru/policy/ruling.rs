@@ -596,12 +596,12 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Visits all pages of a zone that are on lists, with the list that counts them.
+    /// Calls `visit` for each listed page of a zone, with the list under which the page is counted.
     pub fn for_each_listed(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         self.lruvecs_of_zone(zone).for_each(|lruvec| self.for_each_listed_in(lruvec, zone, &mut visit));
     }
 
-    /// Visits all pages of an lruvec that lie in a zone, with the list that counts them.
+    /// Calls `visit` for each page of an lruvec that lies in a zone, with the list under which the page is counted.
     pub(in crate::lru) fn for_each_listed_in(
         &self,
         lruvec: &Lruvec<M>,

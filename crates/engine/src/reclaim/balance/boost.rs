@@ -10,8 +10,8 @@ use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// The lowest priority to which a reclaim for a boost descends, so that it leaves pages that are not easily freed. The
-/// reclaim may begin at a lower priority (`multigen.first_priority_min`).
+/// The lowest priority to which a reclaim for boosted watermarks descends. Pages that are not easily freed are thereby
+/// left in memory. The reclaim may begin at a lower priority (`multigen.first_priority_min`).
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {

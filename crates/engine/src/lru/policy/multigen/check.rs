@@ -9,7 +9,7 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Visits all pages of an lruvec that are on lists, with the list that counts them.
+    /// Calls `visit` for each listed page of an lruvec, with the list under which the page is counted.
     pub(in crate::lru) fn for_each_in_generations(
         &self,
         lruvec: &Lruvec<M>,
