@@ -1,4 +1,4 @@
-//! All choices together, and for each of their values the first kernel that has it.
+//! The list of all choices, and for each value of a choice the first kernel that has this value.
 //!
 //! Each choice is declared by the floor that reads it ([`crate::choice`]).
 
@@ -8,7 +8,7 @@ use super::{Kernel, Origin, SECTIONS, Setting, defaults, files};
 use placed::Value;
 use std::sync::LazyLock;
 
-/// The first kernel that has a value.
+/// The first kernel that has a value, and the source of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since {
     /// Name of the kernel.
@@ -18,7 +18,8 @@ pub struct Since {
 }
 
 impl Choice {
-    /// Returns the choice with a path such as `lru.swappiness`, or with a key alone; `None` if there is no such choice.
+    /// Returns the choice that `path` names, such as `lru.swappiness`, or a key without its section; `None` if there is
+    /// no such choice.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
@@ -31,11 +32,11 @@ impl Choice {
         of_section.iter().chain(self.own_conditions)
     }
 
-    /// Returns the reason why the choice is not read: a key with its value, such as `lru.policy = classic`. `None` if
-    /// the choice is read, as far as is known. `value_of` returns the values of other keys and the facts of the
-    /// machine. If it returns `None` for a name, the condition counts as fulfilled.
+    /// Returns the reason why the engine does not read the choice: another key with its value, such as `lru.policy =
+    /// classic`. Returns `None` if the engine reads the choice, as far as is known. `value_of` returns the values of
+    /// other keys and the facts of the machine. If it returns `None` for a name, the condition counts as fulfilled.
     ///
-    /// If a key is not read itself, a condition that needs a value of this key does not hold.
+    /// If the engine does not read a key, a condition that needs a value of this key does not hold.
     #[must_use]
     pub fn unused(&self, value_of: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         self.conditions().find_map(|condition| {
