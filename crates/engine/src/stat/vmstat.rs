@@ -10,7 +10,7 @@ pub const ZONE_KINDS: usize = 3;
 /// The suffixes of the names of zone counters, by zone kind.
 pub const ZONE_SUFFIXES: [&str; ZONE_KINDS] = ["dma", "dma32", "normal"];
 
-/// An event, counted for the whole machine.
+/// An event that is counted for the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumMessage)]
 #[repr(u8)]
 pub enum Event {
@@ -249,7 +249,7 @@ impl Event {
     }
 }
 
-/// An event, counted by zone.
+/// An event that is counted for each zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumMessage)]
 #[repr(u8)]
 pub enum ZoneEvent {
@@ -396,7 +396,7 @@ impl ZoneEvent {
         )
     }
 
-    /// Returns the events whose counters have a meaning on a machine with `nodes` nodes. `shares_lruvecs` says whether
+    /// Returns the events whose counters are meaningful on a machine with `nodes` nodes. `shares_lruvecs` says whether
     /// the zones of a node share lruvecs.
     pub fn named(nodes: usize, shares_lruvecs: bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |event| match event {
@@ -416,7 +416,7 @@ impl ZoneEvent {
     }
 }
 
-/// A number of pages that goes up and down, kept by zone.
+/// A gauge: a number of pages that goes up and down, kept for each zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumMessage)]
 #[repr(u8)]
 pub enum Gauge {
@@ -517,8 +517,8 @@ impl Gauge {
 /// [`Event`], [`ZoneEvent`] and [`Gauge`] say the unit of each.
 pub type Vmstat = BTreeMap<String, u64>;
 
-/// Returns the snapshot of an engine with one node that has counted nothing: all names of events, events by kind of
-/// zone, and gauges, each with 0.
+/// Returns the snapshot of an engine with one node that has counted nothing. It has the names of all events, of events
+/// by kind of zone, and of gauges, each with the value 0.
 #[must_use]
 pub fn zeroes() -> Vmstat {
     let mut names: Vec<String> = Event::ALL.iter().map(|event| event.name().to_owned()).collect();
@@ -595,7 +595,8 @@ impl ZoneStat {
 /// The gauges of one zone, in pages.
 #[derive(Debug)]
 pub struct Gauges {
-    /// [`Gauge::NrFreePages`] in one word, because every request reads it, and changes to it are of many pages at once.
+    /// The value of [`Gauge::NrFreePages`]. It is one word, because every request reads it, and because each change is
+    /// of many pages.
     free: Alone,
     /// All other gauges.
     counters: Sharded<{ Gauge::ALL.len() }>,
@@ -621,7 +622,7 @@ impl Gauges {
         }
     }
 
-    /// Returns the present value of a gauge; a racing reader never sees less than 0.
+    /// Returns the present value of a gauge. The result is at least 0, even while other threads change the gauge.
     #[inline]
     #[must_use]
     pub fn get(&self, gauge: Gauge) -> u64 {
