@@ -96,8 +96,8 @@ impl<M: Machine> Engine<M> {
     /// Creates an engine with all memory free, no files and empty swap.
     ///
     /// # Errors
-    /// When the layout is empty, out of order, too small or too large, or when [`kernel::Choices::check`] refuses the
-    /// choices.
+    /// Fails when the layout is empty, out of order, too small or too large, or when [`kernel::Choices::check`] refuses
+    /// the choices.
     pub fn new(
         machine: M,
         choices: &kernel::Choices,

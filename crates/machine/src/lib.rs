@@ -282,7 +282,7 @@ pub trait Machine: Observe + Sized + 'static {
     /// May be called in any context, also in interrupts and under locks.
     ///
     /// # Panics
-    /// When `offset + bytes.len()` is over [`PAGE_BYTES`].
+    /// Panics when `offset + bytes.len()` is over [`PAGE_BYTES`].
     fn write_frame(&self, frame: FrameNumber, offset: usize, bytes: &[u8]);
 
     /// Copies bytes out of a frame, from byte `offset` on. A simulated machine may keep only the first eight bytes of
@@ -291,7 +291,7 @@ pub trait Machine: Observe + Sized + 'static {
     /// May be called in any context, also in interrupts and under locks.
     ///
     /// # Panics
-    /// When `offset + bytes.len()` is over [`PAGE_BYTES`].
+    /// Panics when `offset + bytes.len()` is over [`PAGE_BYTES`].
     fn read_frame(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]);
 
     // ---- readers ----

@@ -135,7 +135,7 @@ impl<M: Machine> Allocate<M> {
     /// Allocates a page for the kernel's own use, counted in `gauge`.
     ///
     /// # Errors
-    /// As [`Allocate::allocate`].
+    /// Fails as [`Allocate::allocate`] does.
     pub fn allocate_kernel(&self, task: &mut Task, gfp: Gfp, gauge: Gauge) -> Result<FrameNumber, OutOfMemory> {
         let frame = self.allocate(task, gfp, Order::ZERO)?;
         self.take_for_kernel(frame, Order::ZERO, gauge);

@@ -71,7 +71,8 @@ struct Wanted {
     gfp: Gfp,
     order: Order,
     rights: MarkRights,
-    /// `true` if the request ends only after many fruitless rounds, and memory then counts as exhausted.
+    /// `true` if the request ends only after many fruitless rounds, after which memory counts as exhausted. `false` if
+    /// the request may fail earlier.
     may_exhaust: bool,
 }
 
@@ -99,7 +100,7 @@ enum Outcome {
     },
     /// Memory is exhausted: a process is killed, or the request fails.
     Exhausted,
-    /// The round freed no page, and the request cannot exhaust memory.
+    /// The round freed no page, and the request must not exhaust memory.
     NothingFreed,
 }
 

@@ -1,5 +1,5 @@
-//! Records where the two scanners of a zone stopped, and in which pageblocks they found nothing (mechanisms/reclaim,
-//! 23.4).
+//! Records where the two scanners of a zone stopped, and in which pageblocks they found nothing
+//! (mechanisms/reclaim, 23.4).
 
 use super::Compact;
 use crate::memory::{PAGEBLOCK_ORDER, Zone, last_block};

@@ -1,5 +1,5 @@
-//! The scanner for free pages, which goes from high frames to low ones, a pageblock at a time (mechanisms/reclaim,
-//! 23.6).
+//! The scanner for free pages, which goes from high frames to low ones, a pageblock at a time
+//! (mechanisms/reclaim, 23.6).
 
 use super::Compact;
 use super::cached::{BLOCK_PAGES, NOTHING_FREE};

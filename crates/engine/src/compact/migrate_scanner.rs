@@ -1,5 +1,5 @@
-//! The scanner for pages to move, which goes from low frames to high ones, a pageblock at a time (mechanisms/reclaim,
-//! 23.5).
+//! The scanner for pages to move, which goes from low frames to high ones, a pageblock at a time
+//! (mechanisms/reclaim, 23.5).
 
 use super::Compact;
 use super::cached::{BLOCK_PAGES, NOTHING_TO_MOVE};

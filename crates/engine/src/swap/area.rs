@@ -2,8 +2,8 @@
 //!
 //! Each slot has a use count, with a bit for the use by the swap cache. One `swap` lock guards all slots. New slots are
 //! taken from runs of 256 free slots, so that pages that are written together lie together on the device
-//! (mechanisms/reclaim, 20.1). The swap cache is an index by slot, guarded by its `i_pages` lock (mechanisms/reclaim,
-//! 20.2).
+//! (mechanisms/reclaim, 20.1). The swap cache is an index by slot, guarded by its `i_pages` lock
+//! (mechanisms/reclaim, 20.2).
 
 use crate::memory::GroupId;
 use crate::page_cache::FileIndex;

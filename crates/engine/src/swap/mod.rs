@@ -151,8 +151,8 @@ impl<M: Machine> Swap<M> {
     }
 
     /// Assigns a swap slot to an anonymous page, or an aligned block of slots to a large anonymous folio. The caller
-    /// has locked the page or folio. Returns `false` if no such slots are free, if `memory.swap.max` of the page's group
-    /// refuses them, or if there is no memory for the index of the swap cache or for compressed contents.
+    /// has locked the page or folio. Returns `false` if no such slots are free, if `memory.swap.max` of the page's
+    /// group refuses them, or if there is no memory for the index of the swap cache or for compressed contents.
     pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let _span = self.machine.span(Func::AddToSwap);
         let folio = self.frames.folio(frame);

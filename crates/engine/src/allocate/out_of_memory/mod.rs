@@ -43,7 +43,7 @@ pub struct Candidate {
     pub name: String,
     /// The control group of the process.
     pub group: GroupId,
-    /// The process's `oom_score_adj`, in thousandths of all memory.
+    /// The process's `oom_score_adj`, in thousandths of the exhausted memory.
     pub oom_score_adj: i16,
     /// The memory that the process uses.
     pub resident: Resident,
@@ -106,8 +106,8 @@ impl<M: Machine> Killer<M> {
 }
 
 impl<M: Machine> Allocate<M> {
-    /// Kills a process because a request has exhausted memory, or waits for the end of a process that was killed
-    /// before. The calling task may sleep.
+    /// Kills a process because a request has exhausted memory, unless a process that was killed before still has memory
+    /// to return. Then waits a moment. The calling task may sleep.
     #[doc(alias = "out_of_memory")]
     ///
     /// `has_room` returns whether the request can now be met. It is called once more when no other task chooses a
