@@ -157,8 +157,8 @@ pub trait Machine: Observe + Sized + 'static {
     fn wake(&self, queue: &Self::WaitQueue);
 
     /// Wakes at least the task that has slept longest at `queue` and was not woken yet. The engine calls it when only
-    /// one task can use a resource that has become free. As after [`Machine::wake`], a task that took its ticket before
-    /// this call, and calls [`Machine::sleep`] after it, does not sleep. The default implementation wakes all tasks.
+    /// one task can use a resource that has become free. A task that took its ticket before this call, and calls
+    /// [`Machine::sleep`] after it, does not sleep. The default implementation wakes all tasks.
     ///
     /// May be called in any context, also in interrupts and under locks.
     fn wake_first(&self, queue: &Self::WaitQueue) {

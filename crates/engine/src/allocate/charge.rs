@@ -139,9 +139,9 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// After the `rounds`-th reclaim that freed nothing, puts pages that wait in batches on the lists. Where no process
-    /// can be killed, as in the library, also waits a little, because other tasks may hold pages that can be freed a
-    /// moment later, for example pages that are being read.
+    /// Puts pages that wait in per-CPU batches on the LRU lists, after the `rounds`-th reclaim that freed nothing.
+    /// Where no process can be killed, as in the library, also waits a little, because other tasks may hold pages that
+    /// can be freed a moment later, for example pages that are being read.
     fn wait_for_others(&self, rounds: u32) {
         if self.has_mortal_processes() {
             self.list_for_next(Progress::Nothing);

@@ -9,7 +9,7 @@ use machine::{FrameNumber, Machine, Order, Step};
 /// The mark down to which a request may take pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// The low mark. Above this mark a request need not wake kswapd.
+    /// The low mark. A request that stays above this mark does not wake kswapd.
     Low,
     /// The min mark.
     Min,

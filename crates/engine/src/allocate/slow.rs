@@ -478,8 +478,9 @@ mod tests {
         Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
     }
 
-    /// Each row of the table has a round's progress and the number of fruitless rounds including this round. Then
-    /// follow the outcome for a request that may exhaust memory, and the outcome for a request that may not.
+    /// Tests the outcomes of a table. Each row has a round's progress and the number of fruitless rounds including this
+    /// round. Then follow the outcome for a request that may exhaust memory, and the outcome for a request that may
+    /// not.
     #[test]
     fn a_round_comes_to_a_try_a_wait_or_an_end() {
         let table = [

@@ -6,7 +6,7 @@
 //! read-only before it clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a dirty page,
 //! and unmapping has no dirty bit to transfer. *Locks*: the lock of the list of mappers (regions that map a file),
 //! inside which no other lock is taken; after its release, each region's `page_table`. *Description*:
-//! mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux since 2.6.19.
+//! mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux 2.6.19 and later.
 
 use super::{Anonymous, Entry, Owners, ProcessId, Region};
 use crate::memory::{Flags, Owner};

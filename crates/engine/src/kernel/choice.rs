@@ -25,7 +25,7 @@ impl Choice {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
     }
 
-    /// Returns all conditions under which the choice is read: those of its section and its own.
+    /// Returns all conditions under which the choice is read: the conditions of its section and its own conditions.
     pub fn conditions(&self) -> impl Iterator<Item = &'static Condition> {
         let of_section =
             SECTIONS.iter().find(|section| section.name == self.section).map_or(&[][..], |it| it.conditions);

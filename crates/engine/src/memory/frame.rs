@@ -356,7 +356,7 @@ impl Frame {
         is_enough
     }
 
-    /// Locks the page if it is not locked. Returns whether the caller has the lock now.
+    /// Locks the page if it is not locked. Returns whether the caller has got the lock.
     #[inline]
     pub fn try_lock(&self) -> bool {
         !self.test_set(Flags::LOCKED)

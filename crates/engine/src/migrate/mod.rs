@@ -1,7 +1,7 @@
 //! Migration: moves folios to other frames.
 //!
-//! *Flow*: the caller has isolated folios and has free blocks of the same zone. A folio can move if the only references
-//! to it are its owner's and the caller's. The folio is copied, its owner (an index or page-table entries) gets the new
+//! *Flow*: the caller has isolated folios and has free blocks of the same zone. A folio can move if only its owner and
+//! the caller have references to it. The folio is copied, its owner (an index or page-table entries) gets the new
 //! frames in one step, and the old frames are freed ([`Migrate::migrate_pages`]). A folio of a file keeps its places in
 //! the index with their tags (`file_page`). An anonymous folio keeps its entries with their accessed and dirty bits,
 //! and its swap slots (`anonymous_page`). Folios that are pinned, latched, being read or being written stay. Folios as

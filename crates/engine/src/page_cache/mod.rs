@@ -43,7 +43,7 @@
 //! * *close*: the slot is closed, a barrier makes this visible on every CPU, and the published pointers are read. A
 //!   page that a pointer names stays in its frame. A writer waits for the reader.
 //! * *kept*: the page leaves its file, and its frame is kept until no pointer names it ([`hazard`]).
-//! * *page lock*: the second task checks the owner again, and leaves a page alone that is no longer in its file.
+//! * *page lock*: the second task checks the owner again, and leaves the page alone if it is no longer in its file.
 //!   Reclaim and migration only try the lock.
 //! * *mark*: truncation and a sync wait for a page under writeback; reclaim waits for it or leaves it; migration leaves
 //!   it. A writer waits only where pages are stable (`writeback.stable_pages`). Otherwise it makes the page dirty
@@ -288,7 +288,7 @@ impl<M: Machine> PageCache<M> {
     }
 
     /// Subtracts the pages of a folio, which left its file's index at `page`, from the page counts of the index's
-    /// nodes. Returns the slabs that hold no node any more. The caller holds the lock of the index.
+    /// nodes. Returns the slabs that have become empty. The caller holds the lock of the index.
     fn leave_nodes(&self, file: &File<M>, page: u32, folio: Folio) -> EmptySlabs {
         let mut empty = EmptySlabs::new();
         if self.index_nodes.slabs().is_some() {

@@ -17,7 +17,7 @@ const fn queue_of(frame: FrameNumber) -> usize {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Returns the queue in which tasks wait for a page. Other pages have the same queue.
+    /// Returns the queue in which tasks wait for a page. Several pages share a queue.
     pub(crate) fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
         &self.page_queues[queue_of(frame)]
     }

@@ -92,13 +92,13 @@ pub struct SlabNumber(pub u32);
 /// The place of a slab, which decides which tasks may take objects from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// On no list, because the slab had no free object when its CPU gave it up. No task takes objects from the slab.
+    /// The slab is on no list, because it had no free object when its CPU gave it up. No task takes objects from it.
     Full,
-    /// With a CPU, whose tasks take objects from the slab.
+    /// The slab belongs to a CPU, whose tasks take objects from it.
     Cpu,
-    /// On the list of partly free slabs, under this key. Any task may take over the slab for its CPU.
+    /// The slab is on the list of partly free slabs, under this key. Any task may take over the slab for its CPU.
     Partial(u64),
-    /// Nowhere, because the slab's block was freed.
+    /// The slab has no place, because its block was freed.
     Gone,
 }
 

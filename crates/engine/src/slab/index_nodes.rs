@@ -18,7 +18,7 @@ pub const NODE_PAGES: u32 = 64;
 /// x86-64).
 const NODE_BYTES: u64 = 560;
 
-/// The place of a node: the number of its slab, or nowhere if no slab had room when the node was needed.
+/// The place of a node: the number of its slab, or a mark for no place if no slab had room when the node was needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePlace(u32);
 
@@ -58,8 +58,8 @@ impl<M: Machine> IndexNodes<M> {
         self.slabs.as_ref()
     }
 
-    /// Takes a node and returns its place. If other tasks have taken the last free places in slabs, the node lies
-    /// nowhere, because the caller holds a lock and cannot allocate.
+    /// Takes a node and returns its place. If other tasks have taken the last free places in slabs, the node gets no
+    /// place in memory, because the caller holds a lock and cannot allocate a slab.
     pub(crate) fn take(&self) -> NodePlace {
         self.nodes.fetch_add(1, Relaxed);
         let slab = self.slabs.as_ref().and_then(SlabCache::take);

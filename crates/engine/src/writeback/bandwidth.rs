@@ -6,7 +6,7 @@
 use super::dirty_limit::DirtyLimits;
 use machine::{NANOS_PER_SECOND, Nanos};
 
-/// The value that stands for a ratio of 1.0.
+/// The integer that stands for a ratio of 1.0 (ratios are in units of 1/1024).
 pub const ONE: i64 = 1 << SHIFT;
 const SHIFT: u32 = 10;
 
