@@ -1,8 +1,8 @@
 //! Builds requests to devices. Pages that are adjacent on the device are joined into one request, both for reads and
 //! for writes.
 //!
-//! *Called by* `access`, which reads pages of files and of swap, and by `writeback`. *Locks*: none. *Description*:
-//! mechanisms/reclaim, 21.
+//! The module is called by `access`, which reads pages of files and of swap, and by `writeback`. *Locks*: the module
+//! has no lock. *Description*: mechanisms/reclaim, 21.
 
 use crate::memory::Memory;
 use crate::stat::Event;

@@ -2,8 +2,8 @@
 //! the module updates the lower layers (*floors*) of the engine.
 //!
 //! *Flow*: the end of a read makes its pages valid and unlocks them. The end of a write ends the writeback of all its
-//! pages. Pages that reclaim waits for are also rotated to the tail of their list. *Called by* the ground, in interrupt
-//! context. So no function of this module sleeps, allocates memory or submits requests. *Description*:
+//! pages. Pages that reclaim waits for are also rotated to the tail of their list. The module is called by the ground,
+//! in interrupt context. So no function of this module sleeps, allocates memory or submits requests. *Description*:
 //! mechanisms/reclaim, 8.2.
 
 use crate::Engine;

@@ -15,8 +15,8 @@
 //! A section holds the keys of one module, and is declared in the module's `choices.rs`; [`crate::choice`] describes
 //! the form. A key that no file of the chain names has the value of [`ROOT`]. [`Kernel::parse`] reads text. It gets the
 //! texts of bases from its caller, because the engine opens no files. The files of the engine's own folder `kernels/`
-//! are embedded in the program; [`files`] returns them. *Called by* `lab` for every command, and by applications for
-//! their own kernels.
+//! are embedded in the program; [`files`] returns them. The module is called by `lab` for every command, and by
+//! applications for their own kernels.
 //!
 //! Next: `reclaim/choices.rs`, the choices that separate most kernels.
 
@@ -187,7 +187,7 @@ impl Kernel {
     /// Returns the built-in kernel `name`, such as `3.10-rc4-vanilla`; `None` if there is no such kernel.
     ///
     /// # Panics
-    /// Never: the kernels of the engine are sound, as tests prove.
+    /// Never panics, because the kernels of the engine are sound, as tests prove.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         let Source { file, text } = files::source(name)?;

@@ -24,8 +24,8 @@ impl Nanos {
         Self(millis * 1_000_000)
     }
 
-    /// Creates a time of `secs` seconds. Of a time that does not fit (more than 584 years), it makes the longest time
-    /// that does.
+    /// Creates a time of `secs` seconds. If the time does not fit (more than 584 years), creates the longest time that
+    /// fits.
     #[must_use]
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {

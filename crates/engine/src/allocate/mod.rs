@@ -3,8 +3,8 @@
 //! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]). If that fails, it wakes kswapd, tries
 //! at the min mark, compacts, reclaims, tries again, and in the end kills a process ([`out_of_memory`]) or reports that
 //! memory is exhausted ([`slow`]). In a cgroup with a limit, room is first made under the limit (`limit`). The pages of
-//! a task in a control group are charged to the group (`charge`, `throttle_high`). *Called by* `access`. *Locks*: the
-//! module has no lock of its own. *Description*: mechanisms/reclaim, 15, 16.
+//! a task in a control group are charged to the group (`charge`, `throttle_high`). The module is called by `access`.
+//! *Locks*: the module has no lock of its own. *Description*: mechanisms/reclaim, 15, 16.
 //!
 //! Next: [`crate::access`].
 

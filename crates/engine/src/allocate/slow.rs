@@ -100,7 +100,7 @@ enum Outcome {
     },
     /// Memory is exhausted: a process is killed, or the request fails.
     Exhausted,
-    /// The round freed no page, and the request must not exhaust memory.
+    /// The round freed no page. Memory does not count as exhausted, because the request must not exhaust it.
     NothingFreed,
 }
 

@@ -3,8 +3,9 @@
 //! *Holds* the regions with their page tables ([`region`]), the lists of the regions that map a file ([`reverse_map`]),
 //! and the processes that own regions ([`process`]). *Flow*: a fault fills an entry. Reclaim checks whether the entries
 //! of a page were used ([`Anonymous::page_referenced`]), and empties the entries ([`Anonymous::try_to_unmap`]). An
-//! entry of anonymous memory then names the swap slot of its page. *Called by* `writeback`, `lru`, `reclaim`, `access`.
-//! *Locks*: the page lock, then `table` or `page_table`, then `swap`. *Description*: mechanisms/reclaim, 1, 9, 12, 20.
+//! entry of anonymous memory then names the swap slot of its page. The module is called by `writeback`, `lru`,
+//! `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`. *Description*:
+//! mechanisms/reclaim, 1, 9, 12, 20.
 //!
 //! Next: [`crate::writeback`], which makes all mappings of a page read-only before it writes the page.
 

@@ -71,8 +71,8 @@ impl<M: Machine> Compact<M> {
         considered < limit
     }
 
-    /// Returns whether compaction of a zone has been skipped as often as the last failure demands, and no more skips
-    /// can follow one failure. The scanners of the next run then start at the ends of the zone.
+    /// Returns whether the deferral of compaction of a zone has reached its largest length and is over. The scanners of
+    /// the next run then start at the ends of the zone.
     #[doc(alias = "compaction_restarting")]
     pub(super) fn restarts(&self, zone: &Zone<M>, order: Order) -> bool {
         let failures = self.failures(zone);

@@ -4,8 +4,9 @@
 //! (`cached`). *Flow*: a run ([`Compact::compact_zone`]) checks whether it could help ([`suitable`]). Then one scanner
 //! takes movable pages from low frames (`migrate_scanner`), and another takes free pages from high frames
 //! (`free_scanner`). [`crate::migrate`] moves the movable pages to the free ones, until the scanners meet or there is a
-//! free block of the wanted order. *Called by* `reclaim` and `allocate`. It never calls reclaim. *Locks*: `lru` and
-//! `zone`, one of the two at a time. *Description*: mechanisms/reclaim, 23; for later kernels, mechanisms/modern, 5.
+//! free block of the wanted order. The module is called by `reclaim` and `allocate`, and never calls reclaim. *Locks*:
+//! `lru` and `zone`, one of the two at a time. *Description*: mechanisms/reclaim, 23; for later kernels,
+//! mechanisms/modern, 5.
 //!
 //! Next: [`crate::reclaim`].
 

@@ -205,7 +205,7 @@ impl<M: Machine> Compact<M> {
     }
 
     /// Handles the meeting of the two scanners. If the scanner for free pages did not start at the zone's end, lets it
-    /// start there, and returns `true`. Otherwise returns `false`, because the run ends.
+    /// start again there. Returns whether the run goes on.
     fn wraps(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted

@@ -52,7 +52,7 @@ impl Choice {
     /// Returns the value in [`super::ROOT`], which a kernel has if no file of its chain names the key.
     ///
     /// # Panics
-    /// Never: every choice has a default.
+    /// Never panics, because every choice has a default.
     #[must_use]
     pub fn default(&self) -> Value {
         let defaults = defaults();
@@ -74,7 +74,7 @@ impl Choice {
     /// the kernels that are built on it.
     ///
     /// # Panics
-    /// Never: the kernels of the engine are sound, as tests prove.
+    /// Never panics, because the kernels of the engine are sound, as tests prove.
     #[must_use]
     pub fn in_kernels(&self) -> Vec<(Value, Since)> {
         let mut found: Vec<(Value, Since)> = Vec::new();

@@ -437,7 +437,7 @@ impl Frame {
 
     // ---- the latch ----
 
-    /// Takes a reference and the latch, in shared mode, in one step.
+    /// Takes a reference and the shared latch in one step.
     #[inline(always)]
     pub fn get_shared(&self) -> Latched {
         let word = self.references.load(Ordering::Acquire);

@@ -1,9 +1,9 @@
 //! Memory: frames, zones, nodes, watermarks, free lists, per-CPU lists.
 //!
 //! *Holds* every frame and its owner. *Flow*: [`Memory::take`] takes pages from the local CPU's list, or from the
-//! zone's free lists; [`Memory::free`] puts pages back. *Called by* `allocate` to take pages, and by `lru`, `slab`,
-//! `writeback` and `access` to free pages. *Locks*: interrupts off, then `zone`; no lock is taken inside `zone`.
-//! *Description*: mechanisms/reclaim, 1 to 7.
+//! zone's free lists; [`Memory::free`] puts pages back. The module is called by `allocate` to take pages, and by `lru`,
+//! `slab`, `writeback` and `access` to free pages. *Locks*: interrupts off, then `zone`; no lock is taken inside
+//! `zone`. *Description*: mechanisms/reclaim, 1 to 7.
 //!
 //! Next: [`crate::slab`], the lowest layer that uses frames.
 

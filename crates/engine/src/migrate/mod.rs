@@ -5,9 +5,9 @@
 //! frames in one step, and the old frames are freed ([`Migrate::migrate_pages`]). A folio of a file keeps its places in
 //! the index with their tags (`file_page`). An anonymous folio keeps its entries with their accessed and dirty bits,
 //! and its swap slots (`anonymous_page`). Folios that are pinned, latched, being read or being written stay. Folios as
-//! large as a pageblock, such as huge pages, stay, too. *Called by* `compact`. *Locks*: the page lock, which is only
-//! tried; then `page_table`, then `i_pages`; then the shared latch of the page, which is only tried; and last `lru` and
-//! `zone`. *Description*: mechanisms/reclaim, 23.7; mechanisms/modern, 5, for folios larger than a page.
+//! large as a pageblock, such as huge pages, stay, too. The module is called by `compact`. *Locks*: the page lock,
+//! which is only tried; then `page_table`, then `i_pages`; then the shared latch of the page, which is only tried; and
+//! last `lru` and `zone`. *Description*: mechanisms/reclaim, 23.7; mechanisms/modern, 5, for folios larger than a page.
 //!
 //! Other tasks can read a page until its owner has the new frame. The page is copied under the shared latch, and is
 //! frozen only while the new frame's number is written; a lookup during that time tries again. Readers with hazard

@@ -87,8 +87,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Waits, if a waiter has claimed the next turn, until that waiter has had the latch. The caller wants the latch
-    /// for writing. The calling task may sleep.
+    /// If a waiter has claimed the next turn, waits until this waiter has had the latch. The caller wants the latch for
+    /// writing. The calling task may sleep.
     fn let_next_go_first(&self, frame: FrameNumber) {
         let next = self.next_at_queue(frame);
         while next.load(SeqCst) == frame.0 && !self.machine.is_killed() {

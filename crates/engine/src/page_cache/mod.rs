@@ -3,9 +3,10 @@
 //! *Holds* the files with their indexes, the page lock and the latch of a page, and the hazard pointers by which
 //! readers hold a page without lock or latch ([`hazard`]). *Flow*: `access` puts a page into its file
 //! ([`PageCache::add_to_page_cache`]) and finds it there ([`PageCache::find_page`], [`PageCache::find_shared`]);
-//! reclaim takes it out ([`PageCache::remove_file_page`]). *Called by* every floor above; also by `swap`, because the
-//! swap cache is an index like a file's. *Locks*: outermost the page lock, which is a bit and whose waiters sleep; then
-//! `table`; then `i_pages`. No task takes two locks of one class. *Description*: mechanisms/reclaim, 1, 13, 19.
+//! reclaim takes it out ([`PageCache::remove_file_page`]). The module is called by every floor above; also by `swap`,
+//! because the swap cache is an index like a file's. *Locks*: outermost the page lock, which is a bit and whose waiters
+//! sleep; then `table`; then `i_pages`. No task takes two locks of one class. *Description*:
+//! mechanisms/reclaim, 1, 13, 19.
 //!
 //! # Order of two operations on one page
 //!

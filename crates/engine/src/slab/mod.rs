@@ -3,8 +3,8 @@
 //! *Holds* the caches of objects that reclaim can shrink ([`object_cache`]), the nodes of files' indexes
 //! ([`index_nodes`]), and the buffers of packets. All of them keep their slabs in one way ([`cache`]). *Flow*: a task
 //! that needs an object takes one; if no slab has a place for an object, a floor above allocates a block and adds it as
-//! a slab. A task that frees the last object of a slab gets the slab's block and frees it. *Called by*
-//! [`crate::page_cache`], whose indexes have nodes, and by `reclaim` and `access`. *Locks*: each cache has one lock,
+//! a slab. A task that frees the last object of a slab gets the slab's block, and frees the block. The module is called
+//! by [`crate::page_cache`], whose indexes have nodes, and by `reclaim` and `access`. *Locks*: each cache has one lock,
 //! and no other lock is taken inside it. *Description*: mechanisms/reclaim, 19; mechanisms/balance-trial, 6.
 //!
 //! Next: [`crate::page_cache`], the pages of files.

@@ -3,8 +3,8 @@
 //! A page in swap takes [`SwapLayout::memory_percent`](super::SwapLayout) of a page; compressed pages are packed
 //! without gaps. The pages are taken from a zone above its low mark. If there is no such zone, they are taken from any
 //! zone, without regard to marks, like all memory that reclaim needs. If no memory is free, a page gets no slot, as if
-//! swap were full. A free slot takes no memory. *Called by* code that changes slots ([`Swap::with_slots`]). *Locks*:
-//! one lock, inside which no other lock is taken. Source: Linux, Documentation/admin-guide/blockdev/zram.rst.
+//! swap were full. A free slot takes no memory. The module is called by code that changes slots ([`Swap::with_slots`]).
+//! *Locks*: one lock, inside which no other lock is taken. Source: Linux, Documentation/admin-guide/blockdev/zram.rst.
 
 use super::{Slots, Swap};
 use crate::memory::{Block, MarkRights, MigrateType, Warmth, Zone, ZoneKind};

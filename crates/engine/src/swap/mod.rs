@@ -3,9 +3,9 @@
 //! *Holds* the swap area with its slots and the cache of pages that have a slot ([`area`]); the number of slots that a
 //! fault reads together (`window`); and the memory used by compressed swap (`compressed`). *Flow*: reclaim gives a page
 //! a slot ([`Swap::add_to_swap`]) and removes the page from the swap cache once the page is written
-//! ([`Swap::remove_mapping`]). A fault reads the page back (`access::swap_in`). *Called by* `anonymous`, `writeback`,
-//! `reclaim`, `access`. *Locks*: the page lock, then `swap`, then `i_pages`, one at a time. *Description*:
-//! mechanisms/reclaim, 20.
+//! ([`Swap::remove_mapping`]). A fault reads the page back (`access::swap_in`). The module is called by `anonymous`,
+//! `writeback`, `reclaim`, `access`. *Locks*: the page lock; under it `swap` and `i_pages`, one of the two at a time.
+//! *Description*: mechanisms/reclaim, 20.
 //!
 //! Next: [`crate::anonymous`], whose entries name slots.
 

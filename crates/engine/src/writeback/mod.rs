@@ -3,9 +3,9 @@
 //! *Holds* the state of each device ([`backing`]): its dirty pages, its speed, its free blocks. *Flow*: a page becomes
 //! dirty (`dirty`). A sync, the [`flusher`] or reclaim writes the page; a sync and the flusher write a file in file
 //! order (`write`). When the write is complete, the page is clean. [`dirty_limit`] says how many pages may be dirty;
-//! `access` throttles writers by this limit and by the [`bandwidth`] of their device. *Called by* `reclaim`, `access`,
-//! `interrupt`, and the task of each device's flusher. *Locks*: the page lock, then `writeback`; last the locks of free
-//! blocks and of rates. *Description*: mechanisms/reclaim, 21; mechanisms/parallelio-trial, 5.
+//! `access` throttles writers by this limit and by the [`bandwidth`] of their device. The module is called by
+//! `reclaim`, `access`, `interrupt`, and the task of each device's flusher. *Locks*: the page lock, then `writeback`;
+//! last the locks of free blocks and of rates. *Description*: mechanisms/reclaim, 21; mechanisms/parallelio-trial, 5.
 //!
 //! Next: [`crate::lru`], the order in which pages are reclaimed.
 

@@ -110,8 +110,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Records that a page was written. If the page's write before had failed, other pages of its file may be writable
-    /// again, too, so the flusher is woken.
+    /// Records that a page was written. If the page's previous write had failed, other pages of its file may be
+    /// writable again, too, so the flusher is woken.
     pub(super) fn end_good_retry(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
             self.add_retried(file, frame, -1);

@@ -4,8 +4,8 @@
 //! to 3 that has exhausted memory, or a charge that has exhausted a control group, calls `kill_for`. `kill_for` chooses
 //! the process with the largest [`badness`] and tells the machine to end the process. The request then tries again, and
 //! so does every other request that exhausts memory meanwhile: until the killed process has returned its memory, no
-//! other process is chosen. *Called by* `slow`, `charge`; `access` runs the reaper. *Locks*: none while a process is
-//! killed. *Description*: mechanisms/killer.
+//! other process is chosen. The module is called by `slow`, `charge`; `access` runs the reaper. *Locks*: no lock is
+//! held while a process is killed. *Description*: mechanisms/killer.
 //!
 //! A request fails if no process can be killed, for example where the user of the engine has created no processes.
 

@@ -3,9 +3,10 @@
 //! *Holds* the tree of groups ([`tree`]), each with a counter of its pages, limits, protections and events. A page is
 //! charged to the group of the task that first used the page, and to all ancestors of the group. The page stays charged
 //! until it is freed. A CPU keeps some pages charged in advance ([`stock`]), so that most charges change no shared
-//! counter. Pages of the root group are not counted. *Called by* `allocate` to charge, by [`super::Memory::free`] to
-//! uncharge, by `reclaim` to walk a subtree and for the protection of its groups ([`protection`]). *Locks*: the lock of
-//! the tree; a CPU's stock is a per-CPU slot. *Description*: mechanisms/groups, 1 to 5.
+//! counter. Pages of the root group are not counted. The module is called by `allocate` to charge, by
+//! [`super::Memory::free`] to uncharge, by `reclaim` to walk a subtree and for the protection of its groups
+//! ([`protection`]). *Locks*: the lock of the tree; a CPU's stock is a per-CPU slot. *Description*:
+//! mechanisms/groups, 1 to 5.
 //!
 //! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). If this
 //! number is 0, there is no [`Groups`], no frame has room for a group, and nothing is charged.
