@@ -1,5 +1,6 @@
-//! The list of memory control groups that a node keeps for global reclaim (`multigen.memcg_lru`; mechanisms/multigen,
-//! 7).
+//! The list of memory control groups that a node keeps for global reclaim (`multigen.memcg_lru`).
+//!
+//! Source: mechanisms/multigen, 7.
 //!
 //! For each lruvec of the root group, this module has a list of all groups. Groups lie in two generations, the old one
 //! and the young one, each of eight bins. Reclaim takes groups of the old generation, starting from a random bin, and

@@ -2,7 +2,6 @@
 
 use crate::ground::{DISK, FILE_BLOCKS, PAGES, Plan, choices_of, stamp};
 use engine::access::choices::DirtyThrottle;
-use engine::memory::Gfp;
 use engine::page_cache::File;
 use engine::reclaim::choices::DeferredObjects;
 use engine::slab::choices::SlabOrder;
