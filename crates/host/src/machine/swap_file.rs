@@ -27,7 +27,7 @@ const HEADER_BYTES: usize = 40;
 pub struct SwapFile {
     file: File,
     slots: u32,
-    /// The claim on a named file; `None` for an unnamed file, which no other process can find.
+    /// The claim on a named file; `None` for an unnamed file, which nobody else can open.
     in_use: Option<InUse>,
 }
 

@@ -14,9 +14,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-/// Largest size, in bytes, at which a write that ends within a block goes through the page cache of the kernel as a
-/// whole. A larger write is split: whole blocks by O_DIRECT, the rest through the page cache. For a small write, this
-/// second system call would cost more than it saves.
+/// If a write ends within a block and has at most this number of bytes, all of it goes through the page cache of the
+/// kernel. A larger write is split into two system calls: its whole blocks go by O_DIRECT, the rest through the page
+/// cache. For a small write, the second system call would cost more than O_DIRECT saves.
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
 /// The memory of a request, as a list of contiguous runs. Up to four runs need no allocation.
@@ -87,9 +87,10 @@ pub struct Transfer {
     bytes: usize,
     /// Number of the request's bytes that lay within the file when the transfer began.
     within: usize,
-    /// The group ([`Generation`]) in which the device counts this write as under way; `None` for a read.
+    /// The generation in which the device counts this write as under way; `None` for a read.
     generation: Option<Generation>,
-    /// For a write that has begun: the number of truncations by other processes that had been noticed before it.
+    /// For a write: the number of truncations of the file by other processes that were noticed before the first attempt
+    /// to write. `None` for a read, and before this attempt.
     cuts_before: Option<u32>,
     progress: Progress,
     /// True while the transfer holds a place in the device's queue.
@@ -132,7 +133,8 @@ impl Transfer {
     }
 
     /// Calls `visit` with the number and the bytes of each block of the request that lay in the file, wholly or in
-    /// part, when the transfer began. Blocks after the end are left out: they have no known checksum.
+    /// part, when the transfer began. Blocks after the end of the file are left out, because they have no known
+    /// checksum.
     fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
         let mut bytes = [0; BLOCK_BYTES];
         let within = self.within.div_ceil(BLOCK_BYTES);
@@ -283,7 +285,8 @@ impl Transfer {
         if done < direct { direct - done } else { self.bytes - done }
     }
 
-    /// Returns the handle that the next attempt uses: the direct one, or for a partial last block the buffered one.
+    /// Returns the file handle that the next attempt uses. A partial last block needs the handle that goes through the
+    /// page cache of the kernel, because O_DIRECT writes whole blocks only.
     pub(super) fn file(&self) -> &File {
         let past_direct = self.bytes_past_direct();
         match past_direct > 0 && self.progress.done >= self.bytes - past_direct {
@@ -423,7 +426,7 @@ pub(super) fn is_waited_for(request: &Request) -> bool {
 
 /// Returns whether the submitter carries out the request itself, unless a plug holds the request back. This is so for a
 /// read of at most `pages_max` pages that a task waits for. A write is never carried out by its submitter, which
-/// usually has further writes to submit before it waits.
+/// usually submits several writes before it waits.
 #[inline]
 pub(super) fn is_read_in_place(request: &Request, pages_max: usize) -> bool {
     request.is_sync && request.operation == Operation::Read && request.frames.len() <= pages_max

@@ -258,8 +258,8 @@ impl Disks {
     }
 }
 
-/// Splits `transfers` into those for which `is_true` returns `true`, and the others. Copies nothing if there are no
-/// others.
+/// Splits `transfers` into those for which `is_true` returns `true`, and the others. Copies nothing if `is_true`
+/// returns `true` for all.
 fn split(transfers: Vec<Transfer>, is_true: impl Fn(&Transfer) -> bool) -> (Vec<Transfer>, Vec<Transfer>) {
     if transfers.iter().all(&is_true) { (transfers, Vec::new()) } else { transfers.into_iter().partition(is_true) }
 }

@@ -210,8 +210,8 @@ mod tests {
         let page = BLOCK_BYTES;
         let os = |errno| Fail(Cause::Os(errno));
         const ODD: u64 = 14 * PAGE - 512;
-        /// A row of the table: name, operation, ends of the file, results of the attempts, and the expected last step
-        /// and number of bytes moved.
+        /// One case of this test: name, operation, ends of the file, results of the attempts, and the expected last
+        /// step and number of bytes moved.
         type Row<'a> = (&'a str, Operation, Ends, &'a [Result<usize, Errno>], (Next, usize));
         let table: &[Row<'_>] = &[
             ("all at once", Read, LONG, &[Ok(4 * page)], (Done, 4 * page)),
