@@ -182,8 +182,8 @@ impl Shared {
         Some(device)
     }
 
-    /// Adds `pages` pages to the memory: first frames of `balloon`, whose memory was returned to the system before,
-    /// then new frames.
+    /// Adds `pages` pages to the memory: takes the frames of `balloon`, whose memory was returned to the system before,
+    /// and then makes new frames.
     pub fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
         let (engine, zone) = (&self.engine, &self.engine.memory().zones[0]);
         let again = (balloon.len() as u64).min(pages);

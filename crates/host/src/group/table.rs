@@ -115,7 +115,7 @@ impl Groups {
         removed.map_err(|error| node.refuse(error.into()))
     }
 
-    /// Returns the group whose serial number is `serial`; `None` if it was removed.
+    /// Returns the group whose serial number is `serial`; `None` if there is no such group, or it was removed.
     pub(super) fn find(&self, serial: u64) -> Option<Arc<Node>> {
         self.nodes.lock().iter().find(|node| node.serial == serial && !node.is_removed()).cloned()
     }
