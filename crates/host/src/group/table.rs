@@ -24,7 +24,8 @@ pub(crate) struct Node {
     /// The serial number of the group in the process. No other group ever gets this number.
     pub(super) serial: u64,
     pub(super) id: GroupId,
-    /// The names of the group's ancestors and its own, with slashes between them.
+    /// The path of the group: the names of its ancestors below the root group and its own name, with slashes between
+    /// them.
     pub(super) path: String,
     /// The parent of the group; `None` for a group below the root group.
     parent: Option<Arc<Node>>,
@@ -68,7 +69,8 @@ impl Groups {
         }
     }
 
-    /// Returns the group called `name` below `parent`, and creates it if there is none.
+    /// Returns the group called `name` below `parent`, and creates it if there is none. If `parent` is `None`, the
+    /// group lies below the root group.
     pub(super) fn get_or_create(
         &self,
         engine: &Engine<Host>,

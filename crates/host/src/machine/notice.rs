@@ -28,8 +28,8 @@ pub enum Notice {
         /// The name of the file.
         name: String,
     },
-    /// More files go through the page cache of the kernel than there are notices [`Notice::Buffered`]. Their names are
-    /// not kept.
+    /// More files than those named by [`Notice::Buffered`] go through the page cache of the kernel. The names of these
+    /// files are not kept, because there may be any number of them.
     BufferedMore {
         /// Number of times that a file without a notice of its own was opened.
         count: u64,

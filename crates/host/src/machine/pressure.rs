@@ -29,8 +29,8 @@ struct Thread {
     /// Number of nested stalls that the thread is in; 0 if it is not stalled.
     stalls: u32,
     is_in_call: bool,
-    /// `true` if the thread's present call is known, because it began during another thread's stall, or has gone on
-    /// during one. The thread then counts as working unless it is stalled or waits.
+    /// `true` if the thread's present call is known: it began during another thread's stall, or a stall of its own
+    /// ended during such a stall. The thread then counts as working unless it is stalled or waits.
     is_known: bool,
     /// `true` while the thread sleeps for another reason than lack of memory.
     waits: bool,
@@ -82,7 +82,7 @@ impl Counts {
         }
     }
 
-    /// Replaces a thread's contribution `before` to the counts (times stalled, times working) by the contribution
+    /// Replaces a thread's contribution `before` to the counts of stalled and of working threads by the contribution
     /// `after`.
     fn recount(&mut self, now: Nanos, before: [u32; 2], after: [u32; 2]) {
         self.advance(now);

@@ -60,8 +60,8 @@ pub(super) fn relax() {
 }
 
 /// A guard that ends the process if its thread panics while it holds the guard. The panic's message is printed before.
-/// Other threads may wait for pages that the thread writes, or for disk requests that it has in flight. After a panic
-/// they would wait for ever.
+/// Without the guard, other threads might wait for ever, for pages that the thread was writing or for disk requests
+/// that it had in flight.
 pub(crate) struct AbortOnPanic {
     /// `true` if the guard was made while the thread was already panicking. The guard then does not end the process.
     is_late: bool,

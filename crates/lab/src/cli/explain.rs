@@ -96,7 +96,7 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     Err(End::Usage(format!("no kernel, machine, experiment or key is called `{plain}`{hint}")))
 }
 
-/// Least number of characters of a word that is searched for in names.
+/// Least number of characters that a word must have to be searched for in names.
 const MATCHED_FROM: usize = 3;
 
 /// Names with their descriptions, grouped by kind (such as kernels, machines or parameters).

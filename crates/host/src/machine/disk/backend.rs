@@ -22,8 +22,8 @@ const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 /// The memory of a request, as a list of contiguous runs. Up to four runs need no allocation.
 pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
 
-/// A way to carry out disk requests. Each transfer (request under way) ends exactly once: by [`Transfer::perform`], by
-/// [`Transfer::fail`], or within this module.
+/// A way to carry out disk requests. Each transfer (request under way) must be ended exactly once: by
+/// [`Transfer::perform`], by [`Transfer::fail`], or by a backend of this library.
 pub trait Backend: Send + Sync {
     /// Carries out a transfer (request under way) for a caller that waits. Returns when the transfer is finished, or
     /// was passed on to another thread.
@@ -52,9 +52,9 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// Reads a few pages on the calling thread, which waits; every miss of the page cache comes here. To save time, the
-/// read is not counted as in flight. The count is needed only to close the device, and a task closes a device only when
-/// no other task submits to it.
+/// Reads a few pages on the calling thread, which waits; every miss of the page cache comes here. To save time, a read
+/// that succeeds at once is not counted as in flight. The count is needed only to close the device, and a task closes a
+/// device only when no other task submits to it.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
@@ -97,7 +97,7 @@ pub struct Transfer {
     has_place: bool,
     /// Limit of the number of bytes that the next attempt moves, for tests; `None` for no limit.
     cut: Option<usize>,
-    /// The encrypted blocks of a started write to an encrypted device; otherwise empty.
+    /// The encrypted blocks, if this is a write to an encrypted device whose first attempt has begun; otherwise empty.
     sealed: Vec<Sealed>,
 }
 
@@ -146,7 +146,7 @@ impl Transfer {
 
     /// Checks a finished transfer and returns the result to report. Data that were read are compared with their
     /// checksums, or decrypted, and bytes after the file's end become zeroes. After a failed write, the checksums of
-    /// its blocks are forgotten.
+    /// its blocks, or their nonces and tags, are forgotten.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
         if self.request.operation == Operation::Read && self.within < self.bytes {
             // The file in the system may be longer than its owner knows: the system refused to truncate it, or another

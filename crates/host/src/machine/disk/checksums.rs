@@ -17,7 +17,7 @@ const KNOWN: u64 = 1 << 32;
 pub(super) struct Checksums {
     blocks: Segments<AtomicU64>,
     used: UsedParts,
-    /// The number after that of the last block in the file whose checksum was ever recorded.
+    /// Number of blocks from the start of the file up to the last one whose checksum was ever recorded.
     end: AtomicU64,
 }
 

@@ -65,7 +65,7 @@ pub struct RequestError {
     pub offset: u64,
     /// Number of bytes of the request.
     pub bytes: u64,
-    /// The cause.
+    /// The reason why the request failed.
     pub cause: Cause,
 }
 
@@ -117,7 +117,7 @@ pub struct Device {
     /// `true` while a thread waits until no request is in flight.
     is_closing: AtomicBool,
     idle: WaitQueue,
-    /// Places in the device's queue for reads, and for writes, indexed by [`Operation`].
+    /// The places in the device's queue for reads, and those for writes, indexed by [`Operation`].
     places: [Places; 2],
     /// Wait queue of tasks that wait for a place in the device's request queue.
     room: WaitQueue,

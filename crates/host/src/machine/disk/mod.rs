@@ -79,7 +79,7 @@ pub enum Checks {
 
 /// The disks of one machine.
 pub(super) struct Disks {
-    /// Devices by number; `None` if the device was removed.
+    /// The devices, indexed by their numbers; `None` if the device was removed.
     table: boxcar::Vec<ArcSwapOption<Device>>,
     /// Numbers in the table that no device has. The lock is held while a device is added.
     free_numbers: Mutex<BTreeSet<u32>>,

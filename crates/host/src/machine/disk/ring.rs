@@ -186,7 +186,7 @@ impl Background {
         }
     }
 
-    /// Carries out transfers from the inbox by the ring, until the rings end.
+    /// Carries out transfers from the inbox by the ring, until [`Rings`] is dropped.
     ///
     /// # Errors
     /// The system's error number when the system does not serve the ring any more.
@@ -487,7 +487,7 @@ fn borrowed_slots() -> io::Result<Slots> {
     Ok(Slots::new(ring, BORROWED_ENTRIES as usize))
 }
 
-/// Returns an error if the kernel's rings lack an operation that this module needs (before Linux 5.6).
+/// Returns an error if the kernel's rings lack an operation that this module needs, as they do before Linux 5.6.
 fn check_operations(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;

@@ -25,8 +25,7 @@ use study::plan::{OF_MACHINE, OF_PARAMS};
 /// The explanation of a key: its meaning and its values.
 #[derive(Default)]
 pub struct Known {
-    /// The word that was asked for, if it is not the key's name: the key without its section or with another section,
-    /// or a sysctl.
+    /// The word that was asked for, if it is not the key's name: for example the key without its section, or a sysctl.
     asked: Option<String>,
     /// The meaning of the word that was asked for, if it is a name of Linux or a counter.
     says: Option<String>,
@@ -40,7 +39,7 @@ pub struct Known {
     limits: Vec<String>,
     /// The kind of files that set the key: `kernels`, `machines`, `experiments`.
     owners: &'static str,
-    /// The values that files give to the key, each with these files and its source.
+    /// The values of the key that files set, each with the files that set it and with its source.
     by_value: Vec<Owned>,
     /// The keys, besides `key`, that the word stands for, with their meanings.
     also: Vec<(String, String)>,
