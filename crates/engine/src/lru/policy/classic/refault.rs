@@ -35,13 +35,13 @@ struct Token {
 }
 
 /// The layout of a [`Token`] in the bits of a [`Shadow`]: one bit for whether the page had been active, then the number
-/// of its lruvec, and its age in buckets.
+/// of the page's lruvec, then the time at which the page left, in buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
-    /// Number of pages in a bucket of ages, as a power of two. With smaller buckets, `age_bits` bits could not count as
-    /// many pages as memory has.
+    /// Number of pages in a bucket of times, as a power of two. With smaller buckets, `age_bits` bits could not count
+    /// as many pages as memory has.
     bucket_order: u32,
 }
 
@@ -72,7 +72,8 @@ impl Packing {
         }
     }
 
-    /// Returns how far the clock has moved from a token's time to `now`, modulo the range of the token's bits.
+    /// Returns a refault distance: by how many pages the clock of nonresident age has advanced from the time of a token
+    /// to `now`. The result is modulo the largest distance that a shadow has room for.
     const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
@@ -134,7 +135,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves none.
+    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves no shadow.
     pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber, target: GroupId) -> Option<Shadow> {
         match self.packing() {
             Some(packing) => Some(self.shadow_of_evicted(packing, frame, target)),
@@ -155,7 +156,8 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Advances the nonresident age (`nonresident_age`) by a page that reclaim evicts and that has left its shadow.
+    /// Advances the nonresident age (`nonresident_age`) of the group `target`, whose reclaim evicts a page, by this
+    /// page. The page has left its shadow already.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));
@@ -224,8 +226,8 @@ impl<M: Machine> Lru<M> {
         self.activated_refaults(lruvec, family) != before
     }
 
-    /// Records, at the end of a reclaim, how many refaults of the lruvec became active. [`Lru::has_refaulted`] compares
-    /// with this number.
+    /// Records, at the end of a reclaim, how many refaulted pages of the lruvec have become active so far.
+    /// [`Lru::has_refaulted`] compares later numbers with the recorded one.
     #[doc(alias = "snapshot_refaults")]
     pub(in crate::lru) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
         if !self.has_refaults() {
@@ -286,9 +288,9 @@ impl<M: Machine> Lru<M> {
         self.events_of(lruvec, event)
     }
 
-    /// Adds to the cost of a family, on an lruvec and on the lruvecs of its group's ancestors. `io` is the number of
-    /// reads or writes that evicting its pages caused; `in_vain` is the number of pages that were scanned without
-    /// success. `lru.family_balance` says how much each of them costs.
+    /// Adds to the cost of evicting pages of a family, on an lruvec and on the lruvecs of its group's ancestors. `io`
+    /// is the number of reads or writes that evictions caused; `in_vain` is the number of pages that were scanned
+    /// without success. `lru.family_balance` says how much each read, write and such page costs.
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;

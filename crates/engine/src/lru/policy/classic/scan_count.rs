@@ -18,13 +18,13 @@ enum Balance {
     Equal,
     /// Only one family is scanned.
     Only(Family),
-    /// Of the anonymous pages that the priority gives, the scan examines the fraction `anon / denominator`; of the file
-    /// pages, `file / denominator`.
+    /// The scan examines a fraction of the pages that the priority allows: `anon / denominator` of the anonymous pages,
+    /// and `file / denominator` of the file pages.
     Fraction { anon: u64, file: u64, denominator: u64 },
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the number of pages of each list to scan at the demand's priority.
+    /// Returns, for each list, the number of pages to scan at the demand's priority.
     #[doc(alias = "get_scan_count")]
     pub(super) fn scan_count(&self, reach: Reach<'_, M>, demand: &Demand, may_age: MayAge) -> Targets {
         let balance = self.scan_balance(reach, demand, may_age);
