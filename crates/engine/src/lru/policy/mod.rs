@@ -74,8 +74,8 @@ pub enum Insert {
     Write,
     /// A page fault made the page, which is anonymous memory.
     Fault,
-    /// The page was in memory before, and keeps its marks of use. It was moved to another frame, split off a huge page,
-    /// or made of single pages.
+    /// The page was in memory before, and keeps its marks of use. It was taken off its list to be moved to another
+    /// frame, split off a huge page, or made of single pages.
     Moved,
     /// The page came back from swap, either wanted by a fault or read ahead.
     SwapIn {

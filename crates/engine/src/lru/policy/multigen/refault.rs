@@ -39,7 +39,7 @@ impl Packing {
         Self { lruvec_bits: u32::BITS - (lruvecs as u32).saturating_sub(1).leading_zeros() }
     }
 
-    /// Returns how many generations have different numbers in a shadow.
+    /// Returns how many successive generations a shadow can tell apart.
     const fn seqs(self) -> u64 {
         1 << (Shadow::BITS - LRUVEC_SHIFT - self.lruvec_bits)
     }
@@ -135,7 +135,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes a page that is about to join the lists. Marks it if it comes in a fault, and counts its refault if it left
+    /// Prepares a page to join the lists. Marks the page if it comes in a page fault, and counts its refault if it left
     /// a shadow.
     pub(in crate::lru) fn note_coming_to_generations(
         &self,
