@@ -114,7 +114,7 @@ pub struct Setting {
     pub replaces: Option<Value>,
 }
 
-/// The origin of a value: file, line and source.
+/// Where the value of a key comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Neither the kernel's file nor the file of any of its bases names the key, so the key has its value in [`ROOT`].
@@ -125,7 +125,8 @@ pub enum Origin {
         kernel: String,
         /// File and line of the value.
         place: Place,
-        /// The comment on the line of the value, which names its source.
+        /// The comment on the line of the value, which names the source of the value; `None` if the line has no
+        /// comment.
         source: Option<String>,
     },
     /// A call of [`Kernel::set`] has set the value.
@@ -378,7 +379,7 @@ const SYSCTLS: [(&str, &str, &str); 4] = [
 /// A section that kernel files had in former versions of the engine.
 const FORMER_SECTION: &str = "mapping";
 
-/// Keys that were renamed. Each entry has the old name, the new key, and a remark on the unit.
+/// Keys that were renamed. Each entry has the old name, the new key, and a remark on the unit of the new key.
 const FORMER_KEYS: [(&str, &str, &str); 4] = [
     ("slab_order", "slab.order", ""),
     ("swap_readahead", "swap.readahead", ""),
@@ -397,8 +398,8 @@ fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> 
     keys.iter().find(is_last).map(|known| (known.as_str(), ""))
 }
 
-/// Returns the end of an error message about an unknown key. This end names the section to which the meant key belongs,
-/// or the known key with the most similar name. It is empty if no key is similar.
+/// Returns the end of an error message about an unknown key. This end names the section of the key that is probably
+/// meant, or the known key with the most similar name. It is empty if no key is similar.
 fn hint(path: &str, keys: &[String]) -> String {
     if let Some((key, unit)) = meant(path, keys) {
         let (section, name) = key.split_once('.').expect("keys have a section");

@@ -32,12 +32,12 @@ impl Choice {
         of_section.iter().chain(self.own_conditions)
     }
 
-    /// Returns the reason why the engine does not read this choice: another key, or a fact of the machine, with the
-    /// value that it has, such as `lru.policy = classic`. Returns `None` if no such reason is known. `value_of` returns
-    /// the value of another key or of a fact of the machine. If it returns `None`, the condition on this key or fact
-    /// counts as fulfilled.
+    /// Returns the reason why the engine does not read this choice; `None` if no reason is known. The reason is the
+    /// value of another key, or a fact of the machine, that breaks a condition of this choice, such as `lru.policy =
+    /// classic`. `value_of` returns the value of the key or fact with a given name. If it returns `None`, the condition
+    /// on this key or fact counts as fulfilled.
     ///
-    /// A condition on a key also fails if the engine does not read that key.
+    /// A condition on a key is also broken if the engine does not read that key.
     #[must_use]
     pub fn unused(&self, value_of: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         self.conditions().find_map(|condition| {

@@ -28,8 +28,8 @@ use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// At most one in this many of all pages of memory may wait for admission, counted over all CPUs. Each CPU may have one
-/// waiting page in any case. No other value was tried.
+/// At most one in this many of all pages of memory may wait for admission to a list, counted over all CPUs. Each CPU
+/// may have one waiting page in any case. No other value was tried.
 const WAITING_PART: u64 = 64;
 
 /// While pages of a kind (read for the first time in a while, or returned soon) go on lists, one page in this many is
@@ -42,9 +42,9 @@ const PROBE_EVERY: u32 = 32;
 /// were tried with the example of docs/studies/admission.md.
 const LISTED_EVERY: u32 = 8;
 
-/// Divisor for a minimum. Refault distances are compared with the number of listed file pages, but at least with the
-/// number of all pages of memory divided by this constant. No other value was tried. docs/studies/admission.md says
-/// what happens without a minimum.
+/// Refault distances are compared with the number of file pages on lists, but at least with the number of all pages of
+/// memory divided by this constant. No other value was tried. docs/studies/admission.md says what happens without this
+/// minimum.
 const LEAST_HELD_PART: u64 = 8;
 
 /// Largest number of waiting pages that a reading task lists or frees at once when there is no room for its own page to
@@ -129,8 +129,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts those pages of a file on lists that wait on this CPU for admission. None of them is freed here, because the
-    /// caller is about to drop the file's pages and counts how many it drops.
+    /// Ends the wait of a file's pages that wait on this CPU: puts each of them on a list. None of them is freed here,
+    /// because the caller is about to drop the file's pages and counts how many it drops.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
             let mut of_file = Batch::new();
@@ -151,7 +151,7 @@ impl<M: Machine> Lru<M> {
         self.waiting.as_ref().is_some_and(|waiting| waiting.local().iter().any(|(waits, _)| *waits == frame))
     }
 
-    /// Puts all pages on lists that wait for admission, on any CPU.
+    /// Ends the wait of all pages that wait for admission, on all CPUs: puts each of them on a list.
     pub(super) fn list_all_waiting(&self) {
         let Some(waiting) = &self.waiting else { return };
         let mut taken = Vec::new();
@@ -159,8 +159,8 @@ impl<M: Machine> Lru<M> {
         taken.into_iter().for_each(|pages| self.list(pages));
     }
 
-    /// Ends the wait of `pages`. If memory is short, frees pages that were used only once, and puts all others on
-    /// lists.
+    /// Ends the wait of `pages`. If memory is short, frees pages that were used only once, unless pages of their kind
+    /// go on lists. Puts all others on lists.
     fn judge(&self, mut pages: Waiting) {
         if !pages.is_empty() && !self.has_room() {
             let waited = pages.len() as u32;

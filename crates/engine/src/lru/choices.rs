@@ -33,7 +33,7 @@ choices! {
     /// Number of pages in one batch (`PAGEVEC_SIZE`), at least 1.
     batch: u32 = 14 in 1..=64, drawn 8: [1, 2, 14, 31, 64];
 
-    /// Time at which the list for a page in an add batch is chosen.
+    /// Time at which a list is chosen for a page that waits in a batch to be added to a list.
     list_choice: ListChoice = AtAdd, drawn 9, unless "lru.policy" in ["multigen"] {
         /// When the page is put into the batch. There is one batch for each list.
         AtAdd,
@@ -41,7 +41,7 @@ choices! {
         AtFlush,
     }
 
-    /// Effect of a second access on a page that still waits in an add batch.
+    /// Effect of a second access on a page that still waits in a batch to be added to a list.
     accessed_in_batch: AccessedInBatch = Ignored, drawn 10, with "lru.activation" in ["on-second-access"] {
         /// No effect: the page stays inactive and referenced.
         Ignored,
@@ -50,7 +50,7 @@ choices! {
         Obeyed,
     }
 
-    /// Time at which an add batch is flushed.
+    /// Time at which a batch of pages that are to be added to lists is flushed.
     add_flush: AddFlush = WhenFilled, drawn 11 {
         /// When a page fills the batch. The flush includes this page.
         WhenFilled,

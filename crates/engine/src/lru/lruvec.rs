@@ -35,8 +35,8 @@ pub const COUNTED: [ZoneEvent; 11] = [
 /// The position at which the last walk over the groups of a subtree ended. All walks over the subtree share the
 /// position (`mem_cgroup_reclaim_iter`).
 ///
-/// The upper half of the number counts the walks that have reached the end of the subtree. The lower half is the last
-/// group that was visited, plus 1; 0 if the next group is the root of the subtree.
+/// The upper half of the stored number counts the walks that have reached the end of the subtree. The lower half is the
+/// number of the group that was visited last, plus 1. It is 0 if the next group is the root of the subtree.
 #[derive(Debug, Default)]
 pub(crate) struct WalkPosition(AtomicU64);
 
@@ -170,8 +170,8 @@ impl<M: Machine> Lruvec<M> {
         self.priority.fetch_min(priority, Relaxed);
     }
 
-    /// Notes the priority at which a reclaim ended. `MappedPages::ByDistress` takes this priority for that of the next
-    /// reclaim, until a scan reaches a lower one.
+    /// Notes the priority at which a reclaim ended. With `MappedPages::ByDistress`, the next reclaim judges its
+    /// distress by this priority until a scan reaches a lower one.
     pub(crate) fn end_at_priority(&self, priority: u32) {
         self.priority.store(priority, Relaxed);
     }
@@ -331,8 +331,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds `count` to an event's counters: to that of the zone where the event happened and, for an event of
-    /// [`COUNTED`], to those of the lruvec and of the lruvecs of its group's ancestors.
+    /// Adds `count` to the counter of an event in the zone where the event happened. For an event of [`COUNTED`], also
+    /// adds `count` to the counters of the lruvec and of the lruvecs of its group's ancestors.
     #[inline]
     pub(crate) fn count_in(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, event: ZoneEvent, count: u64) {
         if count == 0 {

@@ -64,7 +64,8 @@ pub struct Lru<M: Machine> {
     pub choices: Choices,
     /// The policy that orders the pages, with its rules.
     ruling: Ruling,
-    /// The lruvecs, with the policy's state for each. Those of the root group come first, then those of group 1.
+    /// The lruvecs, with the policy's state for each. Those of the root group come first, then those of group 1, and so
+    /// on.
     lruvecs: Vec<Lruvec<M>>,
     /// The number of lruvecs of each group.
     lruvecs_of_group: usize,
@@ -218,9 +219,9 @@ impl<M: Machine> Lru<M> {
     /// (`PageCache::put_page_in_use`).
     ///
     /// Each flush of a CPU's batches calls this function, and every scan, every check and every search for pages begins
-    /// with such a flush. Operations on files need not call it. An orphan that waits is like a page in a batch: it has
-    /// a reference, so that no task takes it. Orphans wait only while no zone lacks free pages, since reclaim begins
-    /// with a flush.
+    /// with such a flush. Operations on files need not call this function. An orphan that waits to be freed is like a
+    /// page in a batch: it has a reference, so that no task takes it. Orphans wait only while no zone lacks free pages,
+    /// since reclaim begins with a flush.
     #[inline]
     pub(crate) fn release_orphans(&self) {
         if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {

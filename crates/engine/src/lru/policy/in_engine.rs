@@ -105,7 +105,7 @@ impl OwnScan {
 
 /// The functions of [`Lru`] for a policy that implements the trait [`Policy`].
 impl<M: Machine> Lru<M> {
-    /// Inserts a page that comes to memory into the policy's list.
+    /// Puts a page that has come to memory on the policy's list.
     pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
@@ -233,8 +233,8 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Splits a huge page into small ones, and puts them on the list. Returns `false` if other references prevent the
-    /// split ([`Lru::split_frames`]).
+    /// Splits a huge page into small ones, and puts them on the policy's list. Returns `false` if other references
+    /// prevent the split ([`Lru::split_frames`]).
     pub(in crate::lru) fn split_in_own(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut policy = self.lruvec_of_page(head).own().lock();
         let is_listed = self.frames[head].is(Flags::LRU);
@@ -247,7 +247,7 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Puts isolated pages back, and drops the references that isolation took.
+    /// Puts isolated pages back on the policy's list, and drops the references that isolation took.
     pub(in crate::lru) fn put_back_own(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let zone = self.highest_zone(lruvec);
@@ -281,7 +281,7 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes each of `pages` that is on the policy's list off the list.
+    /// Takes `pages` off the policy's list, as far as they are on it.
     pub(in crate::lru) fn unlink_own(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut policy = reach.lruvec.own().lock();
         let mut moved = 0;

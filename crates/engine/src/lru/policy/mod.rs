@@ -180,7 +180,8 @@ pub struct Demand {
     /// The order of the aligned blocks in which active pages are aged (made inactive); [`Order::ZERO`] if single pages
     /// are aged.
     pub aged_order: Order,
-    /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy knows blocks.
+    /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy takes whole
+    /// blocks.
     pub blocks: Option<Blocks>,
     /// `true` if earlier reclaims of the request freed nothing. The scan then also examines pages that it would
     /// otherwise leave alone.

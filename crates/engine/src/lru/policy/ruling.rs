@@ -266,7 +266,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes each of `pages` that is on a list off its list. All of `pages` lie in the zone of `reach`.
+    /// Takes `pages` off their lists, as far as they are on lists. All of `pages` lie in the zone of `reach`.
     pub(in crate::lru) fn unlink(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
             return;
@@ -289,7 +289,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Takes pages that the caller names off their lists, and puts them back ([`crate::lru::given`]).
+/// Takes those pages off their lists that the caller names, and puts them back ([`crate::lru::given`]).
 impl<M: Machine> Lru<M> {
     /// Locks the lists of an lruvec.
     pub(crate) fn lock_lists<'a>(&self, lruvec: &'a Lruvec<M>) -> LockedLists<'a, M> {
@@ -342,8 +342,8 @@ impl<M: Machine> Lru<M> {
 
 /// Functions of the policy that reclaim calls.
 impl<M: Machine> Lru<M> {
-    /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` says that the
-    /// pass is the reclaim's first, or that a scan of the last pass freed enough pages ([`Lru::has_got_on`]).
+    /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` is `true` if
+    /// the pass is the reclaim's first, or if a scan of the last pass freed enough pages ([`Lru::has_got_on`]).
     pub(crate) const fn begins_pass_with_ageing(&self, is_kswapd: bool, has_got_on: bool) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => true,

@@ -85,8 +85,8 @@ impl<M: Machine> Lru<M> {
         if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
     }
 
-    /// Moves a page that a scan cannot use to the head of its list. Returns `false`, and leaves the page in its place,
-    /// if no more pages may be skipped.
+    /// Skips a page that a scan cannot use: moves the page to the head of its list. Returns `false`, and leaves the
+    /// page in its place, if no more pages may be skipped.
     fn skip(&self, lists: &mut Lists, kind: ListKind, frame: FrameNumber, skips: &mut u64) -> bool {
         let Some(left) = skips.checked_sub(1) else { return false };
         *skips = left;

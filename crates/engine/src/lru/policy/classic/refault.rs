@@ -27,8 +27,8 @@ const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 struct Token {
     /// Number of the lruvec that the page was on.
     lruvec: u32,
-    /// Time at which the page left, in pages of the lruvec's nonresident age. In a shadow the time is rounded down to a
-    /// bucket, and loses the high bits for which there is no room.
+    /// The nonresident age of the lruvec, in pages, when the page left. A shadow has it rounded down to a bucket, and
+    /// has no room for its high bits.
     age: u64,
     /// `true` if the page had been active.
     is_of_workingset: bool,
@@ -83,7 +83,8 @@ impl Packing {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Nonresident {
-    /// The clock of nonresident age (`nonresident_age`).
+    /// The nonresident age (`nonresident_age`): the number of pages that were evicted, activated, or put back as
+    /// active.
     age: AtomicU64,
     /// Number of refaulted pages that had become active when a reclaim last ended, by family (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
@@ -98,7 +99,7 @@ struct Sums {
     activations: [AtomicU64; Family::ALL.len()],
     /// Number of pages on each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
-    /// Time at which the counters were added up, ns.
+    /// Time at which the counters were added up, in ns.
     at: AtomicU64,
 }
 
@@ -156,7 +157,7 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Advances the nonresident age (`nonresident_age`) of the group `target`, whose reclaim evicts a page, by this
+    /// Adds an evicted page to the nonresident age (`nonresident_age`) of the group `target`, whose reclaim evicts the
     /// page. The page has left its shadow already.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {

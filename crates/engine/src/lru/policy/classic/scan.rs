@@ -107,7 +107,7 @@ impl<M: Machine> Lru<M> {
 
     /// Returns whether the scan can examine any page. Returns `false` if the lists of a group are so short that the
     /// scan's share of each list is less than a page. The balance of families then need not be computed. Where there
-    /// are many groups, most scans at the first priorities are of this kind.
+    /// are many groups, this is so in most scans at the first priorities.
     fn has_share(&self, reach: Reach<'_, M>, demand: &Demand) -> bool {
         let remembers = match (self.choices.small_targets, self.choices.family_balance) {
             (SmallTargets::AsTheyAre, FamilyBalance::ByIo | FamilyBalance::ByIoAndRotation) => false,

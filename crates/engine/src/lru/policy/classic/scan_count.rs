@@ -127,9 +127,9 @@ impl<M: Machine> Lru<M> {
         Balance::Fraction { anon, file, denominator: anon + file + 1 }
     }
 
-    /// Returns the balance by `swappiness` and by the recent cost of evicting pages of each family: a family with a
-    /// higher cost is scanned less. The difference of costs is damped: even an expensive family is scanned at least
-    /// half as hard as the other.
+    /// Returns the division of scanning that follows from `swappiness` and from the recent cost of evicting pages of
+    /// each family: a family with a higher cost is scanned less. The difference of costs is damped: even an expensive
+    /// family is scanned at least half as hard as the other.
     fn balance_by_cost(&self, lruvec: &Lruvec<M>, swappiness: u64) -> Balance {
         let costs = lruvec.classic().lists.lock().costs();
         let (anon, file) = parts_by_cost(swappiness, costs);

@@ -180,8 +180,9 @@ choices! {
     /// Time at which a new generation begins.
     ageing: Ageing = BeforeRounds, drawn 137 {
         /// Before a round of kswapd, except if two conditions hold: there are at least twice as many old pages as young
-        /// ones, and each type that has pages has more than two generations. A new generation also begins in the scan
-        /// of a task, if no type has more than two generations, because then no pages can be taken.
+        /// ones, and each type (anonymous or file pages) that has pages has more than two generations. A new generation
+        /// also begins in the scan of a task, if no type has more than two generations, because then no pages can be
+        /// taken.
         BeforeRounds,
         /// Before a round of kswapd, and in the scan of a task below the first priority, in two cases. In the first
         /// case there are only two generations. In the second case there are three, and either more than half of all
@@ -226,8 +227,8 @@ choices! {
         WholeTable,
         /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
         Window,
-        /// As `window`, but entries of pages that are on no list are skipped. The other pages that are isolated
-        /// together with the page are on no list either.
+        /// As `window`, but entries of pages that are on no list are skipped, such as those of pages that were isolated
+        /// together with the page.
         WindowOfListed,
     }
 
@@ -236,9 +237,9 @@ choices! {
     memcg_lru: MemcgLru = Off, drawn 163 {
         /// The order of the tree, as `reclaim.group_walk` says.
         Off,
-        /// The order of a list that each node keeps: groups that were not reclaimed from lately come first, and the walk
-        /// ends once enough was freed. Generations of pages begin in the scan, also for kswapd with `multigen.ageing =
-        /// "keeps-three"`.
+        /// The order of a list that each node keeps: groups that were not reclaimed from lately come first, and the
+        /// walk ends once enough was freed. New generations of pages begin in the scan, even if kswapd scans with
+        /// `multigen.ageing = "keeps-three"`.
         On,
     }
 

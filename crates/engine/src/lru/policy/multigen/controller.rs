@@ -11,8 +11,8 @@ use super::uses::TIERS;
 use crate::lru::Family;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number that is added to the number of pages in the reference rate before other rates are compared with this rate
-/// (`RateSmoothing::ByBatch`).
+/// Before a comparison, this many pages are added to the evicted and protected pages of the reference rate, with which
+/// other rates are compared (`RateSmoothing::ByBatch`).
 const SMOOTHING_PAGES: u64 = 64;
 
 /// A rate of refaults: the pages that came back, out of those that were evicted or protected.

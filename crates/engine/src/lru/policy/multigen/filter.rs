@@ -52,7 +52,7 @@ const fn bits_of(table: u64) -> [usize; 2] {
 }
 
 /// Both filters of an lruvec. A walk reads the first filter if the youngest generation's number is even, and otherwise
-/// the second.
+/// the second. It writes the filter that it does not read.
 #[derive(Debug, Default)]
 pub struct Filters([Filter; 2]);
 

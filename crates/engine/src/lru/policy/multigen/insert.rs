@@ -96,7 +96,7 @@ impl<M: Machine> Lru<M> {
         before
     }
 
-    /// Takes each of `pages` that is on a list off its list. All of `pages` lie in one zone.
+    /// Takes `pages` off their lists, as far as they are on lists. All of `pages` lie in one zone.
     pub(in crate::lru) fn unlink_generations(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let of = reach.lruvec.generational();
         let mut lists = of.lists.lock();

@@ -194,12 +194,13 @@ impl<M: Machine> Lru<M> {
         let _ = self.frames[frame].update(known);
     }
 
-    /// Counts pages that stay because of their tier, for the controller.
+    /// Tells the controller, which compares refault rates, that pages stay in memory because of their tier.
     pub(super) fn note_protected(&self, lruvec: &Lruvec<M>, family: Family, tier: usize, pages: u64) {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Counts pages that stay because of their tier as activations, if `multigen.refault_marks` says so.
+    /// Adds pages that stay in memory because of their tier to the count of activations, if `multigen.refault_marks`
+    /// says so.
     pub(super) fn count_protected(
         &self,
         multigen: &Multigen,

@@ -57,12 +57,12 @@ impl<M: Machine> Lru<M> {
         self.show_generations(false)
     }
 
-    /// Returns the text of `lru_gen_full`: as [`Self::lru_gen`], with a line for each tier under the oldest and the
-    /// youngest generation of a family. Under the oldest generation, the line has the numbers of pages that refaulted
-    /// (`r`), were evicted (`e`) and were protected (`p`) since this generation became the oldest. Under the youngest
-    /// generation, it has averages over earlier generations: pages that refaulted (`R`), and pages that were evicted or
-    /// protected (`T`). The first three numbers of a line are of anonymous pages, the others of file pages; `x` marks a
-    /// number that does not exist.
+    /// Returns the text of `lru_gen_full`: the text of [`Self::lru_gen`], with a line for each tier under the oldest
+    /// and the youngest generation of a family. Under the oldest generation, the line has the numbers of pages that
+    /// refaulted (`r`), were evicted (`e`) and were protected (`p`) since this generation became the oldest. Under the
+    /// youngest generation, the line has averages over earlier generations: pages that refaulted (`R`), and pages that
+    /// were evicted or protected (`T`). The first three numbers of a line are of anonymous pages, the others of file
+    /// pages; `x` marks a number that does not exist.
     #[must_use]
     pub fn lru_gen_full(&self) -> String {
         self.show_generations(true)
