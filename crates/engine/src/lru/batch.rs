@@ -117,8 +117,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves a page whose writeback just ended to the tail of its family's inactive list, so that it is the next page
-    /// to be scanned. Called in interrupt context.
+    /// Moves a page, whose writeback has just ended, to the tail of its family's inactive list, so that the page is
+    /// scanned next. Called in interrupt context.
     #[doc(alias = "rotate_reclaimable_page")]
     pub fn rotate(&self, frame: FrameNumber) {
         let descriptor = &self.frames[frame];

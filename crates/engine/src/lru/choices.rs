@@ -72,7 +72,7 @@ choices! {
 
     /// Time at which a file page that is used again becomes active.
     activation: Activation = OnSecondAccess, drawn 13, unless "lru.policy" in ["multigen"] {
-        /// At its second access, which moves the page under the LRU lock, at once or through a batch
+        /// At its second access, which moves the page to the active list under the LRU lock, at once or through a batch
         /// (`activation_batch`). Active pages become inactive in the order in which they became active, whether or not
         /// they were used since.
         OnSecondAccess,

@@ -112,7 +112,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts the page that was moved to `frame` on a list, and drops the caller's reference.
+    /// Puts the page in `frame`, which was moved there, on a list, and drops the caller's reference.
     pub(crate) fn add_moved(&self, frame: FrameNumber, is_active: bool) {
         self.add(frame, Insert::Moved, is_active);
         self.put(frame);

@@ -87,7 +87,7 @@ impl<M: Machine> Lru<M> {
         None
     }
 
-    /// Subtracts pages that have left a list from the list's counts, zone by zone. `pages` has one number for each kind
+    /// Lowers the counts of a list by the pages that have left it, zone by zone. `pages` has one number for each kind
     /// of zone. Returns the sum of these numbers.
     pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
         for zone in self.zones_of(lruvec) {

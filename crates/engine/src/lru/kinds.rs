@@ -81,7 +81,7 @@ impl ListKind {
         }
     }
 
-    /// Returns whether the list is an active one.
+    /// Returns whether the list is one of the two active lists.
     #[must_use]
     pub const fn is_active(self) -> bool {
         matches!(self, Self::ActiveAnon | Self::ActiveFile)

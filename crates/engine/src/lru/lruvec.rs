@@ -385,7 +385,7 @@ impl<M: Machine> Lru<M> {
         self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
     }
 
-    /// Subtracts pages that are no longer isolated from the number of isolated pages of a family.
+    /// Lowers the number of isolated pages of a family by `pages`, which are no longer isolated.
     pub(super) fn uncount_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_sub(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), -pages.cast_signed());

@@ -184,7 +184,7 @@ impl List {
         Cursor { generation: self.old, first_bin: self.random_bin(), bins_done: 0, at: None, visits_left }
     }
 
-    /// Moves the group that the walk has just visited to `done`, if `done` is given. Returns the next group of the
+    /// If `done` is given, moves the group that the walk visited last to this place. Returns the next group of the
     /// walk.
     fn next(&mut self, cursor: &mut Cursor, done: Option<Move>) -> Option<Visited> {
         let bin = (cursor.first_bin + cursor.bins_done) % BINS;
@@ -250,7 +250,7 @@ impl<M: Machine> MemcgLru<M> {
         self.list_of(lruvec).lock().begin()
     }
 
-    /// Moves the group that the walk has just visited to `done`, if `done` is given. Returns the next group of the
+    /// If `done` is given, moves the group that the walk visited last to this place. Returns the next group of the
     /// walk, or `None` after the last bin or once the walk's generation is empty. `exists` returns whether a group is
     /// in the tree of groups. It is asked, under the lock of the list, before a group leaves the list ([`Move::Gone`]):
     /// meanwhile a new group may have got the number of the removed one, and then stays on the list.
@@ -266,7 +266,7 @@ impl<M: Machine> MemcgLru<M> {
         list.next(cursor, done.filter(|_| !stays))
     }
 
-    /// Ends a walk. Moves the group that the walk has visited last to `done`, if `done` is given. If `done` is
+    /// Ends a walk. If `done` is given, moves the group that the walk visited last to this place. But if `done` is
     /// [`Move::Gone`], the group stays on the list, and a later walk takes it off.
     pub(crate) fn end(&self, lruvec: &Lruvec<M>, cursor: Cursor, done: Option<Move>) {
         // The next walk takes a group off that no longer exists.

@@ -133,8 +133,8 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Decides the fate of a page that was handed out. `seen` tells how the page was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
-    /// Lists a page again that was handed out and stays in memory. The verdict is [`Verdict::Activate`] if the page is
-    /// in use, and another verdict if the page could not leave.
+    /// Puts a page that was handed out back on the policy's list, because the page stays in memory. The verdict is
+    /// [`Verdict::Activate`] if the page is in use, and another verdict if the page could not leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
     /// Notes that a page that was handed out is about to leave memory. The returned shadow comes back with

@@ -289,7 +289,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Takes those pages off their lists that the caller names, and puts them back ([`crate::lru::given`]).
+/// Functions that take pages off their lists, and put them back, for callers that name the pages
+/// ([`crate::lru::given`]).
 impl<M: Machine> Lru<M> {
     /// Locks the lists of an lruvec.
     pub(crate) fn lock_lists<'a>(&self, lruvec: &'a Lruvec<M>) -> LockedLists<'a, M> {

@@ -29,8 +29,8 @@ impl<M: Machine> Lru<M> {
         self.count_listed(lruvec, zone, list, pages);
     }
 
-    /// Counts pages of a zone that moved from the generation in slot `from` to the generation in slot `to`. Called once
-    /// for all pages that were moved under one hold of the lists' lock.
+    /// Counts a move of pages of a zone: subtracts them from the generation in slot `from`, and adds them to the
+    /// generation in slot `to`. Called once for all pages that were moved under one hold of the lists' lock.
     pub(super) fn count_moved(
         &self,
         lruvec: &Lruvec<M>,
@@ -166,7 +166,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts isolated pages that stay in memory back on the lists of their lruvec, and drops the references that
+    /// Puts isolated pages, which stay in memory, back on the lists of their lruvec, and drops the references that
     /// isolation took.
     pub(in crate::lru) fn put_back_generations(
         &self,

@@ -20,7 +20,7 @@ use std::ops::Range;
 /// used.
 const ENTRIES_PER_LINE: u32 = 8;
 
-/// Changes of the sizes of generations, in pages, that a walk has made and not counted yet.
+/// Changes of the sizes of generations, in pages, that a walk has noted and that are not counted yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pages: [[[i64; ZONES]; 2]; GENERATIONS],
@@ -177,7 +177,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds the changes that a walk has made to the sizes of the lruvec's generations.
+    /// Counts the changes that a walk has noted: adds them to the sizes of the lruvec's generations.
     pub(super) fn count_pending(&self, lruvec: &Lruvec<M>, pending: &mut Pending) {
         if pending.changes == 0 {
             return;
