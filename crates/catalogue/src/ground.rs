@@ -48,11 +48,11 @@ impl fmt::Display for Ground {
 pub struct GroundOptions {
     /// The folder in which a run makes a fresh folder for its files.
     pub folder: PathBuf,
-    /// Whether memory is limited on `linux`. Without a limit a run may use all pages of the computer.
+    /// Whether the ground `linux` limits memory. Without a limit a run may use all pages of the computer.
     pub is_limited: bool,
-    /// Whether `linux` makes a swap file for the duration of a run.
+    /// Whether the ground `linux` makes a swap file for the duration of a run.
     pub makes_swap: bool,
-    /// Kernel images for `guest`. Each image gets a column in the report.
+    /// Kernel images for the ground `guest`. Each image gets a column in the report.
     pub kernel_images: Vec<PathBuf>,
     /// The folder of kernel modules for the kernel images. By default modules are searched near each image and on this
     /// computer.

@@ -29,7 +29,7 @@ choices! {
     }
 
     /// Number of pages in an aligned block of a mapped file. A read fault maps all pages of its block that are in
-    /// memory (`fault_around_bytes`). A power of two; 1 maps the faulting page alone.
+    /// memory (`fault_around_bytes`). The number is a power of two; with 1, a fault maps only its own page.
     fault_around_pages: u32 = 1 in 1..=512, drawn 150: [1, 16];
 
     /// States whether a write counts as a use of its page, as a read does (`mark_page_accessed`).
@@ -60,7 +60,8 @@ choices! {
     khugepaged: Khugepaged = Off, drawn 105, with "access.huge_pages" in ["always"] {
         /// No: a range whose fault got no huge page never gets one.
         Off,
-        /// Yes, if `huge_pages` lets faults try for huge pages. The next five choices say how.
+        /// Yes, if `huge_pages` lets faults try for huge pages. The choices whose names begin with `khugepaged_` say
+        /// how.
         On,
     }
 
@@ -91,8 +92,9 @@ choices! {
         Sleeps,
         /// The task writes 1.5 times as many pages as it has dirtied, and sleeps if there is nothing to write.
         Writes,
-        /// At the limit the task sleeps until a page has been written. Each written page releases one task, the longest
-        /// waiting first. Writes to pages that are dirty already do not count.
+        /// While more pages are dirty than the limit allows, the task sleeps until a page has been written. Each
+        /// written page releases one task, the longest waiting first. Writes to pages that are dirty already do not
+        /// count.
         ForWriteback,
     }
 

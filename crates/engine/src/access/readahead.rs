@@ -64,7 +64,7 @@ impl<M: Machine> Access<M> {
 
     /// Returns the part of a range that is read at once: the whole range if it fits into the largest window of a
     /// sequential reader. Of a longer range, returns the beginning: half as many pages as are free or on an inactive
-    /// file list, but at least one such window.
+    /// file list, but at least one such largest window.
     fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
         let least = self.window_max(ReadPattern::Sequential);
         if pages.len() <= least as usize {

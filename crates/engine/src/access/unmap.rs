@@ -50,7 +50,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Empties entries of one page-table page, and releases their pages and swap slots.
+    /// Empties the page-table entries of `pages`, which lie in one page-table page, and releases the pages and swap
+    /// slots that the entries referred to.
     fn zap_pages(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
         let is_sequential = region.file.as_ref().is_some_and(|mapped| mapped.mode.pattern == ReadPattern::Sequential);
         let mut frames: Vec<FrameNumber> = Vec::new();

@@ -24,7 +24,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Writes to a file only up to its present length, and does not extend it. Returns the number of bytes written,
-    /// which is smaller if the file became shorter meanwhile. This function may sleep.
+    /// which is smaller than the length of `bytes` if the file became shorter meanwhile. This function may sleep.
     ///
     /// # Errors
     /// Returns the errors of [`Access::write`].

@@ -75,7 +75,7 @@ impl<M: Machine> Allocate<M> {
     }
 
     /// Reclaims in the group `full`, whose limit has no room for the pages, until the pages can be charged. Returns the
-    /// number of pages that were added to the counters.
+    /// number of pages by which the charge raised the groups' counters.
     fn make_room_in(
         &self,
         groups: &Groups<M>,

@@ -24,8 +24,8 @@ pub(super) const RETRIES_MAX: u32 = 16;
 const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 /// Time after which a request that gets no page reports that memory is exhausted. The `linux` ground uses the same
-/// time. In this time, the counters that tell reclaim the lengths of its lists are updated ten times, because they are
-/// at most two seconds old (`lru.cgroup_counters`).
+/// time. Within this time, the counters from which reclaim knows the lengths of its lists are updated ten times,
+/// because they are at most two seconds old (`lru.cgroup_counters`).
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {

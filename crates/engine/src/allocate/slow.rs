@@ -51,7 +51,7 @@ const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 /// The longest wait after a fruitless reclaim.
 const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
-/// The right of a request for a page for swap-in to take pages below the min mark.
+/// The right to take pages below the min mark that a request for a page for swap-in has.
 const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 
 /// The results of earlier direct compactions for one request.
@@ -100,7 +100,8 @@ enum Outcome {
     },
     /// Memory is exhausted: a process is killed, or the request fails.
     Exhausted,
-    /// The round freed no page. Memory does not count as exhausted, because the request must not exhaust it.
+    /// The round freed no page. Memory does not count as exhausted, because the request is one that may fail before
+    /// that.
     NothingFreed,
 }
 

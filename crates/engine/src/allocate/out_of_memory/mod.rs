@@ -179,8 +179,8 @@ impl<M: Machine> Allocate<M> {
         Hope::Memory
     }
 
-    /// Returns the number of pages that the killer's choice is about: all memory and swap, or as much memory and swap
-    /// as the limits of the exhausted group allow (`oom_control.totalpages`).
+    /// Returns the size of the exhausted memory, in thousandths of which `oom_score_adj` counts: all memory and swap,
+    /// or as much memory and swap as the limits of the exhausted group allow (`oom_control.totalpages`).
     fn pages_of(&self, exhausted: Exhausted) -> u64 {
         let (memory, swap) = (self.usable_pages(), u64::from(self.swap.total_slots()));
         match (exhausted, &self.groups) {
@@ -192,8 +192,8 @@ impl<M: Machine> Allocate<M> {
     }
 
     /// Returns the group that is killed as a whole with a victim, and the other processes in the group, which are
-    /// killed, too. Of the groups from the victim's up to the exhausted one, this is the highest whose
-    /// `memory.oom.group` is set.
+    /// killed, too. The group is the highest one with `memory.oom.group` set, from the victim's group up to the
+    /// exhausted group.
     fn killed_with(
         &self,
         exhausted: Exhausted,
