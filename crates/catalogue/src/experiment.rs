@@ -30,7 +30,8 @@ pub struct Experiment {
     /// The scale of the golden report, the small report that tests compare byte for byte; none if there is no such
     /// report.
     pub smoke_scale: Option<Scale>,
-    /// Changed values for the golden report that tests compare, `KEY=VALUE` as for `--set`.
+    /// Values that are changed for the golden report (a small report that tests compare byte for byte), each as
+    /// `KEY=VALUE` as in `--set`.
     pub smoke_set: Vec<String>,
     /// The variants: the experiment on other machines or with other parameters.
     pub variants: Vec<Variant>,
@@ -53,8 +54,8 @@ pub struct Experiment {
     pub picture: Picture,
     /// Panels of the picture over time. An empty list means the usual panels.
     pub plot: Vec<PlotPanel>,
-    /// The machine, scale and values for runs of which one is in a virtual machine (ground `guest`). They make the runs
-    /// smaller, since a virtual machine is slow on many computers.
+    /// The machine, scale and values that replace those of the experiment if one of the compared runs is in a virtual
+    /// machine (ground `guest`), which is slow on many computers.
     pub guest: OnGuest,
     /// The workload's parameters.
     pub params: Node,
@@ -121,7 +122,7 @@ pub enum Picture {
 pub struct PlotPanel {
     /// Caption of the panel: its subject and unit.
     pub caption: String,
-    /// Names of the counters; `pgscan_kswapd_*` means all counters that begin with `pgscan_kswapd_`.
+    /// Names of the counters to add up; `pgscan_kswapd_*` means all counters whose names begin with `pgscan_kswapd_`.
     pub sum: Vec<String>,
     /// Unit into which the counters are converted.
     #[serde(default)]

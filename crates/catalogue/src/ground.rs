@@ -14,7 +14,7 @@ pub enum Ground {
     Sim,
     /// The engine on real memory, threads and files, in a process of its own.
     Host,
-    /// The kernel of this computer, with a process that a cgroup limits.
+    /// The kernel of this computer. The workload runs in a process whose memory a cgroup can limit.
     Linux,
     /// A kernel image in a virtual machine that has the memory, CPUs and disks of the machine file.
     Guest,
@@ -69,7 +69,7 @@ pub struct GroundOptions {
 pub struct Start {
     /// Words to append to the kernel's command line.
     pub append: String,
-    /// Version of the cgroup in the guest that limits the memory of the workload, if the machine file has a limit.
+    /// Version of the cgroup that limits the workload's memory in the guest, if the machine file has a limit.
     pub cgroup: Version,
     /// Whether a guest is emulated with a clock that advances by one nanosecond for each instruction.
     pub counts_instructions: bool,

@@ -102,7 +102,7 @@ impl Group {
         self.has_task(name).then(|| number % usize::from(self.count.unwrap_or(1)).max(1))
     }
 
-    /// Returns whether the group names a task of the workload.
+    /// Returns whether the group's key `tasks` names the workload's task `name`.
     #[must_use]
     pub fn has_task(&self, name: &str) -> bool {
         self.tasks.iter().any(|task| names(task, name))

@@ -208,7 +208,7 @@ fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
-    /// Logical CPUs.
+    /// Number of logical CPUs.
     pub count: Sourced<usize>,
     /// The CPU that takes the disks' interrupts.
     pub interrupt_cpu: Sourced<usize>,
@@ -386,7 +386,7 @@ pub struct Disk {
     /// default a page in swap takes no memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_percent: Option<Sourced<u32>>,
-    /// The device behind the disk.
+    /// The simulated device of the disk.
     pub device: DiskConfig,
 }
 
@@ -408,7 +408,7 @@ pub struct Before {
     pub file_cache_active_percent: Sourced<u64>,
     /// Size of each file in the page cache of `file_cache_mib`, KiB.
     pub file_kib: Sourced<u64>,
-    /// Inode tables that a fresh file system still has to write in the background, MiB.
+    /// Size of the inode tables that a fresh file system still has to write in the background, MiB.
     pub inode_tables_mib: Sourced<u64>,
     /// Time that the writer of inode tables rests after each piece, as a multiple of the time that writing the piece
     /// took.
@@ -461,8 +461,8 @@ mod tests {
         parse(text.replacen(from, to, 1))
     }
 
-    /// Reads a machine from the text of its file. The file may be based on the embedded machine, as `base`, or on
-    /// itself.
+    /// Reads a machine from the text of its file. The text may name the embedded machine (`base`) or itself (`m`) as
+    /// its base.
     fn parse(text: String) -> Result<Machine, String> {
         let source = |text: &str| Source { file: "m.toml".into(), text: text.to_owned() };
         let resolve = |name: &str| match name {

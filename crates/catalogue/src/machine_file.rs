@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     /// Name of the machine: the name of its file, without folder and extension.
     pub name: String,
-    /// Name of the file in messages.
+    /// Name by which messages refer to the machine file.
     pub file: String,
     /// Names of the machines that this machine is based on, nearest first.
     pub bases: Vec<String>,

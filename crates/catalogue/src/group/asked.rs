@@ -6,7 +6,8 @@ use placed::one_of;
 use std::fmt;
 use std::str::FromStr;
 
-/// A group as the command line gives it. It adds a group to the machine, or replaces keys of a group with its name.
+/// A group as the command line gives it. It adds a group to the machine, or replaces keys of the machine's group that
+/// has the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The group's name, as in `[[group]]`.

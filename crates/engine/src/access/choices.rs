@@ -3,19 +3,20 @@
 use crate::choice::choices;
 
 choices! {
-    /// Readahead, huge pages, khugepaged.
+    /// Readahead, huge pages, khugepaged, the throttling of writers, and the lists that new pages join.
     [access]
 
     /// Largest readahead window, KiB (`read_ahead_kb`). A window also takes at most a sixteenth of memory.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
     /// Order of the largest folio that readahead allocates. A window is filled with the largest aligned folios that
-    /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). 0: single pages.
+    /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). With 0, readahead
+    /// allocates single pages.
     file_folio_order: u32 = 0 in 0..=9, drawn 151: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
     /// Order of the largest folio, below a huge page, that an anonymous fault allocates. The folio covers the largest
     /// aligned range around the page for which a block is free, and in which no page was touched before
-    /// (`transparent_hugepage/hugepages-<size>kB/enabled`). 0: single pages.
+    /// (`transparent_hugepage/hugepages-<size>kB/enabled`). With 0, a fault allocates a single page.
     anonymous_folio_order: u32 = 0 in 0..=8, drawn 152: [0, 2, 4, 8];
 
     /// Readahead for a missing page of a mapped file, if the program has not announced its access pattern.
@@ -93,8 +94,8 @@ choices! {
         /// The task writes 1.5 times as many pages as it has dirtied, and sleeps if there is nothing to write.
         Writes,
         /// While more pages are dirty than the limit allows, the task sleeps until a page has been written. Each
-        /// written page releases one task, the longest waiting first. Writes to pages that are dirty already do not
-        /// count.
+        /// written page releases one task, first the task that has waited longest. Writes to pages that are dirty
+        /// already do not count.
         ForWriteback,
     }
 

@@ -171,7 +171,7 @@ impl<M: Machine> Access<M> {
         result.map(|dirtied| dirtied.is_some())
     }
 
-    /// Maps a page. Returns the file's device if the fault dirtied a page of a file, otherwise `None`.
+    /// Maps the page of a fault. Returns the file's device if the fault dirtied a page of a file, otherwise `None`.
     fn handle_fault(
         &self,
         task: &mut Task,

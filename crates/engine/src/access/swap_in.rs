@@ -48,7 +48,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Tries once to map the page of a swap slot. Returns the I/O error if the page could not be read; `None` if the
-    /// page is mapped now, or its entry has changed.
+    /// page is mapped now, or its page-table entry has changed.
     fn try_swap_page(
         &self,
         task: &mut Task,

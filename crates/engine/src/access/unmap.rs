@@ -10,8 +10,8 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
-/// Number of entries by which the prefetch of page descriptors runs ahead of the emptying of entries. The per-CPU lists
-/// use the same distance.
+/// Number of entries by which the prefetch of page descriptors runs ahead of the emptying of entries. The prefetch for
+/// per-CPU lists runs ahead by the same number.
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {

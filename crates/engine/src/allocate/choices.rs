@@ -3,7 +3,7 @@
 use crate::choice::choices;
 
 choices! {
-    /// The allocator's slow path.
+    /// The choice of a zone for a request, and the allocator's slow path.
     [allocate]
 
     /// States whether the dirty limit also applies to each zone by itself, when pages are allocated for writing.

@@ -29,8 +29,9 @@ const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {
-    /// Makes room for 2^`order` pages under the limit, if the request is charged. Only requests for pages of files and
-    /// programs are charged. The calling task may sleep, if `gfp` allows it.
+    /// Makes room for 2^`order` pages under the limit of the memory cgroup that contains all tasks, if the request is
+    /// charged. Only requests for pages of files and programs are charged. The calling task may sleep, if `gfp` allows
+    /// it.
     ///
     /// # Errors
     /// Fails when nothing could be freed for 20 s. Fails earlier if `gfp` allows no wait or no retry, or if the order

@@ -347,8 +347,7 @@ impl<M: Machine> Region<M> {
     }
 
     /// Maps a huge page where `page` lies, marked as touched and written, if none of the entries there is in use.
-    /// Returns whether the huge page was mapped. The caller holds the entries' lock, and the region may have huge
-    /// pages.
+    /// Returns whether the huge page was mapped. The region must allow huge pages. The caller holds the entries' lock.
     pub(crate) fn try_map_huge(&self, page: u32, head: FrameNumber) -> bool {
         let Some(table) = self.table(page) else { return false };
         debug_assert!(self.is_huge_allowed, "region {} is to have no huge page", self.id);
