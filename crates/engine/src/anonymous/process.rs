@@ -72,7 +72,7 @@ impl Process {
         self.oom_score_adj.store(adj.clamp(Self::NEVER, Self::FIRST).cast_unsigned(), Relaxed);
     }
 
-    /// Returns whether the process was killed because memory was exhausted.
+    /// Returns whether the process was killed, by the out-of-memory killer or with its group, and has not ended yet.
     #[inline]
     #[must_use]
     pub fn is_killed(&self) -> bool {

@@ -22,7 +22,7 @@ pub const ENTRIES: u32 = 512;
 pub struct Entry(u64);
 
 impl Entry {
-    /// An entry that was never used.
+    /// The empty entry, which maps no page and has no swap slot.
     pub const NONE: Self = Self(0);
     /// This bit is set if the entry maps a page.
     const PRESENT: u64 = 1 << 0;
@@ -43,15 +43,15 @@ impl Entry {
     const SHIFT: u32 = 8;
 
     /// Returns an entry that maps a frame with an anonymous page and is marked as touched. If `writable` is set, the
-    /// entry may be written and is marked as written, too.
+    /// page may be written through the entry, and the entry is marked as written, too.
     #[must_use]
     pub const fn mapped(frame: FrameNumber, writable: bool) -> Self {
         let write = if writable { Self::WRITABLE | Self::DIRTY } else { 0 };
         Self(Self::PRESENT | Self::ACCESSED | write | (frame.0 as u64) << Self::SHIFT)
     }
 
-    /// Returns an entry that maps a page of the region's file and is marked as touched. If `writable` is set, the entry
-    /// may be written and is marked as written, too.
+    /// Returns an entry that maps a page of the region's file and is marked as touched. If `writable` is set, the page
+    /// may be written through the entry, and the entry is marked as written, too.
     #[must_use]
     pub const fn mapped_file(frame: FrameNumber, writable: bool) -> Self {
         Self(Self::mapped(frame, writable).0 | Self::FILE)
@@ -69,7 +69,7 @@ impl Entry {
         Self(Self::SWAP | (slot as u64) << Self::SHIFT)
     }
 
-    /// Returns whether the entry was never used.
+    /// Returns whether the entry is empty: it maps no page and has no swap slot.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0

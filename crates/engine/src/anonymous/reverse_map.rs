@@ -61,7 +61,8 @@ impl<M: Machine> FileMapping<M> {
 /// The list of the regions that map a file. The list is replaced as a whole, so that it can be walked without a lock.
 type Mappers<M> = Arc<[Weak<Region<M>>]>;
 
-/// For each mapped file, by the file's number, the list of the regions that map it. Few files are ever mapped.
+/// For each mapped file, by the file's number, the list of the regions that map it. The type is a map because few files
+/// are ever mapped.
 type MappersByFile<M> = BTreeMap<u32, Mappers<M>>;
 
 /// Number of locks for the lists of mappers. Files that were made one after the other have different locks, so tasks
