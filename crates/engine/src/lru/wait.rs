@@ -29,8 +29,8 @@ impl<M: Machine> Lru<M> {
         self.machine.sleep(queue, ticket, Some(deadline));
     }
 
-    /// Subtracts pages that were put back or freed from the number of isolated pages. Wakes the reclaimers that wait
-    /// for put-backs.
+    /// Lowers the number of isolated pages by `pages`, because these pages were put back or freed. Wakes the reclaimers
+    /// that wait for put-backs.
     pub fn end_isolation(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         self.uncount_isolated(lruvec, family, pages);
         match self.choices.isolated_wait {

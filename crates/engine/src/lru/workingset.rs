@@ -77,8 +77,8 @@ const FEW_MISSED: u64 = 8;
 /// than evicting it. The factors 1, 1.25 and 1.5 were tried on a model (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
-/// Divisor of the interval at which the counts of missed pages are halved: they are halved each time as many pages have
-/// left memory as memory holds, divided by this number. A quarter and an eighth were tried with the example of
+/// Divisor of the interval at which the counts of a [`Rate`] are halved. If memory holds N pages, the counts are halved
+/// each time N / `HALVED_PART` pages have left memory. A quarter and an eighth were tried with the example of
 /// docs/studies/admission.md.
 const HALVED_PART: u32 = 4;
 
@@ -129,8 +129,8 @@ impl Rate {
     /// on LRU lists, and reclaim shows whether that was right.
     ///
     /// A trial with the example of docs/studies/admission.md added half a missed page to the other kind. With uniform
-    /// reads of a file of 8 times memory, 2 % of the pages read then went on lists, instead of 5 %. With reads of a set
-    /// that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.
+    /// reads of a file of 8 times memory, reclaim then had to evict 2 % of the pages read, instead of 5 %. With reads
+    /// of a set that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.
     fn is_missed_more(&self, other: &Self) -> bool {
         // The two rates are compared without division.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
