@@ -88,9 +88,8 @@ impl Flags {
     /// its file as often as `multigen.use_marks` says.
     pub const WORKINGSET: Self = Self(1 << 22);
 
-    /// The bits that hold the generation to which a page with [`Flags::LRU`] belongs, as the generation's number modulo
-    /// 4. The page may still be on the list of an older generation. The bits are used only with `lru.policy =
-    /// "multigen"`.
+    /// The bits that hold the generation to which a page with [`Flags::LRU`] belongs, as its number modulo 4. The page
+    /// may still be on the list of an older generation. The bits are used only with `lru.policy = "multigen"`.
     pub(crate) const GENERATION: Self = Self(0b11 << Self::GENERATION_SHIFT);
     pub(crate) const GENERATION_SHIFT: u32 = 23;
 
