@@ -387,8 +387,8 @@ choices! {
         ByFailures,
     }
 
-    /// The progress after which kswapd's failures are counted from 0 again. This choice is used only with `hopeless =
-    /// "by-failures"`.
+    /// The progress after which kswapd's failures are counted from 0 again. It is used only with
+    /// `hopeless = "by-failures"`.
     failures_reset: FailuresReset = AnyProgress, drawn 162 {
         /// Any reclaim of the node's pages that frees a page, also the reclaim of a control group at its limit. A group
         /// that reclaims again and again keeps kswapd awake, although kswapd itself frees nothing.
