@@ -253,7 +253,8 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Returns the events by which a reclaim counts scanned and freed pages.
+/// Returns the two events by which a reclaim counts scanned pages and freed pages: the events of kswapd, or those of
+/// direct reclaim.
 pub(super) fn reclaim_events(control: &ScanControl) -> (ZoneEvent, ZoneEvent) {
     if control.is_kswapd {
         (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)

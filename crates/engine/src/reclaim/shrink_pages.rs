@@ -195,9 +195,10 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Adds a page to `survivors`. From then on, no page is taken for its block, unless the surviving page is being
-    /// written and will be free soon. With `LumpyReclaim::ByOrder` a survivor changes nothing: blocks are taken by the
-    /// requested order alone.
+    /// Adds a page to `survivors`. From then on, reclaim takes no page for the sake of a whole block, because the
+    /// survivor's block cannot become free, unless the survivor is being written and will be free soon. With
+    /// `LumpyReclaim::ByOrder` a survivor changes nothing, because the requested order alone decides whether blocks are
+    /// taken.
     fn keep(&self, survivors: &mut Isolated, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
         survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {

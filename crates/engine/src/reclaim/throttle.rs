@@ -15,8 +15,8 @@ use crate::task::Task;
 use machine::atomic::Ordering::SeqCst;
 use machine::{Func, Machine, Nanos, Operation, Order, WaitReason, Waiting};
 
-/// Time after which a task that waits for others' direct reclaim looks for pages itself, because pages may also be
-/// freed otherwise. It is long, because many tasks may wait, and all of them look.
+/// Time after which a task that waits for others' direct reclaim looks for free pages itself, because pages may also
+/// become free without direct reclaim. The time is long, because many tasks may wait, and each of them looks.
 const LOOK_FOR_PAGES: Nanos = Nanos::from_millis(100);
 
 /// A task's right to reclaim directly. When the value is dropped, the right passes to a waiting task.
@@ -89,8 +89,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until some device's queue stops being congested, at most `time`. Does not sleep if no queue is congested,
-    /// or if the zone is not marked congested.
+    /// Sleeps until some device's queue stops being congested, but at most for `time`. Does not sleep if no queue is
+    /// congested, or if the zone is not marked congested.
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::WaitIffCongested);
         if zone.is(ZoneFlag::CONGESTED) && self.machine.is_any_congested(Operation::Write) {

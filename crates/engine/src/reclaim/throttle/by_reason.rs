@@ -70,8 +70,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a cluster (32) of pages of the node was written for each task that sleeps in this way, at most 100
-    /// ms.
+    /// Sleeps until 32 pages (a cluster) of the node were written for each task that sleeps in this function, but at
+    /// most 100 ms.
     #[doc(alias = "VMSCAN_THROTTLE_WRITEBACK")]
     pub fn throttle_for_writeback(&self, node: NodeId) {
         let _span = self.machine.span(Func::ReclaimThrottle);
