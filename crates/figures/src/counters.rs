@@ -47,8 +47,8 @@ pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     Some([of("pgscan")?, of("pgsteal")?])
 }
 
-/// Returns the number of pages that kswapd reclaimed, and the number that all others reclaimed; each is `None` if it is
-/// not known. Linux up to 3.3 counts the total and kswapd's part; later kernels count each part.
+/// Returns the number of pages that kswapd reclaimed, and the number that direct reclaim reclaimed. A number is `None`
+/// if the kernel does not count it. Linux up to 3.3 counts the total and kswapd's part; later kernels count each part.
 #[must_use]
 pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     match counters.get("kswapd_steal") {

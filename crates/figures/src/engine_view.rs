@@ -21,7 +21,8 @@ pub trait EngineView {
     fn zones(&self) -> Vec<ZoneView>;
     /// Returns the counters of each node, under the names of `/proc/vmstat`.
     fn nodes(&self) -> Vec<Vmstat>;
-    /// Returns the number of blocks of the disk for files (the first one, if there are several), and how many are free.
+    /// Returns the number of blocks of the disk for files, and how many of them are free. If there are several disks,
+    /// these are the numbers of the first.
     fn room(&self) -> [u64; 2];
     /// Returns how often the tasks reached their common memory limit; `None` if there is no limit.
     fn times_at_limit(&self) -> Option<u64>;

@@ -93,7 +93,7 @@ pub struct ObjectCache<M: Machine> {
     pub deferred: AtomicU64,
 }
 
-/// The error of an addition of an object for which no slab has a place: first a block must be added
+/// The error if an object is to be added, but no slab has a place for it. The caller must first add a block
 /// ([`SlabCache::add`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;

@@ -12,7 +12,7 @@ use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Order, Step};
 /// Number of slots of a cluster (`SWAPFILE_CLUSTER`).
 const CLUSTER: u32 = 256;
 
-/// The bit of a slot's use count for the use by the swap cache.
+/// The bit of a slot's use count that says that the swap cache uses the slot.
 const CACHE: u16 = 1 << 15;
 
 /// A set of numbers below a bound. It has a bit for each number and, for each word of these bits, a second bit that
@@ -223,8 +223,8 @@ impl Slots {
     }
 
     /// Finds the first [`CLUSTER`] consecutive free slots. Returns the first of these slots. Adds to `looked_at` the
-    /// number of slots that a search slot by slot would examine. In fact the search skips most slots, because the last
-    /// used slot of a run shows where the next run can begin.
+    /// number of slots that a search slot by slot would examine. In fact this search skips most slots: if any of
+    /// [`CLUSTER`] slots are used, it goes on after the last of these.
     fn find_cluster(&self, looked_at: &mut u32) -> Option<u32> {
         let mut start = self.lowest;
         while start + CLUSTER <= self.highest + 1 {
@@ -299,7 +299,7 @@ impl Slots {
     }
 }
 
-/// A slot that [`Slots::take`] found.
+/// A slot that [`Slots::take`] found, or the first slot of a block that [`Slots::take_block`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundSlot {
     /// Number of the slot.

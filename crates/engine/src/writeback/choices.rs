@@ -47,7 +47,7 @@ choices! {
     dirty_mapped: DirtyMapped = LowersRatio, drawn 25 {
         /// Yes: `dirty_ratio` is lowered to half of the unmapped part of dirtyable memory, in percent, but not below 5.
         LowersRatio,
-        /// No.
+        /// No: mapped pages do not matter.
         Ignored,
     }
 

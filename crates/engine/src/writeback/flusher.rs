@@ -15,8 +15,8 @@ use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
-/// Number of pages of which a chunk is a multiple: 4 MiB. A chunk is the amount of a file that the flusher writes
-/// before it goes on to the next file.
+/// A chunk, the amount of a file that the flusher writes before it goes on to the next file, is a multiple of this
+/// number of pages (4 MiB).
 pub(super) const CHUNK_PAGES: u64 = 1024;
 
 /// A file on a list of dirty files.

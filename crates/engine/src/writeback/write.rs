@@ -76,8 +76,8 @@ impl<M: Machine> Writeback<M> {
     /// Makes sure that a page has a block. Returns `false` if the device is full.
     ///
     /// Contiguous blocks for consecutive dirty pages are taken in one allocation, which is the purpose of delayed
-    /// allocation. But each page is given its block only when its own write begins, because reclaim writes pages that
-    /// have a block.
+    /// allocation. But each page is given its block only when its own write begins, because reclaim may write a page as
+    /// soon as the page has a block.
     fn ensure_block(&self, file: &File<M>, writer: &mut Writer, page: u32) -> bool {
         if file.block(page).is_some() {
             return true;
@@ -115,8 +115,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Makes a file `bytes` bytes long whose contents are already on the device: gives the file blocks and reads
-    /// nothing. Returns `false` if the device is full.
+    /// Gives a file `bytes` bytes of blocks and this length, as if its contents were on the device already. Reads and
+    /// writes nothing. Returns `false` if the device is full.
     pub fn allocate_blocks(&self, file: &File<M>, bytes: u64) -> bool {
         let pages = bytes.div_ceil(PAGE_BYTES as u64) as u32;
         let mut page = 0;
