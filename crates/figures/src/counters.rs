@@ -3,7 +3,8 @@
 
 use engine::stat::Vmstat;
 
-/// Returns counters from lines with a name and a number, as in `/proc/vmstat` and in a cgroup's `memory.stat`.
+/// Reads counters from a text of lines that have a name and a number each, as in `/proc/vmstat` and in a cgroup's
+/// `memory.stat`.
 #[must_use]
 pub fn named(text: &str) -> Vmstat {
     let pair = |line: &str| {

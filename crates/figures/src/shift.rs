@@ -175,9 +175,9 @@ fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     of_ways(&ways[to])
 }
 
-/// Returns how many numbers an interval of 95 % excludes at each end, and the probability that the interval misses the
-/// true difference; `None` if no interval reaches 95 %. `ways` holds the number of ways in which the test's statistic
-/// takes each of its values.
+/// Returns how many Walsh averages or differences an interval of 95 % excludes at each end, and the probability that
+/// the interval misses the true difference; `None` if no interval reaches 95 %. `ways` holds the number of ways in
+/// which the test's statistic takes each of its values.
 fn of_ways(ways: &[f64]) -> Option<(u64, f64)> {
     let all: f64 = ways.iter().sum();
     let (mut below, mut found) = (0.0, None);

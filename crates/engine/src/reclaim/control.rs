@@ -17,7 +17,7 @@ pub struct ScanControl {
     pub gfp: Gfp,
     /// Order of the request for which pages are reclaimed.
     pub order: Order,
-    /// Priority of the reclaim. The share of each list that a scan examines is `size >> priority`.
+    /// Priority of the reclaim. A scan examines `size >> priority` pages of each list.
     pub priority: u32,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
@@ -40,7 +40,7 @@ pub struct ScanControl {
     /// `true` if a memory cgroup is at its limit, so that pages have to be freed even if much memory is free.
     #[doc(alias = "cgroup_reclaim")]
     pub is_cgroup: bool,
-    /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
+    /// The group from whose subtree pages are reclaimed. It is the root group, unless the reclaim is for one group.
     #[doc(alias = "target_mem_cgroup")]
     pub group: GroupId,
     /// The swappiness for this reclaim, if the caller asks for a value other than `lru.swappiness`; see
@@ -48,8 +48,8 @@ pub struct ScanControl {
     pub swappiness: Option<u64>,
     /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
     pub breaks_low: bool,
-    /// `true` if no pass was made yet, or a scan of the last pass freed so many pages that the next pass need not begin
-    /// with ageing (`memcgs_need_aging`, inverted).
+    /// `true` before the first pass, and also after a pass in which a scan freed so many pages that the next pass need
+    /// not begin with ageing (`memcgs_need_aging`, inverted).
     pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
     pub has_left_low: bool,
@@ -73,8 +73,8 @@ pub struct ScanControl {
     /// Number of pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
     /// `true` if earlier reclaims of the request freed nothing. Reclaim then also scans zones that are marked hopeless
-    /// (`all_unreclaimable`), because tasks may have released pages there since. If swap is full, reclaim looks for
-    /// pages in the swap cache. If other tasks hold all inactive pages, reclaim looks at active pages.
+    /// (`all_unreclaimable`), because tasks may have released pages in these zones since. If swap is full, reclaim
+    /// looks for pages in the swap cache. If other tasks hold all inactive pages, reclaim looks at active pages.
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,

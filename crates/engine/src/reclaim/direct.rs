@@ -22,8 +22,7 @@ pub(crate) enum Progress {
     /// other tasks hold all pages of these zones, or the kernel's choices keep reclaim from the pages that are not
     /// held.
     Blind,
-    /// No page was freed, but pages that are under writeback now can be freed later. The caller has waited for one of
-    /// them.
+    /// No page was freed, but the task has waited for a page under writeback. Another try may then free pages.
     Waited,
     /// No page was freed, and another try is not worth it.
     Nothing,

@@ -19,7 +19,7 @@ pub struct SeenPage {
     pub under_writeback: bool,
     /// `true` if the page is marked to be reclaimed when its writeback ends.
     pub is_marked: bool,
-    /// `true` if the page is being written, and its zone is marked as full of such pages.
+    /// `true` if the page is under writeback, and its zone is marked as full of pages under writeback.
     pub zone_is_full: bool,
     /// `true` if a page table maps the page.
     pub is_mapped: bool,
@@ -68,7 +68,8 @@ pub struct ScanRights {
 }
 
 impl ScanRights {
-    /// Returns the rights and rules of a scan of this reclaim; `writeback_met` is the choice of this name.
+    /// Returns the rights and rules of a scan of the reclaim `control`. `writeback_met` is the value of the choice
+    /// `reclaim.writeback_met`.
     pub(super) const fn of(control: &ScanControl, writeback_met: WritebackMet) -> Self {
         Self {
             may_unmap: control.may_unmap,

@@ -153,8 +153,8 @@ impl<M: Machine> Reclaim<M> {
         control.walk_from = None;
     }
 
-    /// Visits a group of a walk over the list of groups. Returns the place to which the group moves, or `None` if the
-    /// group stays where it is (`shrink_one`).
+    /// Visits a group of a walk over the list of groups. Returns the place in the list to which the group moves, or
+    /// `None` if the group stays where it is (`shrink_one`).
     fn shrink_listed_group(
         &self,
         task: &mut Task,

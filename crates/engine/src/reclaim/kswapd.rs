@@ -31,8 +31,8 @@ const MARKS_REST: Nanos = Nanos::from_millis(5);
 /// busyloop on unreclaimable nodes" (Linux 4.12), each of 12 passes. Earlier kernels let tasks wait endlessly.
 const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 
-/// The class zone of a request that can use all zones. Kswapd assumes it as long as no request names another class
-/// zone.
+/// The class zone of a request that can use all zones. Kswapd assumes this class zone as long as no request names
+/// another.
 const ANY_CLASSZONE: u32 = 2;
 
 /// The request to a node's kswapd, and a flag that is set while kswapd sleeps.
@@ -299,8 +299,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Sets the distance from the min mark to the low mark of each zone of a node, by the rate at which pages were
-    /// allocated since the last change. Pages that replaced dropped pages count only up to the number of pages that may
-    /// wait for admission.
+    /// allocated since the last change. Pages that were dropped at once after one use count only up to the number of
+    /// pages that may wait for admission, because the memory of a dropped page is free again.
     fn move_marks(&self, node: NodeId) {
         match self.memory().choices.mark_distance {
             MarkDistance::QuarterOfMin => return,
@@ -328,8 +328,8 @@ impl<M: Machine> Reclaim<M> {
         moved.0 = now;
     }
 
-    /// Sleeps until kswapd is woken. With `KswapdSleep::AtOnce` kswapd sleeps at once, otherwise only if the node is
-    /// still balanced after a nap of 100 ms.
+    /// Sleeps until kswapd is woken. With `KswapdSleep::AtOnce`, kswapd sleeps at once. Otherwise it first naps for 100
+    /// ms, and sleeps only if the node is still balanced afterwards.
     fn kswapd_try_to_sleep(&self, node: NodeId, balanced: Request) {
         let state = self.node_state(node);
         let mut ticket = self.machine.ticket(&state.kswapd_wait);

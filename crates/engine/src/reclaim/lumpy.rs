@@ -12,7 +12,7 @@ use crate::task::Task;
 use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns the blocks by which a reclaim takes pages; `None` if it takes single pages.
+    /// Returns how a reclaim takes pages in aligned blocks; `None` if it takes single pages.
     ///
     /// With each page at the tail of a list, reclaim takes other pages of the page's aligned block: either only pages
     /// on the same list, or pages on any list. With `LumpyReclaim::AlignedBlocks`, it takes pages on any list at
@@ -78,7 +78,7 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Returns whether a block is worth more to a reclaim than pages that are in use.
+/// Returns whether a reclaim needs a free block so much that it should also take pages that are in use.
 fn is_urgent(control: &ScanControl) -> bool {
     control.order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2
 }

@@ -42,7 +42,8 @@ use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
-/// Divisor for the largest balance gap: the number of a zone's pages is divided by this number.
+/// Divisor of the number of a zone's pages. The quotient is the largest balance gap: the number of pages above the high
+/// mark at which kswapd stops.
 const BALANCE_GAP_RATIO: u64 = 100;
 
 /// Number of consecutive failures of kswapd that make a node hopeless (`MAX_RECLAIM_RETRIES`).
@@ -120,7 +121,7 @@ impl<M: Machine> Reclaim<M> {
         self.first_priority_zero.lock().take()
     }
 
-    /// Returns the number and the durations of the runs of a node's kswapd since the last call.
+    /// Returns the number and the durations of the runs of a node's kswapd since the last call of this function.
     pub fn take_kswapd_calls(&self, node: NodeId) -> KswapdCalls {
         self.node_state(node).calls.take(self.machine.now())
     }
@@ -143,7 +144,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns whether the zone counts as balanced: the zone is above its high mark plus `gap`, and has a free block of
-    /// the order. With `HighOrder::ByCompaction`, compaction must also be able to help a request of an order above 0.
+    /// `order`. With `HighOrder::ByCompaction`, compaction must also be able to help a request of an order above 0.
     fn is_zone_balanced(&self, zone: &Zone<M>, order: Order, gap: u64, classzone: usize) -> bool {
         self.machine.spend(Step::WatermarkCheck, 1);
         zone.is_above(zone.high() + gap, order, classzone, MarkRights::default())

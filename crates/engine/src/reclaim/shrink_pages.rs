@@ -25,9 +25,9 @@ const SLOTS_AHEAD: usize = 4;
 pub struct ListCounts {
     /// Number of dirty pages.
     pub dirty: u64,
-    /// Number of dirty file pages that no writer has queued.
+    /// Number of dirty file pages whose write has not begun.
     pub unqueued_dirty: u64,
-    /// Number of pages whose device is congested, or that were met under writeback before.
+    /// Number of pages whose device is congested, or that an earlier scan has met under writeback, too.
     pub congested: u64,
     /// Number of pages under writeback.
     pub writeback: u64,
@@ -58,7 +58,7 @@ enum Outcome {
     FreeUnlessHeld,
 }
 
-/// Pages whose fate is being decided.
+/// The pages of one call of `shrink_pages`, by their fate as far as it is decided.
 struct PageList<M: Machine> {
     owners: Owners<M>,
     removals: Removals<M>,
@@ -207,7 +207,7 @@ impl<M: Machine> Reclaim<M> {
         };
     }
 
-    /// Carries out the fate of one locked page, step by step. Returns the work that remains.
+    /// Carries out the fate of one locked page, step by step. Returns the work that remains for the page.
     fn shrink_page(
         &self,
         task: &mut Task,

@@ -120,7 +120,7 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Returns the kind of the cache.
+    /// Returns the kind of the objects in the cache.
     #[must_use]
     pub const fn kind(&self) -> ObjectKind {
         self.kind
