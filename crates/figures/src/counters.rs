@@ -25,7 +25,7 @@ pub fn zone_of<'k>(key: &'k str, name: &str) -> Option<&'k str> {
 }
 
 /// Returns the value of the counter `name`. If the kernel keeps it only for each zone, returns the sum over the zones.
-/// Returns `None` if there is neither.
+/// Returns `None` if the kernel has no such counter at all.
 #[must_use]
 pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     let of_zones = || {
@@ -36,8 +36,8 @@ pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
 }
 
 /// Returns how many pages were scanned, and how many were reclaimed, outside of kswapd and direct reclaim: at limits of
-/// cgroups, by khugepaged, and on demand. Returns `None` for kernels before Linux 5.8, which lack `pgscan_anon` and the
-/// similar counters that are needed.
+/// cgroups, by khugepaged, and on demand (`memory.reclaim`). Returns `None` for kernels before Linux 5.8, which lack
+/// `pgscan_anon` and the similar counters that are needed.
 #[must_use]
 pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     let of = |event: &str| {

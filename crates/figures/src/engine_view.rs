@@ -35,9 +35,9 @@ pub struct ZoneView {
     pub node: NodeId,
     /// The zone's name as the kernel prints it.
     pub name: &'static str,
-    /// Number of pages that the allocator manages.
+    /// Number of the zone's pages that the allocator manages.
     pub pages: u64,
-    /// Number of free pages.
+    /// Number of the zone's free pages.
     pub free: u64,
 }
 

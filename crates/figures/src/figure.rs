@@ -32,7 +32,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns `value` in this format. A whole percentage that is a median may end in a half, which is printed.
+    /// Returns `value` in this format. A whole percentage is printed with one decimal if it ends in a half, as a median
+    /// may.
     #[must_use]
     pub fn show(self, value: f64) -> String {
         // A number that is printed as zero gets no minus sign.

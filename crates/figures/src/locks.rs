@@ -54,7 +54,8 @@ fn lock_rows(lock: &LockStatistics) -> [Row; OF_LOCKS.len()] {
     ]
 }
 
-/// Returns the rows for one cause of disabled interrupts: how often, how long in total, and the longest time.
+/// Returns the rows for one cause of disabled interrupts: how often interrupts were disabled, how long in total, and
+/// how long at most.
 #[must_use]
 pub fn mask_rows(mask: &MaskStatistics) -> [Row; OF_MASKS.len()] {
     let name = |what: usize| format!("Interrupts off by {} {}", mask.cause, OF_MASKS[what]);

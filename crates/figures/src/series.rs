@@ -254,7 +254,7 @@ pub fn of_group(name: &str) -> Option<(&str, &str)> {
     name.split_once(": ").filter(|(_, name)| OF_GROUP.contains(name))
 }
 
-/// Returns the groups whose counters are among `names`, each once, in order.
+/// Returns the groups whose counters are among `names`, each once, in the order of `names`.
 #[must_use]
 pub fn groups_in(names: &[String]) -> Vec<&str> {
     let mut groups: Vec<&str> = names.iter().filter_map(|name| Some(of_group(name)?.0)).collect();
@@ -315,7 +315,7 @@ pub fn is_it(text: &str) -> bool {
 }
 
 /// Reads the series of runs from a text that [`write()`] wrote. If the last moment of a run lacks counters, this moment
-/// is left out, because the program was stopped while it wrote it.
+/// is left out, because the program was stopped while it wrote this moment.
 ///
 /// # Errors
 /// When a line belongs to no series, goes back in time, or repeats an earlier line.

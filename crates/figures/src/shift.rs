@@ -27,7 +27,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Returns whether the interval excludes 0. The difference is then larger than chance alone often makes it.
+    /// Returns whether the interval excludes 0. The difference is then larger than chance alone is likely to make it.
     #[must_use]
     pub fn is_told_apart(&self) -> bool {
         self.coverage.is_some() && (self.low > 0.0 || self.high < 0.0)

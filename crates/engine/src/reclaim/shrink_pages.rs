@@ -404,7 +404,8 @@ impl<M: Machine> Reclaim<M> {
         !self.frames[head].is(Flags::COMPOUND)
     }
 
-    /// Counts the state of a page before any other step, if `dirty_accounting` says so.
+    /// Counts the state of a page before any other step, if `reclaim.dirty_accounting` says that pages are counted on
+    /// sight.
     fn count_on_sight(
         &self,
         is_file: bool,
@@ -429,7 +430,8 @@ impl<M: Machine> Reclaim<M> {
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    /// Counts a dirty page at the decision whether to write it, if `dirty_accounting` says so.
+    /// Counts a dirty page at the decision whether to write it, unless `reclaim.dirty_accounting` says that pages are
+    /// counted on sight.
     fn count_at_write(&self, counts: &mut ListCounts) {
         counts.dirty += u64::from(!self.choices.dirty_accounting.is_on_sight());
     }

@@ -52,11 +52,11 @@ struct Objects {
     objects: BTreeMap<u64, Object>,
     /// The key of the next object that is added to `objects`.
     next: u64,
-    /// The places of the objects of files, by the file's number.
+    /// The places of the kernel objects that belong to files, by the file's number.
     files: BTreeMap<u32, FileObject>,
 }
 
-/// The place of a file's object.
+/// The place of the kernel object (dentry or inode) that belongs to a file.
 #[derive(Clone, Copy, Debug)]
 enum FileObject {
     /// The object is in use, in this slab.

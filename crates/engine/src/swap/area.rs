@@ -153,7 +153,7 @@ impl Slots {
         self.uses[slot as usize] & !CACHE
     }
 
-    /// Returns whether the slot's page is in the swap cache, as far as the slot's use count says.
+    /// Returns whether the slot's use count says that the slot's page is in the swap cache.
     #[must_use]
     pub fn is_cached(&self, slot: u32) -> bool {
         self.uses[slot as usize] & CACHE != 0
@@ -223,8 +223,8 @@ impl Slots {
     }
 
     /// Finds the first [`CLUSTER`] consecutive free slots. Returns the first of these slots. Adds to `looked_at` the
-    /// number of slots that a search slot by slot would examine. In fact this search skips most slots: if any of
-    /// [`CLUSTER`] slots are used, it goes on after the last of these.
+    /// number of slots that a search slot by slot would examine. In fact this search skips most slots: if some of the
+    /// next [`CLUSTER`] slots are used, it goes on after the last used one.
     fn find_cluster(&self, looked_at: &mut u32) -> Option<u32> {
         let mut start = self.lowest;
         while start + CLUSTER <= self.highest + 1 {
