@@ -59,7 +59,7 @@ pub fn percent(chance: f64) -> String {
     if tenths % 10.0 == 0.0 { format!("{:.0}%", tenths / 10.0) } else { format!("{:.1}%", tenths / 10.0) }
 }
 
-/// Returns the median of `samples` and its interval; `None` without samples.
+/// Returns the median of `samples` with its confidence interval; `None` if there are no samples.
 #[must_use]
 pub fn estimate(samples: &[f64]) -> Option<Estimate> {
     let mut sorted = samples.to_vec();
@@ -68,8 +68,8 @@ pub fn estimate(samples: &[f64]) -> Option<Estimate> {
     Some(Estimate { median, low: sorted[rank], high: sorted[n - 1 - rank], n, coverage })
 }
 
-/// Returns the probability with which the interval of `n` values contains the true median; `None` if `n` is too small
-/// for an interval.
+/// Returns the probability with which the confidence interval from `n` values contains the true median; `None` if `n`
+/// is too small for an interval.
 #[must_use]
 pub fn coverage(n: usize) -> Option<f64> {
     Some(median_interval(n)?.1)
@@ -99,7 +99,8 @@ fn median_interval(n: usize) -> Option<(usize, f64)> {
     found
 }
 
-/// Exponent of the power of two by which large sums are divided. The square of 2^500 still fits into an `f64`.
+/// A sum of more than 2 to the power of this number is divided by that power, so that it does not exceed the range of
+/// an `f64`, which ends at 2^1024.
 const SCALED_BITS: i64 = 500;
 const SCALED: f64 = f64::from_bits((1023 + SCALED_BITS as u64) << 52);
 

@@ -54,7 +54,6 @@ pub trait Backend {
     /// Runs a workload in this process, and returns the outcome.
     ///
     /// # Errors
-    ///
     /// When the ground cannot be set up, the workload fails, or an invariant does not hold at the end.
     fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure>;
 

@@ -159,8 +159,8 @@ pub struct Inside {
 pub struct Outcome {
     /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
-    /// Hash over the states and events of a simulated run. It does not depend on the output format or on
-    /// [`Job::profile`]. A run in real time has 0.
+    /// Hash over the states and events of a simulated run; 0 for a run in real time. It does not depend on the output
+    /// format or on [`Job::profile`].
     pub fingerprint: u64,
     /// Duration of the run, virtual or real, ns.
     pub virtual_time_ns: u64,

@@ -91,7 +91,7 @@ pub mod guest {
     /// Returns at once, because this build never runs as the first process of a guest.
     pub fn act_if_first() {}
 
-    /// Returns `None`, because this build never runs a job as a process of a guest.
+    /// Returns `None`, because this build never runs in a guest.
     pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
         None
     }
@@ -127,7 +127,7 @@ pub mod hits {
             Ok(Self)
         }
 
-        /// Returns the note that this part of `bench` was skipped.
+        /// Returns a note that `bench` has skipped this measurement.
         #[must_use]
         pub fn notes(&self) -> Vec<String> {
             vec!["hits: skipped: this `highwater` was built without the feature `linux`".into()]

@@ -41,7 +41,6 @@ impl Image {
     /// Opens a kernel image, and reads its header.
     ///
     /// # Errors
-    ///
     /// When the file cannot be read, or is no kernel image; in words for the user.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();

@@ -87,8 +87,8 @@ impl Memory {
         self.nodes_kib.iter().sum()
     }
 
-    /// Checks that a kernel can start in this memory. At the start, the memory must hold the kernel, and the archive
-    /// with its first files, both packed and unpacked.
+    /// Checks that a kernel can start in this memory. At the start, the memory must hold the kernel and the archive
+    /// (the guest's first files), both packed and unpacked.
     ///
     /// # Errors
     /// When the memory is too small, in words for the user.

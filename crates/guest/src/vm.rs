@@ -40,7 +40,7 @@ const HALTED: &[u8] = b"System halted";
 pub enum Accelerator {
     /// The processor of this computer executes the instructions.
     Kvm,
-    /// QEMU translates the instructions. Execution is then 10 to 50 times slower than by the processor.
+    /// QEMU translates the instructions. This is 10 to 50 times slower than execution by the processor.
     Emulation,
     /// QEMU translates the instructions, for one CPU at a time. Each instruction takes one nanosecond of the guest's
     /// time.

@@ -21,7 +21,7 @@ pub struct Zone {
     pub start: u64,
 }
 
-/// Returns the zones that have pages from `text`, the text of `/proc/zoneinfo`, in the same order.
+/// Reads `text`, the text of `/proc/zoneinfo`, and returns the zones that have pages, in the same order.
 #[must_use]
 pub fn read(text: &str) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();

@@ -195,7 +195,6 @@ fn why_ended(Ended { status, has_starved }: &Ended, message: String, cgroup: Opt
 /// to standard output. `find` looks up a workload by its name. Returns `None` in any other process.
 ///
 /// # Errors
-///
 /// When the job cannot be read, or the answer cannot be written.
 pub fn work_if_told(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
     std::env::args_os().skip(1).eq([VERB]).then(|| carry_out(find))

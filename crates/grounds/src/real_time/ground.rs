@@ -25,8 +25,8 @@ pub trait RealGround {
         None
     }
 
-    /// Checks the requirements of the ground, except that it has a folder for files, which the caller checks. Anything
-    /// made for the check is removed again.
+    /// Checks the requirements of the ground, apart from the folder for files, which the caller checks. Anything made
+    /// for the check is removed again.
     ///
     /// # Errors
     /// When a requirement is missing. The error names it, in words for the user.
@@ -67,7 +67,8 @@ pub trait RealGround {
         Ok(None)
     }
 
-    /// Makes swap in the job's folder, which exists as long as the returned value; `None` if the ground needs no swap.
+    /// Makes swap in the job's folder. The swap exists as long as the returned value. Returns `None` if the ground
+    /// needs no swap.
     ///
     /// # Errors
     /// When the system does not permit the swap.

@@ -6,8 +6,8 @@ use catalogue::difference::plain;
 use engine::kernel::choice::{self, Choice};
 use std::collections::BTreeSet;
 
-/// Number of random worlds that are run. In some of them the engine does not read the choices that have such a
-/// declaration.
+/// Number of random worlds that are run. For each choice whose declaration says when it is not read, there is such a
+/// world among them.
 const WORLDS: u64 = 40;
 
 /// Returns the value that `what` names, as text: the value of a key of the world's kernel file, or a property of the

@@ -212,8 +212,8 @@ impl World {
     }
 }
 
-/// The properties of a computer that limits memory by a cgroup, and of one that swaps to memory. A world may have
-/// either, both or none.
+/// The memory limit and the kind of swap of a world. They are those of a computer that limits memory by a cgroup, or of
+/// one that swaps to memory, or of both or neither.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cgroup {
     /// The memory limit of all tasks together, if any.
@@ -233,7 +233,7 @@ impl Cgroup {
     }
 }
 
-/// The memory nodes of a world after the first, which `World::zones` describes.
+/// The memory nodes of a world apart from the first node, whose zones are in `World::zones`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MoreNodes {
     /// Number of pages of each node after the first.
@@ -407,8 +407,8 @@ fn draw_kernel(rng: &mut Rng) -> Kernel {
     Kernel::parse("random", "random", &text, &|_| Err(String::new())).expect("only known values are drawn")
 }
 
-/// Draws whether compaction is repeated, which it is in every other world, and returns the interval. The draw has its
-/// own random stream, so that it does not change the other properties of worlds.
+/// Draws repeated compaction for half of all worlds, and returns its interval; `None` for the other half. The draw has
+/// its own random stream, so that it does not change the other properties of worlds.
 fn draw_compaction(seed: u64) -> Option<Nanos> {
     let rng = &mut Rng::new(seed, u64::MAX - 11);
     (rng.below(2) == 0).then(|| Nanos(log_between(rng, 100_000, 100_000_000)))

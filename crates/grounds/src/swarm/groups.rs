@@ -7,7 +7,7 @@ use engine::{Engine, Task};
 use sim::{Rng, Sim};
 use std::cell::RefCell;
 
-/// Number of groups that a world has room for, removed ones included.
+/// Largest number of groups that a world has at a time, including removed groups of which some pages are not freed yet.
 pub(super) const ROOM: u16 = 8;
 
 /// In one of this many steps, a task changes something about groups.
@@ -26,7 +26,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Creates some groups, if memory has room for them.
+    /// Creates some groups if the world has memory control groups.
     pub fn grow(&self, engine: &Engine<Sim>, rng: &mut Rng) {
         let Some(groups) = &engine.memory().groups else { return };
         (0..1 + rng.below(5)).for_each(|_| self.create(groups, engine, rng));

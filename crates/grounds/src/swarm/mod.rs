@@ -37,7 +37,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// The outcome of a random world, the machine and tasks drawn from a seed.
+/// The outcome of a random world (a machine, a kernel and tasks that are drawn from a seed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmReport {
     /// A description of the world in one line.
@@ -48,7 +48,7 @@ pub struct SwarmReport {
     pub vmstat: engine::stat::Vmstat,
 }
 
-/// The failure of a random world, the machine and tasks drawn from a seed.
+/// The failure of a random world (a machine, a kernel and tasks that are drawn from a seed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmFailure {
     /// The seed.

@@ -41,7 +41,7 @@ impl Tasks {
     }
 }
 
-/// Creates the process of a task. Random values come from the world's seed and the task's number.
+/// Creates the process of a task. The process's `oom_score_adj` is drawn from the world's seed and the task's number.
 pub(super) fn create(engine: &Engine<Sim>, name: &str, seed: u64, number: u64) -> Arc<Process> {
     let process = engine.anonymous().create_process(name, engine::memory::GroupId::ROOT);
     process.set_oom_score_adj(pick(&mut Rng::new(seed, u64::MAX - 300 - number), &ADJUSTS));

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Time of a world's clock at which its tasks stop working, even if work is left. The limit is needed because far above
+/// Virtual time at which the tasks of a world stop working, even if work is left. The limit is needed because far above
 /// `memory.high` each page may take a task 2 s.
 const ENOUGH_TIME: Nanos = Nanos::from_secs(10_000);
 

@@ -150,7 +150,6 @@ impl SimSystem {
     /// task stays in the root group.
     ///
     /// # Errors
-    ///
     /// When the engine has no room for the groups.
     pub fn create_groups(&self, groups: &[Group], scale: Scale) -> Result<(), SystemError> {
         *self.shared.groups.borrow_mut() = NamedGroups::create(self.engine(), groups, scale).map_err(SystemError)?;
@@ -896,8 +895,8 @@ mod tests {
         });
     }
 
-    /// A reader in a group at its limit reclaims. A controller waits for the pressure of the group that contains it, and
-    /// sees it in the group's rows, too.
+    /// A reader reclaims in a group that is at its limit. A controller waits for pressure on the parent of this group.
+    /// The rows of the group show the pressure, too.
     #[test]
     fn a_controller_waits_for_the_pressure_of_a_group() {
         let outer = Group { name: "outer".into(), ..Group::default() };

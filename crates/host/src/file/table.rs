@@ -32,7 +32,6 @@ impl Table {
     /// Waits while another thread opens or closes the file.
     ///
     /// # Errors
-    ///
     /// The errors of `open`.
     pub(super) fn get_or_open(
         &self,

@@ -4,7 +4,7 @@ use crate::job::Job;
 use engine::memory::ZoneLayout;
 use guest::zoneinfo::Zone;
 
-/// The size of a guest's zone may differ from the size in the machine file by 1/`PART` of all pages without being
+/// The size of a guest's zone may differ from the size in the machine file by up to 1/`PART` of all pages without being
 /// reported.
 const PART: u64 = 100;
 

@@ -80,8 +80,8 @@ fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
     [("some", some), ("full", full)].into_iter().filter_map(of).collect()
 }
 
-/// Returns the counters of the disk with the workload's files from `text`, the text of `/proc/diskstats`. Their names
-/// begin with `sda_`, as in records of the simulator, so that both can be compared.
+/// Finds the counters of the disk with the workload's files in `text`, the text of `/proc/diskstats`, and returns them.
+/// Their names begin with `sda_`, as in records of the simulator, so that both can be compared.
 fn disk(text: &str) -> Vec<(String, u64)> {
     let fields = |line: &str| {
         let mut words = line.split_whitespace().skip(2);

@@ -44,7 +44,7 @@ pub(super) fn now(now_ns: u64) -> Moment {
     Moment { now_ns, mark: None, zones: zoneinfo::read(&read("/proc/zoneinfo")).into_iter().map(zone).collect() }
 }
 
-/// Returns the migrate types of a zone from `text`, the text of `/proc/pagetypeinfo`. Each has its number of free
+/// Finds the migrate types of a zone in `text`, the text of `/proc/pagetypeinfo`. Returns each with its number of free
 /// blocks of each order, and its number of pageblocks.
 fn kinds(text: &str, zone: &zoneinfo::Zone) -> Vec<Kind> {
     let of_zone = |line: &str| {

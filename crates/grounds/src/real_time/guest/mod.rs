@@ -167,7 +167,6 @@ fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, Stri
 /// Opens a kernel image, and finds its modules.
 ///
 /// # Errors
-///
 /// When the file is no kernel image, or the folder that the user named has no modules for it. The error is in words for
 /// the user.
 fn found(path: &Path, place: &GroundOptions) -> Result<(Image, Option<Modules>), String> {

@@ -73,7 +73,6 @@ enum Heard {
 /// Runs a job in a guest, waits for its end, and returns the outcome.
 ///
 /// # Errors
-///
 /// When the guest cannot be started, or hangs or ends before it answers; also when the job failed or was interrupted.
 pub(super) fn run(
     workload: &dyn Runnable,

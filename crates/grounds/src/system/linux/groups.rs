@@ -95,7 +95,6 @@ impl Groups {
     /// section has `tasks`, or if the task makes records and so does not belong to the workload.
     ///
     /// # Errors
-    ///
     /// When earlier tasks are in another group, because all tasks are one process, which is in one group; or when the
     /// kernel refuses.
     pub fn enter_of_task(&self, task: &str) -> Result<(), SystemError> {

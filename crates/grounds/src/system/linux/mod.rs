@@ -66,7 +66,6 @@ impl LinuxSystem {
     /// from `counters`. `kept` says how much of each page's contents workloads write and verify.
     ///
     /// # Errors
-    ///
     /// When the folder lies in memory (tmpfs), because files would then take a part of the limited memory.
     pub fn new(
         folder: PathBuf,
@@ -88,7 +87,6 @@ impl LinuxSystem {
     /// Gives the system its memory control groups.
     ///
     /// # Errors
-    ///
     /// When a task was already started.
     pub fn with_groups(self, groups: Groups) -> Result<Self, SystemError> {
         let shared = Arc::into_inner(self.shared).ok_or_else(|| SystemError("a task runs already".into()))?;
