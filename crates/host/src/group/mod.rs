@@ -51,7 +51,7 @@ impl fmt::Display for GroupError {
 }
 
 /// A memory control group: a part of the files and regions of a [`Memory`](crate::Memory), with limits and protection
-/// of their pages. Groups form a tree. Linux: a cgroup with the controller `memory`, version 2.
+/// of their pages. Groups form a tree. They correspond to Linux cgroups (version 2) with the controller `memory`.
 ///
 /// Every page of the group's files and regions is charged to the group and to its ancestors, whichever thread uses the
 /// page. A clone is a handle of the same group. Handles may be used from any thread. Files and regions without a group
