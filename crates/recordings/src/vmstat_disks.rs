@@ -31,7 +31,8 @@ fn is_heading(line: &str) -> bool {
     are_names(["total", "merged", "sectors", "ms"]) || line.contains("-reads-") && line.contains("-writes-")
 }
 
-/// Returns the disk's name, its figures, and the words of a time after them; none if the line is no row.
+/// Splits a line into the disk's name, its figures, and the words of a time after them; none if the line has no
+/// figures of a disk.
 fn row_of<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, [f64; FIGURES], &'w [&'t str])> {
     let (name, rest) = words.split_first()?;
     let figures: Vec<f64> =
