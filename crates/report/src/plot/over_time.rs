@@ -10,7 +10,8 @@ use machine::PAGE_BYTES;
 /// Largest number of points in a line: a picture has no more pixels for them.
 const POINTS: usize = 230;
 
-/// Most control groups with panels of their own: those with the most memory at a moment.
+/// Largest number of control groups that have panels of their own. These are the groups with the most memory at any
+/// moment.
 const GROUPS_MAX: usize = 4;
 
 /// Returns a picture of the runs with the first seed, with a line for each run. The workload's curves, if any, are at
