@@ -546,9 +546,9 @@ fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>)
     assumed.push(format!("{rates} in {name}, {why}"));
 }
 
-/// Reads samples by the names of their columns (`si`, `so`, `free`) from a log that a tool wrote and nobody pasted.
-/// Faulty parts are left out and reported: lines that belong to no recording, and a recording without a line after
-/// the average since boot.
+/// Reads samples by the names of their columns (`si`, `so`, `free`) from a log in the form in which `vmstat` wrote
+/// it. Faulty parts are left out and reported: lines that belong to no recording, and a recording without a line
+/// after the average since boot.
 ///
 /// `every_s` is the interval if the text has no times. If words stand before a heading, such as times of MMTests,
 /// then as many words are skipped before each line of figures.

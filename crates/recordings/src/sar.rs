@@ -196,8 +196,8 @@ impl Headings {
         });
     }
 
-    /// Returns whether a line has averages. It then begins with a word, in any language, in place of a time; the
-    /// names of a known heading, or figures under one, follow.
+    /// Returns whether a line has averages. Such a line begins with a word, in any language, in place of a time; then
+    /// come the names of a known heading, or figures under one.
     fn is_average(&self, words: &[&str]) -> bool {
         self.met.iter().any(|names| {
             let Some((lead, rest)) = words.len().checked_sub(names.len()).map(|at| words.split_at(at)) else {
@@ -234,9 +234,8 @@ struct Reader {
 const DAY: f64 = 86_400.0;
 
 impl Reader {
-    /// Converts the time of day of a line to seconds since the midnight before the recording began. Whole days are
-    /// counted only if the current heading or the previous line has the same time of day; the line then has the same
-    /// moment.
+    /// Converts the time of day of a line to seconds since the midnight before the recording began. Days are counted
+    /// only if the current heading or the previous line has the same time of day, whose moment the line then shares.
     fn place(&self, time: f64) -> f64 {
         let known = [self.heading_at, self.now].into_iter().flatten();
         known.into_iter().find(|known| known.rem_euclid(DAY) == time).unwrap_or(time)

@@ -15,7 +15,8 @@ pub const FIXED_WIDTH: u16 = 100;
 /// Number of blanks between two columns.
 const GAP: u16 = 2;
 
-/// Smallest width, in characters, to which line breaks may narrow a text column while the others keep their widths.
+/// Smallest width, in characters, to which line breaks may narrow a text column while the other columns keep their
+/// widths.
 const LEAST: usize = 20;
 
 /// Smallest width, in characters, that [`hanging`] gives a text to the right of its lead. On a screen narrower than

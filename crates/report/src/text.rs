@@ -244,7 +244,7 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
     lines
 }
 
-/// Returns the colour of a verdict.
+/// Returns the tone of a cell that shows a verdict; the cell's colour follows from its tone.
 #[must_use]
 pub const fn tone(verdict: Verdict) -> Tone {
     match verdict {

@@ -70,9 +70,9 @@ pub struct Stalled {
 /// A zone of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneNow {
-    /// The zone's name: `Normal`, or on nodes other than the first `Normal of node 1`.
-    pub name: String,
     /// The zone's name, such as `Normal`. On nodes other than the first the node is added: `Normal of node 1`.
+    pub name: String,
+    /// Free pages.
     pub free: u64,
     /// The zone's marks, pages: min, low, high.
     pub marks: [u64; 3],

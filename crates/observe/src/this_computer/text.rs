@@ -410,7 +410,8 @@ fn whole(device: &str) -> &str {
     }
 }
 
-/// Shortest time of a random read on a rotating disk, ns: half a rotation at 15000 rpm takes 2 ms.
+/// Smallest time of a measured random read, ns, at which a disk that reports that it rotates is believed. Half a
+/// rotation at 15000 rpm takes 2 ms.
 const TURNS_FROM_NS: u64 = 1_000_000;
 
 /// Writes the device of a rotating disk. The distance between the measured blocks is unknown, so seek times are those

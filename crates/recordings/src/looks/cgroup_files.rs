@@ -60,8 +60,8 @@ pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     FIRST.iter().any(|names| *names == [&*first, &*second])
 }
 
-/// Returns whether a line may belong to a file of a memory cgroup. A line of PSI may, too, but without a
-/// `memory.pressure` that is being read it belongs to the computer's files.
+/// Returns whether a line may belong to a file of a memory cgroup. A line of PSI belongs to `memory.pressure` if this
+/// file is being read, and otherwise to the computer's own files.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some() || pressure::begins(line)
