@@ -9,7 +9,8 @@ pub enum PercentRule {
     /// that is printed as zero counts as zero.
     #[default]
     Current,
-    /// The rule of MMTests of 2012 and 2013: a fall to zero prints 0.00, a rise from zero -99.
+    /// The rule of MMTests of 2012 and 2013: a fall to zero prints 0.00, and a rise from zero prints -99, or 100 if
+    /// higher figures are better.
     #[value(name = "mmtests-2013")]
     Mmtests2013,
     /// The rule of MMTests of 2010 and 2011: the change is relative to the new value, not to the baseline.
