@@ -153,7 +153,7 @@ impl<W: Workload> Runnable for W {
 
 /// The workloads, in the order in which they are listed to users. This is a static, because crates that use this one
 /// would inline a constant and so compile every workload anew.
-static ALL: [&dyn Runnable; 22] = [
+static ALL: [&dyn Runnable; 23] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,
     &workloads::highalloc::Highalloc,
@@ -176,6 +176,7 @@ static ALL: [&dyn Runnable; 22] = [
     &workloads::thp::Thp,
     &workloads::exhaust::Exhaust,
     &workloads::livelock::Livelock,
+    &workloads::tasks::Tasks,
 ];
 
 /// Returns every workload, in the order in which they are listed to users.

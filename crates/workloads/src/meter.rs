@@ -124,7 +124,10 @@ struct Shared {
     is_full: AtomicBool,
     is_over: AtomicBool,
     keeps_step: bool,
+    /// Number of measured tasks that have not ended.
     running: AtomicUsize,
+    /// Number of tasks that are not measured and have not ended.
+    others: AtomicUsize,
     operations: Vec<Alone>,
 }
 
@@ -192,15 +195,19 @@ impl Tally {
 }
 
 /// Reports the end of a task when dropped. If the task panicked, tells the other tasks to end.
-struct Ending(Arc<Shared>);
+struct Ending {
+    shared: Arc<Shared>,
+    is_measured: bool,
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The other tasks must not wait for this one.
-            self.0.is_over.store(true, Relaxed);
+            self.shared.is_over.store(true, Relaxed);
         }
-        self.0.running.fetch_sub(1, Relaxed);
+        let left = if self.is_measured { &self.shared.running } else { &self.shared.others };
+        left.fetch_sub(1, Relaxed);
     }
 }
 
@@ -267,7 +274,22 @@ pub fn measure<S: System>(
     measured: &Measured<'_>,
     body: impl Fn(&S, u64, &mut Tally) -> Result<(), SystemError> + Clone + Send + 'static,
 ) -> Result<Course, SystemError> {
-    let Measured { name, tasks, length, .. } = measured;
+    let names: Vec<String> = (0..measured.tasks).map(|n| format!("{} {n}", measured.name)).collect();
+    measure_tasks(system, measured, &names, body)
+}
+
+/// Does what [`measure`] does, with tasks that have names of their own. The tasks after the first `measured.tasks` are
+/// not measured: their operations do not count, and they are told to end when the measured tasks have ended.
+///
+/// # Errors
+/// When a task failed.
+pub fn measure_tasks<S: System>(
+    system: &S,
+    measured: &Measured<'_>,
+    names: &[String],
+    body: impl Fn(&S, u64, &mut Tally) -> Result<(), SystemError> + Clone + Send + 'static,
+) -> Result<Course, SystemError> {
+    let Measured { tasks, length, .. } = measured;
     let shared = Arc::new(Shared {
         ready: AtomicUsize::new(0),
         is_open: AtomicBool::new(false),
@@ -275,15 +297,18 @@ pub fn measure<S: System>(
         is_over: AtomicBool::new(false),
         keeps_step: measured.keeps_step,
         running: AtomicUsize::new(*tasks as usize),
+        others: AtomicUsize::new(names.len() - *tasks as usize),
         operations: (0..*tasks).map(|_| Alone::default()).collect(),
     });
     let most = if let Length::Operations(operations) = length { *operations } else { u64::MAX };
-    let started: Vec<_> = (0..*tasks)
-        .map(|n| {
+    let started: Vec<_> = (0..)
+        .zip(names)
+        .map(|(n, name)| {
             let (shared, body) = (shared.clone(), body.clone());
-            system.start(&format!("{name} {n}"), move |system| {
-                let _ending = Ending(shared.clone());
-                let mut tally = Tally::new(&shared, n as usize, most);
+            let is_measured = n < *tasks;
+            system.start(name, move |system| {
+                let _ending = Ending { shared: shared.clone(), is_measured };
+                let mut tally = Tally::new(&shared, n as usize, if is_measured { most } else { u64::MAX });
                 let result = body(system, n, &mut tally);
                 if result.is_err() {
                     shared.is_over.store(true, Relaxed);
@@ -292,7 +317,7 @@ pub fn measure<S: System>(
             })
         })
         .collect();
-    while shared.ready.load(Relaxed) < *tasks as usize && !shared.is_over.load(Relaxed) && !system.is_killed() {
+    while shared.ready.load(Relaxed) < names.len() && !shared.is_over.load(Relaxed) && !system.is_killed() {
         system.sleep(GATE_EVERY);
     }
     let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());
@@ -366,7 +391,10 @@ fn watch<S: System>(
             shared.is_over.store(true, Relaxed);
         }
         if shared.running.load(Relaxed) == 0 {
-            return (looks, full, at_full);
+            shared.is_over.store(true, Relaxed);
+            if shared.others.load(Relaxed) == 0 {
+                return (looks, full, at_full);
+            }
         }
     }
 }
