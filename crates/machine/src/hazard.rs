@@ -8,7 +8,7 @@
 use crate::{FrameNumber, Machine};
 use std::convert::Infallible;
 
-/// Number of reads of pages for each read that is counted, on average; see [`Hazards::counts_read`].
+/// Average number of page reads from one counted read to the next; see [`Hazards::counts_read`].
 pub const READS_PER_COUNT: u32 = 32;
 
 /// The type of the hazard pointers of the machine `M`.
@@ -24,8 +24,8 @@ pub trait Hazards: 'static {
     /// Returns whether tasks have hazard pointers. If they have none, no frame is ever published.
     fn are_on(&self) -> bool;
 
-    /// Returns whether the calling task should count the read of a page that it makes. To save time, only one read in
-    /// [`READS_PER_COUNT`] is counted. It is chosen at random, and is counted as [`READS_PER_COUNT`] reads.
+    /// Returns whether the calling task should count the page read that it makes. To save time, only one read in
+    /// [`READS_PER_COUNT`], chosen at random, is counted, and it is counted as [`READS_PER_COUNT`] reads.
     fn counts_read(&self) -> bool;
 
     /// Publishes a frame that the calling task is about to use, in a hazard pointer, until [`Hazards::withdraw`] is
@@ -37,7 +37,7 @@ pub trait Hazards: 'static {
     fn publish(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
     /// Publishes a frame as [`Hazards::publish`] does, but returns `None` if this would take more than a few
-    /// instructions. A call of [`Hazards::publish`] may then still succeed.
+    /// instructions. After `None`, [`Hazards::publish`] may still succeed.
     fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
     /// Withdraws the frame that is published in `pointer`. Any task may call this, not only the task that published the
@@ -53,8 +53,8 @@ pub trait Hazards: 'static {
     /// machine of real threads, it interrupts every CPU.
     fn barrier(&self);
 
-    /// Returns published frames, in ascending order. They are all frames that were published before the last
-    /// [`Hazards::barrier`] and not withdrawn, and maybe frames that were published later.
+    /// Returns published frames, in ascending order. The list has every frame that was published before the last
+    /// [`Hazards::barrier`] and has not been withdrawn. It may also have frames that were published later.
     fn published(&self) -> Vec<FrameNumber>;
 }
 
