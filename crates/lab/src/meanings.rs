@@ -7,8 +7,8 @@ use documented::DocumentedFields;
 use machine::Step;
 use sim::disk::config::{CfqConfig, DeadlineConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig};
 
-/// Keys of a machine file, with their meanings, for which the other sources of meanings (structs with documented
-/// fields, and steps of the cost table) have no comment.
+/// Keys of a machine file, with their meanings, that are neither struct fields with a comment nor steps of the cost
+/// table. All other keys take their meanings from these comments.
 const OTHERS: [(&str, &str); 11] = [
     ("about", "One line about it."),
     ("base", "The machine that this one is but for what follows: a name, or a file beside this one."),

@@ -212,7 +212,7 @@ pub fn a_deadline_passes<G: Ground>() {
     );
 }
 
-/// Tests that a sleep that a wake-up ends before its deadline returns the remaining time.
+/// Tests that a sleep returns the remaining time if a wake-up ends it before its deadline.
 pub fn an_early_wake_leaves_time<G: Ground>() {
     G::run(
         &[
@@ -422,7 +422,7 @@ pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     );
 }
 
-/// Tests that a task gets a CPU although many other tasks, more than there are CPUs, wait for it in loops that call
+/// Tests that a task gets a CPU although other tasks, more than there are CPUs, wait for this task in loops that call
 /// `relax`.
 pub fn tasks_that_relax_let_others_run<G: Ground>() {
     fn relaxes<M: Machine>(machine: &M, stage: &Stage<M>) {

@@ -31,9 +31,9 @@ pub trait Hazards: 'static {
     /// Publishes a frame that the calling task is about to use, in a hazard pointer, until [`Hazards::withdraw`] is
     /// called. Returns `None` if all hazard pointers of the task are in use.
     ///
-    /// For each [`Hazards::barrier`], one of two things holds: [`Hazards::published`] finds the frame after the
-    /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` had done before it
-    /// called `barrier`.
+    /// For each call of [`Hazards::barrier`], one of two things holds. Either [`Hazards::published`], called after the
+    /// barrier, finds the frame; or the calling task, after `publish`, sees everything that the caller of `barrier` had
+    /// done before the barrier.
     fn publish(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
     /// Publishes a frame as [`Hazards::publish`] does, but returns `None` if this would take more than a few
@@ -43,10 +43,10 @@ pub trait Hazards: 'static {
     /// Withdraws the frame that is published in `pointer`. Any task may call this, not only the task that published the
     /// frame.
     ///
-    /// A task that finds the frame withdrawn sees everything that the caller did before this call. For each
-    /// [`Hazards::barrier`], one of two things holds: [`Hazards::published`] no longer returns the frame after the
-    /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` had done before it
-    /// called `barrier`.
+    /// A task that finds the frame withdrawn sees everything that the caller did before `withdraw`. For each call of
+    /// [`Hazards::barrier`], one of two things holds. Either [`Hazards::published`], called after the barrier, does not
+    /// return the frame; or the calling task, after `withdraw`, sees everything that the caller of `barrier` had done
+    /// before the barrier.
     fn withdraw(&self, pointer: Self::Pointer<'_>);
 
     /// Makes every earlier publication and withdrawal, by any task, visible to the caller. The call is expensive: on a

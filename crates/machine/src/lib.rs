@@ -190,9 +190,9 @@ pub trait Machine: Observe + Sized + 'static {
     /// May be called in any context, also in interrupts and under locks.
     fn spend(&self, step: Step, n: u32);
 
-    /// Charges a step like [`Machine::spend`], for work on the bytes or the descriptor of `frame`. The step costs more
-    /// if the frame is on another memory node than the caller's CPU. The default implementation calls
-    /// [`Machine::spend`].
+    /// Charges a step like [`Machine::spend`], for work on the bytes or the descriptor of `frame`. On a simulated
+    /// machine, the step may cost more if the frame is on another memory node than the caller's CPU, or if another CPU
+    /// touched the frame last. The default implementation calls [`Machine::spend`].
     ///
     /// May be called in any context, also in interrupts and under locks.
     #[inline]

@@ -20,7 +20,7 @@ pub struct Met {
     pub used: u64,
     /// Anonymous pages for which swap had no free slot, or which the reclaiming task may not swap out.
     pub not_swappable: u64,
-    /// Pages in page tables that could not be unmapped, or that the reclaiming task may not unmap.
+    /// Mapped pages that could not be unmapped, or that the reclaiming task may not unmap.
     pub mapped: u64,
     /// Pages with more references than expected: a reader holds one, or the page has just lost its owner.
     pub held: u64,

@@ -113,7 +113,8 @@ pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Outpu
 /// Options for the start of kernel images in virtual machines (the ground `guest`).
 #[derive(Clone, Debug, clap::Args)]
 pub struct GuestOptions {
-    /// The folder with modules of the kernel of `guest` [default: lib/modules near its image, or of this computer]
+    /// The folder with modules of the kernel of `guest` [default: lib/modules near the kernel image, or of this
+    /// computer]
     #[arg(long, value_name = "DIR", requires = "kernel_image")]
     pub kernel_modules: Option<PathBuf>,
     /// Words to append to the command line of the kernel of `guest`, such as "movablecore=64M"

@@ -31,7 +31,7 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Interval at which an interrupt is checked.
+/// Interval at which the command checks whether it was interrupted.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The progress of a swarm, which simulates many worlds. A world is a random machine, kernel and set of tasks.

@@ -21,7 +21,7 @@ use study::truth::{self, Counted, Difference, Held, Load, Record, Recorded, Suit
 pub struct Arguments {
     /// Names of loads [default: all]
     loads: Vec<String>,
-    /// The kernel, a bzImage; see `highwater guest check`. Repeatable
+    /// The kernel image of the guests, a bzImage; see `highwater guest check`. Repeatable
     #[arg(long, value_name = "FILE", required_unless_present = "recorded")]
     kernel_image: Vec<PathBuf>,
     #[command(flatten)]
@@ -69,8 +69,8 @@ struct Report<'a> {
     differences: &'a [Difference],
 }
 
-/// Runs the loads on the simulator, and in virtual machines (guests) unless their counts were recorded before. Reports
-/// which simulated counters agree with those of the guests.
+/// Runs the loads on the simulator, and also in virtual machines (guests) unless `--recorded` names a file with
+/// counters of guests. Reports which simulated counters agree with those of the guests.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let suite = truth::suite();
     let loads = named(&arguments.loads)?;

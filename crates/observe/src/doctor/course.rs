@@ -30,9 +30,9 @@ pub enum Extent {
     },
     /// Seconds since the recording began.
     Seconds {
-        /// The second at the beginning.
+        /// The time at the beginning, s since the recording began.
         from: f64,
-        /// The second at the end.
+        /// The time at the end, s since the recording began.
         to: f64,
     },
 }

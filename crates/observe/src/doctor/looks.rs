@@ -243,9 +243,9 @@ impl Looks {
         }
     }
 
-    /// Groups the cgroup files that were given by the name of their cgroup, each group in the order given. If the files
-    /// were saved outside the cgroup file system and the time between copies is known, all files count as copies from
-    /// one cgroup.
+    /// Groups the cgroup files by the name of their cgroup; within a group, the files are in the order in which they
+    /// were given. If the files were saved outside the cgroup file system and the time between copies is known, all
+    /// files count as copies from one cgroup.
     fn groups(&self, seconds: Option<f64>) -> BTreeMap<String, Vec<&CgroupFiles>> {
         const OF_FILES: &str = "the cgroup of these files";
         let mut by_name: BTreeMap<String, Vec<&CgroupFiles>> = BTreeMap::new();

@@ -228,7 +228,7 @@ impl Patient {
     }
 }
 
-/// Returns the diagnoses of the patients as text.
+/// Diagnoses the patients (the subjects of the input), and returns the diagnoses as text.
 #[must_use]
 pub fn text(patients: &[Patient], look: Look) -> String {
     let mut text = String::new();
@@ -339,7 +339,7 @@ fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
     diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect()
 }
 
-/// Returns the diagnoses of the patients as a page of HTML.
+/// Diagnoses the patients (the subjects of the input), and returns the diagnoses as a page of HTML.
 #[must_use]
 pub fn page(patients: &[Patient]) -> Page {
     let section = |patient: &Patient| {
@@ -378,7 +378,7 @@ pub fn page(patients: &[Patient]) -> Page {
     Page { title: "What ails memory".into(), about: Vec::new(), sections: patients.iter().map(section).collect() }
 }
 
-/// Returns the diagnoses of the patients as JSON, with a line break at the end.
+/// Diagnoses the patients (the subjects of the input), and returns the diagnoses as JSON, with a line break at the end.
 #[must_use]
 pub fn json(patients: &[Patient]) -> String {
     let one = |patient: &Patient| {

@@ -122,7 +122,8 @@ pub fn check_times(
     Ok(())
 }
 
-/// Adds to `signs`, which come from a recording, the signs that only texts about a moment have (`moment`).
+/// Completes `signs`, which come from a recording, by the signs of `moment`, which come from texts about a moment. A
+/// level that the recording has stays as it is.
 fn complement(signs: &mut Signs, moment: Signs) {
     signs.zones = signs.zones.take().or(moment.zones);
     if signs.nodes.is_empty() {
@@ -160,7 +161,7 @@ fn of_recording(file: &str, recording: Recording) -> Patient {
 }
 
 /// Makes a patient (a subject of a diagnosis) of each benchmark in a log directory of MMTests. Also returns the faults
-/// because of which parts of the logs were left out.
+/// in the logs; the parts with faults are left out.
 ///
 /// # Errors
 /// When the folder is not a log directory of MMTests.

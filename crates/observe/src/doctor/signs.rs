@@ -8,7 +8,7 @@ use recordings::kernel_log::Log;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The name of a missing sign.
+/// The name of a sign (counter or level) that a rule needs and the input lacks.
 pub type Missing = String;
 
 /// Numbers of pages that one kind of reclaimer, kswapd or tasks, scanned and reclaimed.
@@ -40,7 +40,7 @@ impl Scan {
 pub struct Zone {
     /// The zone's name in the kernel.
     pub name: String,
-    /// Free pages.
+    /// Number of free pages.
     pub free: f64,
     /// The zone's marks, pages: min, low, high.
     pub marks: [f64; 3],

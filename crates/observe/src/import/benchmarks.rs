@@ -74,8 +74,8 @@ impl<'a> Log<'a> {
     }
 }
 
-/// A function that passes the log in a file to another function, which reads it, and keeps the faults that this
-/// function finds.
+/// A function that gets a file and a reader. It passes the log in the file to the reader, and keeps the faults that the
+/// reader finds.
 type Read<'a> = dyn FnMut(&(PathBuf, String), &mut dyn FnMut(&mut Log<'_>)) + 'a;
 
 /// Returns the name of a file, without its folder and without the ending `.gz`.

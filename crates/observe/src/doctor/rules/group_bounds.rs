@@ -48,7 +48,8 @@ impl Met<'_> {
         self.group.some_waited_percent.map(|waited| waited >= GROUP_WAITED_MIN)
     }
 
-    /// Returns a sentence about the time for which the cgroup's tasks waited.
+    /// Returns a sentence about the time for which the cgroup's tasks waited. The words `at_ease` are added if they
+    /// hardly waited.
     fn waited(&self, at_ease: &str) -> String {
         match (self.group.some_waited_percent, self.waits()) {
             (Some(waited), Some(true)) => format!(" Its tasks waited for memory {waited:.1} % of the time."),

@@ -10,7 +10,7 @@ use recordings::kernel_log::killers::{Eviction, Killer};
 use recordings::kernel_log::{Kill, Kind, Limit, Log, Report, ZoneReport};
 use std::collections::BTreeMap;
 
-/// Largest number of reasons for kills that are described in full. Further reasons are only counted.
+/// Largest number of reasons for kills or failures that are described in full. Further reasons are only counted.
 const TOLD_MAX: usize = 3;
 
 /// Largest number of process names that a sentence lists.
