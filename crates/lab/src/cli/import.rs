@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Write the counters over time of the monitor proc-vmstat, as CSV in the form of --series
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
 }
