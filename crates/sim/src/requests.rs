@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// Wakes the tasks that wait for the end of congestion, if it has ended.
+    /// Wakes the tasks that wait for the end of congestion, if the device's queue is not congested any more.
     fn note_congestion(&self, device: &Device) {
         let mut has_ended = false;
         for operation in OPERATIONS {

@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// The contribution of a task to the counts of the CPU that it is on.
+/// What a task contributes to the counts of the CPU that it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The task sleeps, has ended, or is a task of the kernel.
@@ -31,7 +31,8 @@ pub(crate) enum Part {
     WaitsForIo,
 }
 
-/// Times of a CPU, ps: some, full, not idle.
+/// Three times of a CPU, ps: the time in which some task was stalled, the time in which all tasks were, and the time in
+/// which the CPU was not idle.
 type Times = [u64; 3];
 
 /// The tasks of one group that are on one CPU, and the CPU's times up to `since`, ps.
@@ -50,8 +51,8 @@ impl OnCpu {
         self.working.get() + self.stalled.get() + self.waiting_for_io.get() == 0
     }
 
-    /// Adds the time up to `now`. The clocks of CPUs differ a little, so `now` may be earlier than at the last call;
-    /// then nothing is added.
+    /// Adds the time since the last call to the CPU's times. The clocks of CPUs differ a little, so `now` may be
+    /// earlier than at the last call; then nothing is added.
     fn count(&self, now: u64) {
         let time = now.saturating_sub(self.since.get());
         self.since.set(self.since.get().max(now));
@@ -85,9 +86,9 @@ impl OnCpu {
 /// times since its last call.
 #[derive(Debug)]
 struct Sum {
-    /// Times of the CPUs at the last call of [`Sum::look`].
+    /// Times of the CPUs as they were at the last call of [`Sum::look`].
     seen: Vec<Times>,
-    /// Stall times so far, ps: some, full.
+    /// Stall times so far, ps: first with some task stalled, then with all tasks stalled.
     total: [u64; 2],
 }
 
@@ -123,7 +124,8 @@ struct Averaged {
     ends: u64,
 }
 
-/// A trigger, which compares the stall time of a group with its threshold at even intervals.
+/// A trigger, which looks at the stall time of a group at even intervals. It has an event if the stall time has grown
+/// by the trigger's threshold within a window.
 #[derive(Debug)]
 struct Watch {
     trigger: Trigger,
@@ -137,7 +139,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Looks at the stall time, at the time [`Watch::next`].
+    /// Looks at the stall time, and notes an event if it has grown by the threshold within the window. Called when the
+    /// time [`Watch::next`] is reached.
     fn look(&mut self, cpus: &[OnCpu]) {
         let now = self.next;
         self.sum.look(cpus);
@@ -182,8 +185,8 @@ impl GroupPressure {
         std::iter::successors(Some(self), |group| group.parent.as_deref())
     }
 
-    /// Takes the part `before` of a task off the counts of a CPU, and adds the part `after` to those of another, or the
-    /// same, CPU.
+    /// Takes a task off the counts of the CPU that it was on, and adds it to the counts of the CPU that it is on.
+    /// `before` and `after` hold the task's contribution and the CPU's number.
     pub(crate) fn change(&self, now: u64, before: (Part, usize), after: (Part, usize)) {
         self.advance(now);
         for ((part, cpu), more) in [(before, -1), (after, 1)] {
@@ -229,8 +232,8 @@ impl GroupPressure {
         }
     }
 
-    /// Returns the figures at `now`, as a task reads them. Each call adds to the weighted sums, as the end of a period
-    /// does.
+    /// Returns the figures at `now`, as a task gets them by reading. Each call adds up the weighted times so far, as
+    /// the end of a period does, and so changes later figures a little.
     pub(crate) fn read(&self, now: u64) -> Pressure {
         self.advance(now);
         self.cpus.iter().for_each(|cpu| cpu.count(now));
@@ -309,13 +312,13 @@ impl PressureTrigger {
         Self { group, watch }
     }
 
-    /// Returns whether an event was raised that this method has not yet returned.
+    /// Returns whether an event has been raised since this method last returned `true`.
     pub(crate) fn take_event(&self, now: u64) -> bool {
         self.group.advance(now);
         std::mem::take(&mut self.watch.borrow_mut().has_event)
     }
 
-    /// Returns the time of the next look, ps.
+    /// Returns the time, ps, at which the trigger looks at the stall time next.
     pub(crate) fn next_look(&self) -> u64 {
         self.watch.borrow().next
     }
