@@ -18,7 +18,7 @@ use report::{Table, TableRow};
 
 /// Two kernels with the differences between them.
 pub struct Ablation {
-    /// Columns, by the kernels' names on the command line. The first two are compared.
+    /// Names of the kernels of all columns, as on the command line. The first two are the kernels to compare.
     kernels: Vec<String>,
     switches: Vec<Switch>,
 }
@@ -37,8 +37,8 @@ const FROM: usize = 0;
 /// Index of the column of the second kernel.
 const TO: usize = 1;
 
-/// Smallest relative difference of two values that counts as a gap; below this value no share is meaningful. Reports
-/// state this number in words.
+/// Smallest relative difference of two values that counts as a gap. Shares of a smaller difference mean nothing. Texts
+/// of reports state this number in words.
 const GAP_MIN: f64 = 0.01;
 
 /// The effect of each difference between two kernels on one row.
@@ -76,11 +76,11 @@ pub struct Effect {
     pub difference: Difference,
     /// The row's value with the first kernel and only this difference applied.
     pub alone: Option<f64>,
-    /// The share of the gap that the difference closes alone; none without a gap, as [`RowAblation::has_gap`] returns.
+    /// The share of the gap that the difference closes alone; none if there is no gap ([`RowAblation::has_gap`]).
     pub alone_share: Option<f64>,
     /// The row's value with the second kernel and only this difference reverted.
     pub undone: Option<f64>,
-    /// The share of the gap that reverting the difference opens; none without a gap.
+    /// The share of the gap that reverting the difference opens; none if there is no gap ([`RowAblation::has_gap`]).
     pub undone_share: Option<f64>,
     /// Smallest and largest value over the seeds with the first kernel and only this difference applied; none for one
     /// seed.
@@ -115,7 +115,7 @@ fn range(row: &TableRow, column: usize) -> Option<Range> {
 /// The change of a row that a difference causes, over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Increase of the row's value.
+    /// Increase of the row's value; negative for a decrease.
     pub difference: f64,
     /// Lower end of the interval of the increase.
     pub low: f64,
@@ -155,9 +155,10 @@ impl RowAblation {
         is_gap(self.from, self.to)
     }
 
-    /// Returns whether a difference changes the row. If verdicts are known, at least one of them must tell the values
-    /// apart. Otherwise the change must be at least half a percent of the gap, or a hundredth of the value if there is
-    /// no gap. With several seeds, the ranges of both values must also not overlap.
+    /// Returns whether a difference changes the row. If there are verdicts, one of them must tell the values with and
+    /// without the difference apart. If there are none, the value must change by at least half a percent of the gap or,
+    /// if there is no gap, by a hundredth. With several seeds, the ranges of the values with and without the difference
+    /// must not overlap either.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
         let mut known = [effect.alone_change, effect.undone_change].into_iter().flatten().peekable();
@@ -214,8 +215,9 @@ impl Ablation {
         Ok(Self { kernels, switches })
     }
 
-    /// Returns the kernels to run, by their names on the command line: both kernels, then the first kernel with each
-    /// difference alone, then the second kernel without each difference.
+    /// Returns the names, as on the command line, of the kernels to run: the two compared kernels, then for each
+    /// difference the first kernel with only this difference applied, then for each difference the second kernel with
+    /// only this difference reverted.
     #[must_use]
     pub fn kernels(&self) -> &[String] {
         &self.kernels

@@ -23,7 +23,7 @@ use kit::words::counted;
 /// Interval at which the lines are redrawn.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Width of a title, columns. With a bar and a message a line fits a terminal of 80 columns.
+/// Width of a title, in columns of the terminal. A line of title, bar and message fits a terminal of 80 columns.
 const TITLE: usize = 26;
 
 /// Progress on standard error. A terminal shows a line for each running job. Elsewhere there is one line when the work

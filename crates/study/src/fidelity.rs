@@ -15,13 +15,14 @@ use catalogue::experiment::{Published, PublishedRow, Statistic};
 use figures::statistics::Estimate;
 use report::Table;
 
-/// A published level counts only above this value, since a factor means little for a smaller figure.
+/// Published figures up to this value do not count for levels (how large a figure is), because a factor between two
+/// small figures means little.
 pub const LEVEL: f64 = 100.0;
 
 /// Largest factor between a simulated and a published level, in either direction, with which the level is met.
 pub const FACTOR: f64 = 2.0;
 
-/// Smallest published effect that counts, as a share of the baseline.
+/// Smallest published effect (change from the baseline to a kernel, as a share of the baseline) that counts.
 pub const EFFECT: f64 = 0.05;
 
 /// Factor to which a change is capped when sizes of effects are compared. A larger change counts like a change from or
@@ -144,7 +145,7 @@ pub struct Tally {
 /// The summary of an experiment's rows: how many figures are met, and the level that is farthest off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Counts for rows that are neither context nor follow from other rows.
+    /// Counts for the rows that are not context and do not follow from other rows.
     pub plain: Tally,
     /// Counts for the figures of `plain` that are not left to chance.
     pub decidable: Tally,
@@ -187,7 +188,8 @@ impl Share {
 }
 
 impl Tally {
-    /// Counts the level and the effect of a cell, each if `is_wanted` returns true for its [`LeftToChance`].
+    /// Counts the level and the effect of a cell. Each is counted only if `is_wanted` returns true for its reason to be
+    /// left to chance.
     fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
         if cell.counts && is_wanted(cell.left_to_chance) {
             self.levels.add(cell.is_met);
@@ -272,7 +274,8 @@ impl Cell {
         Self { kernel, published: figure, simulated, ratio, is_met, counts, left_to_chance: None, effect }
     }
 
-    /// Returns the factor by which the level is off; infinite if a figure is missing or zero while the other is not.
+    /// Returns the factor by which the level is off. It is infinite if a figure is missing, or if one figure is zero
+    /// and the other is not.
     fn factor(&self) -> f64 {
         self.ratio.map_or(f64::INFINITY, |ratio| ratio.max(ratio.recip()))
     }

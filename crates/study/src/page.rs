@@ -68,8 +68,8 @@ fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     sections
 }
 
-/// Returns charts of a picture's panels: first the plots with an axis of their own, then the plots over time, which are
-/// zoomed together. Returns none if there are no panels.
+/// Returns charts: first of the plots that have an axis of their own, then of the plots over time, which are zoomed
+/// together. Returns none if there is nothing to plot.
 fn charts(lines: Lines) -> Option<Part> {
     let Lines { names, across, panels, beside, .. } = lines;
     let own = beside.into_iter().flatten().map(|plot: Plot| Chart::of_plot(plot, &names));
@@ -87,7 +87,8 @@ fn counters(table: &Table, series: &[RunSeries]) -> Option<Part> {
     (!counters.is_empty()).then_some(Part::Counters(counters))
 }
 
-/// Returns the section of counters over time, from a file that `--series` wrote; none without counters.
+/// Returns the section with charts of counters over time, from a file that `--series` wrote. Shows the first seed; none
+/// if the file has no runs.
 #[must_use]
 pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     let seed = runs.first()?.seed;
@@ -139,7 +140,7 @@ pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
 struct Apart<'k> {
     from: &'k str,
     to: &'k str,
-    /// Number of values in each of the two kernels.
+    /// Number of values that each of the two kernels has, equal or different.
     values: usize,
     found: Vec<Difference>,
     /// Names of the experiments that compare the two kernels.
@@ -200,7 +201,7 @@ pub fn head(words: &[&str]) -> Vec<Cell> {
     words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
 }
 
-/// Returns every value of a machine, with its origin.
+/// Returns a folded part of a page with every value of a machine and its origin.
 #[must_use]
 pub fn machine(machine: &Machine) -> Part {
     let about = if machine.about.is_empty() { String::new() } else { format!(": {}", machine.about) };

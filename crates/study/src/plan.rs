@@ -49,9 +49,9 @@ pub struct Request {
     pub experiment: String,
     /// Names or files that replace the experiment's kernels, if any are given.
     pub kernels: Vec<String>,
-    /// Names or files of further kernels.
+    /// Names or files of kernels that are compared in addition to those of the experiment or of `kernels`.
     pub more_kernels: Vec<String>,
-    /// Values for each run; several keys with several values give every combination.
+    /// Values for keys of the runs. If several keys have several values, each combination runs.
     pub set: Vec<Set>,
     /// Name or file that replaces the experiment's machine.
     pub machine: Option<String>,
@@ -73,7 +73,7 @@ pub struct Request {
     pub generations_every: Option<Nanos>,
     /// Whether to record the data for a picture of the runs.
     pub picture: bool,
-    /// The part of each run that is traced.
+    /// The part of each run that is traced; `None` traces nothing.
     pub trace: Option<Window>,
     /// Whether to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
@@ -108,7 +108,7 @@ pub struct Plan {
     store: Option<Store>,
     /// Requested grounds that are left out, with reasons.
     skipped: Vec<String>,
-    /// Further lines to show below the report.
+    /// Lines to show below the report, in addition to those about `skipped`.
     notes: Vec<String>,
 }
 
@@ -147,8 +147,8 @@ struct Subject<'r> {
     named: &'r NamedKernel,
     setup: &'r Setup,
     ground: Ground,
-    /// Number of pages that fit on the device with the ground's files; none if it is unknown or the machine file states
-    /// it.
+    /// Number of pages that fit on the device that holds the ground's files. None if this number is unknown, or if the
+    /// machine file states it.
     device_pages: Option<u64>,
     /// The kernel image that a guest boots.
     image: Option<&'r Path>,
@@ -249,8 +249,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Checks that runs with the parameters of the experiment's file can report its main row and main rows. Names of
-    /// rows may contain sizes: names at full size and names at this scale are accepted.
+    /// Checks that the experiment's `main_row` and `main_rows` name rows which runs with the parameters in its file can
+    /// report. Names of rows may contain sizes: names at full size and names at this scale are accepted.
     fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
         let Experiment { main_row, main_row_place, main_rows, main_rows_place, .. } = &self.experiment;
         let (Some(row), Some(first)) = (main_row, self.runs.first()) else { return Ok(()) };

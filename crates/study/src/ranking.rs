@@ -11,7 +11,7 @@ use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 use report::{Column, Table};
 
-/// The kernels in one experiment, the best first.
+/// The ranking of the kernels of one experiment by one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranking {
     /// Name of the experiment.

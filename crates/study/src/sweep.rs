@@ -30,13 +30,15 @@ use grounds::job::{Failure, Outcome, Runnable};
 use kit::progress::Progress;
 use report::{Table, rows};
 
-/// A sweep, ready to run.
+/// A sweep (the runs of all combinations of experiments, kernels, machines, scales, values and seeds that a file
+/// lists), ready to run.
 pub struct Sweep {
     /// A plan for each experiment, machine and scale.
     plans: Vec<Plan>,
     /// The runs of all plans, each run once.
     runs: Vec<SweepRun>,
-    /// Words for the rows that the file selects.
+    /// Words by which the sweep's file selects rows: a word stands for the rows with the word in their names, and for the
+    /// block of rows that is called so. Empty if all rows are selected.
     rows: Vec<String>,
 }
 
@@ -83,10 +85,10 @@ impl FromStr for Shard {
     }
 }
 
-/// The outcome of running a part of a sweep.
+/// The outcome of performing the runs of a part of a sweep.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Number of runs that were done.
+    /// Number of runs that were performed.
     pub done: usize,
     /// Number of runs that were found in the store.
     pub found: usize,
@@ -111,11 +113,11 @@ const KEYS: [&str; 8] = ["experiments", "kernels", "machines", "scales", "seed",
 /// Largest number of runs in a sweep.
 const RUNS_MAX: u64 = 1_000_000;
 
-/// Largest number of combinations, seeds not counted. Each combination has a kernel and a machine in memory, about 100
-/// KB, so all take 2 GB.
+/// Largest number of combinations, seeds not counted. Each combination keeps a kernel and a machine in memory, about
+/// 100 KB, so that the largest sweep takes 2 GB.
 const COMBINATIONS_MAX: u64 = 20_000;
 
-/// A word of a list, with its place in the file.
+/// A word from a list in a sweep's file, with its place in the file.
 struct Word {
     text: String,
     place: Place,
@@ -224,7 +226,7 @@ impl Sweep {
         &self.runs
     }
 
-    /// Returns the words for the rows that the file selects; empty for all rows.
+    /// Returns the words by which the sweep's file selects rows; empty if it selects all rows.
     #[must_use]
     pub fn rows(&self) -> &[String] {
         &self.rows
@@ -430,7 +432,7 @@ fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tries each value alone, so that an error has the line of its value.
+/// Makes a plan with each value alone to check it, so that an error has the line of its value.
 fn check_sets(
     request: &Request,
     sets: &[(Set, Vec<Place>)],

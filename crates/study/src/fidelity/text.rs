@@ -15,8 +15,8 @@ pub enum Look {
     Markdown,
 }
 
-/// Returns the summary as text: two lines for each experiment and two for all. The first line counts all rows, the
-/// second only figures that are not left to chance.
+/// Returns the summary as text: two lines for each experiment, and two for all experiments together. The first line
+/// counts all rows, the second only figures that are not left to chance.
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let (head, lines) = summary_lines(all);

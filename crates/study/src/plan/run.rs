@@ -20,10 +20,10 @@ use report::{Table, TableHead, rows};
 use std::borrow::Borrow;
 use std::hash::Hasher;
 
-/// Figures of a control group that are among the main rows if the command line gives the group.
+/// Figures of a control group that count as main rows if the command line gives the group.
 const GROUP_ROWS: [&str; 4] = ["memory.peak", "pgscan", "pgsteal", "max"];
 
-/// A run of one of several plans, and its place in their order.
+/// A run of one of several plans, and its place in the order of the runs of all plans.
 struct Turn<'p> {
     /// The turn's number among the runs of all plans.
     number: usize,
@@ -105,7 +105,7 @@ impl Plan {
         self.by_seed(|keys, seed| keys.name(seed))
     }
 
-    /// Returns what `of` returns for each run, given the keys of the run's column and its seed.
+    /// Calls `of` for each run, with the keys of the run's column and the run's seed. Returns the results.
     fn by_seed<T>(&self, of: impl Fn(&SeedKeys, u64) -> T + Copy) -> impl Iterator<Item = T> {
         self.runs.chunk_by(|a, b| a.column == b.column).flat_map(move |runs| {
             let keys = SeedKeys::of_job(&runs[0].job, &self.columns[runs[0].column], self.workload.name());

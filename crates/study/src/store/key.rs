@@ -24,7 +24,7 @@ pub struct Identity {
     pub scale: String,
     /// Name of the kernel.
     pub kernel: String,
-    /// Values changed in addition to the files, by key.
+    /// Values that were changed in addition to those of the named files, by key.
     pub set: BTreeMap<String, String>,
     /// The random seed.
     pub seed: u64,
