@@ -110,8 +110,8 @@ impl Nodes {
 pub struct Scheduler {
     /// Time that a task runs before it yields to a task that waits for its CPU. Default: 4 ms.
     pub slice: Nanos,
-    /// A woken task preempts the running task if the virtual runtime of the running task is larger than its own by more
-    /// than this time. Default: 1 ms.
+    /// A woken task preempts the running task if the running task's virtual runtime is larger than the woken task's by
+    /// more than this time. Default: 1 ms.
     pub wakeup_granularity: Nanos,
 }
 
@@ -141,9 +141,9 @@ pub enum Interleaving {
     InTime,
     /// The order is disturbed at random: some steps take longer, and some tasks give up their CPUs.
     Perturbed(Perturb),
-    /// Tasks run one at a time. The task that runs is the one with the highest of random priorities, which change at a
-    /// few steps. This finds, with a known probability, bugs that need only a few steps in a certain order. It does not
-    /// measure time, because the clocks of CPUs that are held back stand still.
+    /// Each task has a random priority, which changes at a few steps. Tasks run one at a time: only the task with the
+    /// highest priority runs. This finds, with a known probability, bugs that need only a few steps in a certain order.
+    /// It does not measure time, because the clocks of CPUs that are held back stand still.
     ByPriority(Pct),
     /// The decisions of an earlier run are repeated. All other values of the configuration must be those of the earlier
     /// run.

@@ -64,8 +64,8 @@ impl World {
         }
     }
 
-    /// Records that interrupts are on again on the CPU of the running task or handler. Leaves out a period with
-    /// interrupts off that is shorter than the recorder's `shortest_off`.
+    /// Records the period with interrupts off that has just ended on the CPU of the running task or handler. Leaves out
+    /// a period that is shorter than the recorder's `shortest_off`.
     pub(crate) fn note_off(&self, from: u64, to: u64, cause: u8) {
         if to - from >= self.recorder.shortest_off.get() {
             let cpu = crate::cpu::cpu_of(self.lane.get());

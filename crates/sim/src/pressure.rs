@@ -26,8 +26,8 @@ const fn part_of(task: &Task) -> Part {
 }
 
 impl World {
-    /// Makes a change to a task, and updates the counts for pressure (PSI) from what the task was before to what it is
-    /// then.
+    /// Changes a task by `change`. If the task then counts for pressure (PSI) in another way or on another CPU, updates
+    /// the counts of all groups that the task belongs to.
     #[inline]
     fn recount(&self, task: &Task, change: impl FnOnce()) {
         let before = (part_of(task), task.cpu.get());

@@ -9,7 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// Returns the generator with number `stream` for a seed. Two generators with one seed and different numbers give
+    /// Returns the generator with number `stream` for a seed. Generators with the same seed and different numbers give
     /// different random numbers.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {

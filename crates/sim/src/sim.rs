@@ -321,8 +321,8 @@ impl Sim {
     }
 
     /// Sets a function that is called with the number of each process that the engine kills
-    /// ([`Machine::kill_process`]). The task that kills the process calls the function. The function kills the tasks of
-    /// the process ([`Sim::kill`]), and may spawn tasks.
+    /// ([`Machine::kill_process`]). The task that kills the process calls the function. The function has to kill the
+    /// tasks of the process ([`Sim::kill`]), and may spawn tasks.
     pub fn on_kill_process(&self, end: impl Fn(u32) + 'static) {
         *self.0.at_kill.borrow_mut() = Some(Rc::new(end));
     }

@@ -114,7 +114,7 @@ pub(crate) struct World {
     me: Weak<World>,
 }
 
-/// A function that is called with the time of the end of a run.
+/// A function that is called with the time at which the main task has returned.
 type AtEnd = Box<dyn FnOnce(u64)>;
 
 /// The function that [`crate::Sim::on_kill_process`] sets, called with the number of the process.

@@ -113,8 +113,8 @@ impl DiskConfig {
     }
 }
 
-/// Largest capacity of a disk, in blocks (4 PiB). A larger disk would have seek distances that, multiplied by 2¹⁶, do
-/// not fit 64 bits.
+/// Largest capacity of a disk, in blocks (4 PiB). The bound ensures that seek distances, multiplied by 2¹⁶, fit 64
+/// bits.
 pub const CAPACITY_BLOCKS_MAX: u64 = 1 << 40;
 
 /// The request queue in front of a disk (`/sys/block/sda/queue`).

@@ -6,15 +6,15 @@ use std::ops::Range;
 /// A fault of a disk, which a test adds by [`super::Disk::inject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request with number `nth` fails. Requests are counted from the injection on; the next one is number 1.
+    /// The request with number `nth` fails. The first request that is submitted after the injection has number 1.
     Nth {
-        /// Number of the request that fails; the next one to be submitted is number 1.
+        /// Number of the request that fails. The first request that is submitted after the injection has number 1.
         nth: u64,
         /// The error with which the request fails.
         error: IoError,
     },
-    /// From now on, requests that touch one of these blocks fail. A request that was merged with such a request
-    /// succeeds if it touches none of the blocks itself.
+    /// Requests that touch one of these blocks fail until [`Fault::Mended`] is injected. A request that was merged with
+    /// such a request succeeds if it touches none of the blocks itself.
     Blocks {
         /// The bad blocks.
         blocks: Range<u64>,

@@ -31,11 +31,11 @@ pub(crate) enum Part {
     WaitsForIo,
 }
 
-/// Three times of a CPU, ps: the time in which some task was stalled, the time in which all tasks were, and the time in
-/// which the CPU was not idle.
+/// Three times of a CPU, ps: the time in which some task was stalled, the time in which no task did useful work because
+/// of stalls (*some* and *full* of PSI), and the time in which the CPU was not idle.
 type Times = [u64; 3];
 
-/// The tasks of one group that are on one CPU, and the CPU's times up to `since`, ps.
+/// The counts of the tasks of one group that run on one CPU or wait there, and the CPU's times up to `since`, ps.
 #[derive(Debug, Default)]
 struct OnCpu {
     working: Cell<u32>,
@@ -82,13 +82,13 @@ impl OnCpu {
     }
 }
 
-/// The sum of the times of all CPUs, each weighted by the time in which the CPU was not idle. [`Sum::look`] adds the
-/// times since its last call.
+/// Total stall times over all CPUs. Each call of [`Sum::look`] adds the stall times since the last call: their mean
+/// over the CPUs, weighted by the time in which each CPU was not idle.
 #[derive(Debug)]
 struct Sum {
     /// Times of the CPUs as they were at the last call of [`Sum::look`].
     seen: Vec<Times>,
-    /// Stall times so far, ps: first with some task stalled, then with all tasks stalled.
+    /// Stall times so far, ps: *some* and *full* of PSI.
     total: [u64; 2],
 }
 
@@ -97,7 +97,7 @@ impl Sum {
         Self { seen: cpus.iter().map(|cpu| cpu.times.get()).collect(), total: [0; 2] }
     }
 
-    /// Adds the times since the last call. The caller ensures that all CPUs have counted up to the same time.
+    /// Adds the stall times since the last call. The caller ensures that all CPUs have counted up to the same time.
     fn look(&mut self, cpus: &[OnCpu]) {
         let (mut weighted, mut weights) = ([0; 2], 0);
         for (seen, cpu) in self.seen.iter_mut().zip(cpus) {
@@ -290,8 +290,7 @@ impl PressureReader {
         Self { group, sum }
     }
 
-    /// Returns two total times until `now`: the time in which some task was stalled, and the time in which all tasks
-    /// were.
+    /// Returns two total stall times until `now`: *some* and *full* of PSI.
     pub(crate) fn totals(&mut self, now: u64) -> [Nanos; 2] {
         self.group.advance(now);
         self.group.cpus.iter().for_each(|cpu| cpu.count(now));

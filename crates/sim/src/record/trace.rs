@@ -22,8 +22,9 @@ pub struct TraceConfig {
     /// Shortest period with interrupts off on a CPU, and shortest wait of a task for a CPU, that is recorded. Interrupt
     /// handlers are always recorded.
     pub shortest_off: Nanos,
-    /// If this is set, the trace has only those activities that delay the interrupts of this CPU (its periods with
-    /// interrupts off, its handlers and its lock waits), and all disk requests and packets. `None` records everything.
+    /// If this is set, the trace has only those activities that delay the interrupts of the CPU with this number (its
+    /// periods with interrupts off, its handlers and its lock waits), and all disk requests and packets. `None` records
+    /// everything.
     pub waits_of: Option<usize>,
 }
 
@@ -113,8 +114,8 @@ pub enum Activity {
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
     },
-    /// A task was in a function, on a CPU or asleep. Only functions of reclaim, of compaction, and of waits in reclaim
-    /// are recorded.
+    /// A task was in a function, on a CPU or asleep. Only the main functions of reclaim, compaction and the OOM killer,
+    /// and the functions that wait in reclaim, are recorded.
     Function {
         /// The task.
         task: TaskId,

@@ -18,8 +18,8 @@ use crate::task_id::TaskId;
 /// Parameters of a schedule by random priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pct {
-    /// Largest number of orderings between steps that a bug may need so that it can be found, at least 1. The order of
-    /// tasks changes at `depth` - 1 steps.
+    /// Largest number of ordered steps on which a bug may depend and still be found, at least 1. The order of tasks
+    /// changes at `depth` - 1 steps.
     pub depth: u32,
     /// Number of steps, at least 1, from the start of the run. The steps at which the order of tasks changes are drawn
     /// from these. The best value is the number of steps of the whole run.
@@ -28,8 +28,8 @@ pub struct Pct {
     pub patience: u64,
 }
 
-/// Bound between the ranks of tasks that have fallen to a low priority, which are above it, and the ranks that new
-/// tasks draw, which are below it. A low rank is a high priority.
+/// New tasks draw ranks below this number; tasks that have fallen to a low priority have ranks above it. A low rank is
+/// a high priority.
 const FALLEN: u64 = 1 << 63;
 
 pub(crate) struct Priorities {
@@ -43,13 +43,13 @@ pub(crate) struct Priorities {
     lowest: u64,
     /// Number of steps that tasks have taken so far.
     steps: u64,
-    /// For each task, the number of steps that it has taken while another task could run, since it last fell to a low
-    /// priority.
+    /// For each task, the number of steps that it has taken while another task could run, since this number last
+    /// exceeded `patience`.
     gone_on: Vec<u64>,
 }
 
 impl Priorities {
-    /// Creates the schedule, and draws the steps at which the order of tasks changes from `chance`.
+    /// Creates the schedule, and draws from `chance` the steps at which the order of tasks changes.
     ///
     /// # Panics
     /// When `depth` or `steps` is 0.
