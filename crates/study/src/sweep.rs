@@ -37,8 +37,8 @@ pub struct Sweep {
     plans: Vec<Plan>,
     /// The runs of all plans, each run once.
     runs: Vec<SweepRun>,
-    /// Words by which the sweep's file selects rows: a word stands for the rows with the word in their names, and for the
-    /// block of rows that is called so. Empty if all rows are selected.
+    /// Words by which the sweep's file selects rows. A word stands for each row that has the word in its name, and for
+    /// the block of rows that is called so. Empty if all rows are selected.
     rows: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The only part of a sweep that is not divided.
+    /// The part that contains all runs of a sweep.
     pub const ALL: Self = Self { index: 1, count: 1 };
 
     /// Returns whether the part contains run number `number`.
@@ -113,7 +113,7 @@ const KEYS: [&str; 8] = ["experiments", "kernels", "machines", "scales", "seed",
 /// Largest number of runs in a sweep.
 const RUNS_MAX: u64 = 1_000_000;
 
-/// Largest number of combinations, seeds not counted. Each combination keeps a kernel and a machine in memory, about
+/// Largest number of combinations, seeds not counted. For each combination a kernel and a machine are in memory, about
 /// 100 KB, so that the largest sweep takes 2 GB.
 const COMBINATIONS_MAX: u64 = 20_000;
 
@@ -357,7 +357,7 @@ fn words(node: &Node, key: &str) -> Result<Vec<Word>, Error> {
     nodes.iter().map(word).collect()
 }
 
-/// Returns the whole number at a key, which must be at least `least`; none if the key is missing.
+/// Returns the whole number that a key holds; none if the key is missing. The number must be at least `least`.
 fn number(node: &Node, key: &str, least: u64) -> Result<Option<u64>, Error> {
     let Some(node) = node.get(key) else { return Ok(None) };
     let wrong =

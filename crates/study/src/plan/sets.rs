@@ -17,7 +17,7 @@ use grounds::job::Runnable;
 /// workload (`params.hogs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Section and key.
+    /// Path of the key: its section and its name.
     pub key: String,
     /// The values, as in a file; quotes are optional.
     pub values: Vec<String>,
@@ -47,7 +47,7 @@ pub(super) struct Setup {
     pub params: Node,
     /// Name or file of the experiment, with changes.
     pub experiment_word: String,
-    /// The changes, by key.
+    /// The changed values, by key.
     pub set: BTreeMap<String, String>,
 }
 
@@ -126,7 +126,8 @@ fn of_group(error: Error, groups: &[Asked]) -> Result<Error, Error> {
     }
 }
 
-/// Returns a kernel for each pair of a kernel in `words` and a value in `values`: the kernel with this change of `key`.
+/// Returns a kernel for each pair of a kernel in `words` and a value in `values`: the kernel in which `key` has this
+/// value.
 pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
     words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
 }

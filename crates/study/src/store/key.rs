@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use grounds::job::Job;
 use report::Column;
 
-/// Version of the form of keys and files. A program with another version does not find these files.
+/// Version of the format of keys and files. A program with another version of the format does not find these files.
 pub const FORMAT: u32 = 1;
 
 /// The name of a run in a store: experiment, machine, scale, kernel, changes and seed.
