@@ -157,10 +157,10 @@ impl RowAblation {
         is_gap(self.from, self.to)
     }
 
-    /// Returns whether a difference changes the row. If there are verdicts, one of them must tell the values with and
-    /// without the difference apart. If there are none, the value must change by at least half a percent of the gap or,
-    /// if there is no gap, by a hundredth. With several seeds, the ranges of the values with and without the difference
-    /// must not overlap either.
+    /// Returns whether a difference changes the row. If there are verdicts, at least one must tell the values with and
+    /// without the difference apart. Otherwise the value must change by at least half a percent of the gap (by a
+    /// hundredth if there is no gap), and with several seeds the ranges with and without the difference must be
+    /// disjoint.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
         let mut known = [effect.alone_change, effect.undone_change].into_iter().flatten().peekable();

@@ -189,8 +189,8 @@ impl Share {
 }
 
 impl Tally {
-    /// Counts the level and the effect of a cell. Each is counted only if `is_wanted` returns true for its reason to be
-    /// left to chance.
+    /// Counts the level and the effect of a cell. Calls `is_wanted` with the reason why chance decides each of the two,
+    /// and leaves out what it returns false for.
     fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
         if cell.counts && is_wanted(cell.left_to_chance) {
             self.levels.add(cell.is_met);
