@@ -19,7 +19,7 @@ use report::{Column, Table, TableCell, TableRow, rows};
 /// Name by which the table shows the unchanged experiment.
 const PLAIN: &str = "as it is";
 
-/// The variants of an experiment, checked and ready to run.
+/// The unchanged experiment and its variants, checked and ready to run.
 pub struct Variants {
     plans: Vec<VariantPlan>,
     rows: Vec<String>,
@@ -57,9 +57,9 @@ impl Borrow<Plan> for VariantPlan {
 impl Variants {
     /// Makes the plans of the experiment that `request` names and of its variants. If a variant and the request set the
     /// same key, the variant's value counts. `rows` are words that choose the figures to show: those whose names
-    /// contain one of the words. Without words, the experiment's file chooses the figures. `only` are words that choose
-    /// the variants to run in the same way; without words, all variants run. A variant that applies to none of the
-    /// request's kernels is left out.
+    /// contain one of the words. Without words, the experiment's file chooses the figures. `only` are words that
+    /// choose, in the same way, the variants to run; without words, all variants run. A variant that applies to none of
+    /// the request's kernels is left out.
     ///
     /// # Errors
     /// The errors of [`Plan::new`]. Also when the experiment has no variants, or a word of `only` names none of them;
@@ -118,7 +118,7 @@ impl Variants {
         self.plans[0].plan.title()
     }
 
-    /// Returns the name of each run in all plans.
+    /// Returns the names of all runs of all plans.
     #[must_use]
     pub fn titles(&self) -> Vec<String> {
         self.plans.iter().flat_map(|variant| variant.plan.titles()).collect()

@@ -66,7 +66,7 @@ pub fn read_through<S: System>(
     Ok(pages)
 }
 
-/// Fills `bytes` from a file.
+/// Fills `bytes` with the contents of a file from `offset` on.
 ///
 /// # Errors
 /// When the file cannot be read, or ends before `bytes` is full.

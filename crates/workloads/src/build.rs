@@ -121,7 +121,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Converts `params` to the scale of a run.
+    /// Converts `params`: multiplies the sizes that follow the scale by `scale`, and turns sizes into pages.
     #[must_use]
     pub fn of(params: &Params, scale: Scale) -> Self {
         let mib = |mib: u64| scale.of(mib * 256).max(1);
@@ -198,7 +198,7 @@ impl Build {
         })
     }
 
-    /// Removes all files of a tree that existed before its build.
+    /// Removes the files that a tree has before its build: sources, headers and all others.
     ///
     /// # Errors
     /// When a source is missing.
@@ -247,9 +247,9 @@ impl Build {
         Ok(system.now().since(started))
     }
 
-    /// Compiles units of a tree in order, beginning with number `next`, which several tasks may share. Ends when no
-    /// unit is left, when the task is told to end, or when a unit fails. After a failure, lowers `next` to the failed
-    /// unit, so that this unit is compiled again.
+    /// Compiles units of a tree in order, beginning with the unit `next`. Several tasks may share `next`; each of them
+    /// takes the next unit that no task has taken. Ends when no unit is left, when the task is told to end, or when a
+    /// unit fails. After a failure, lowers `next` to the failed unit, so that this unit is compiled again.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.

@@ -200,7 +200,7 @@ fn columns(weights: &[f64], sum: f64) -> Vec<Column> {
     columns
 }
 
-/// Maps ranks to pages one to one, so that frequent pages are not neighbours.
+/// Maps ranks to pages one to one, so that frequently chosen pages are not neighbours.
 #[derive(Clone, Debug)]
 pub struct Scatter {
     pages: u64,

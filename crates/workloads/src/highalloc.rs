@@ -29,7 +29,8 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// Number of the source tree that is unpacked first. All other trees are copies of this one. Its own build starts last.
+/// Number of the source tree that is unpacked first. All other trees are copies of this one. The build of this tree
+/// starts last.
 const PRIMARY: u64 = 0;
 
 /// Number of pages that one write or read covers: 256 KiB, an assumed value.
@@ -415,7 +416,7 @@ struct Builds<S: System> {
     running: Vec<Running<S>>,
     restarts: u64,
     held: Vec<HeldPage>,
-    /// Number of pages of the trees among which [`Builds::hold`] has chosen so far.
+    /// Number of tree pages from which [`Builds::hold`] has chosen, so far, the pages to pin.
     pages: u64,
 }
 
@@ -526,7 +527,7 @@ const fn is_held(page: u64, per_mille: u64) -> bool {
     page * per_mille / 1000 != (page + 1) * per_mille / 1000
 }
 
-/// Runs one build with one compiler at a time, while the build holds `held_pages` of memory.
+/// Runs one build with one compiler at a time. The build holds `held_pages` pages of memory until it ends.
 fn make<S: System>(system: &S, model: Build, tree: u64, held_pages: u32, next: &AtomicU64) -> Result<(), SystemError> {
     let held = system.map(held_pages)?;
     let mut result = system.touch(&held, 0..held_pages, true);

@@ -95,7 +95,7 @@ pub struct Params {
     pub library_calls_percent: u64,
     /// Mean CPU time of a call, ns. Default 4000.
     pub call_ns: u64,
-    /// Mean time from the end of a worker's request to the start of its next, ms. Default 50.
+    /// Mean time from the end of a worker's request to the start of the worker's next request, ms. Default 50.
     pub think_ms: u64,
     /// Mean time for which a program beside the server sleeps before it wakes again, ms. Default 200.
     pub wake_ms: u64,
@@ -104,7 +104,8 @@ pub struct Params {
     pub wake_calls: u64,
     /// Anonymous memory of each process, thousandths of memory. Default 2.
     pub heap_permille: u64,
-    /// Number of pages of its process's anonymous memory to which a request stores, at full scale. Default 32.
+    /// Number of stores that a request does, at full scale. Each goes to a random page of the process's anonymous
+    /// memory. Default 32.
     pub heap_stores: u64,
     /// Size at which the hog stops growing, percent of memory. If memory and swap cannot hold this size, the hog grows
     /// until it is refused memory. Default 400.
@@ -187,7 +188,7 @@ struct Shape {
     pages: [u32; 3],
     libraries: u64,
     how: Use,
-    /// Number of functions called by a request, and by another program at a wake-up.
+    /// Two numbers of calls of functions: those of a request, and those of another program at a wake-up.
     calls: [u64; 2],
     library_calls_percent: u64,
     heap_pages: u32,
@@ -337,8 +338,8 @@ impl Shared {
         Some(self.refused_at.load(Relaxed)).filter(|at| *at > 0).map(Nanos)
     }
 
-    /// Returns whether the caller should repeat a use of memory that had this outcome. This is so if memory was refused
-    /// and the hog is being killed. Records the time of the first refusal.
+    /// Returns whether the caller should repeat a use of memory that ended with `outcome`. This is so if memory was
+    /// refused and the hog is being killed. Records the time of the first refusal.
     ///
     /// # Errors
     /// When the use failed for another reason than a lack of memory, or when there is no hog to kill.

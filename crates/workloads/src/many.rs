@@ -60,7 +60,7 @@ impl Params {
     }
 }
 
-/// The workload `many`: random reads of a file, divided among many control groups.
+/// The workload `many`: random reads of a file whose parts belong to many control groups.
 #[derive(Debug)]
 pub struct Many;
 
@@ -164,7 +164,7 @@ fn kswapd_work(course: &Course) -> (Nanos, [u64; 2]) {
 
 /// Returns the rows of kswapd's CPU time and of scanned pages, both divided by the number of pages that kswapd
 /// reclaimed. Returns no rows if kswapd reclaimed nothing. A ground that does not measure CPU time by task has no row
-/// for it.
+/// of CPU time.
 fn rows_of_reclaim((time, [scanned, reclaimed]): (Nanos, [u64; 2])) -> Vec<Row> {
     if reclaimed == 0 {
         return Vec::new();

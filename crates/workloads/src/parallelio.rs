@@ -114,8 +114,8 @@ impl Sizes {
         Self { memory_bytes, items, region_pages }
     }
 
-    /// Returns the size of each round's background write, bytes: 0 for the first round, then a tenth of memory and
-    /// more.
+    /// Returns the size of each round's background write, bytes: 0 for the first round, then sizes that grow from a
+    /// tenth of memory.
     fn writes(self, steps: u64) -> Vec<u64> {
         let rest = self.memory_bytes / 5;
         let (least, most) = (rest / 2, rest * 4);

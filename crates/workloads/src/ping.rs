@@ -34,7 +34,7 @@ pub struct Params {
     pub interval_ns: Sourced<u64>,
     /// Number of hogs, the tasks that write memory.
     pub hogs: Sourced<u64>,
-    /// Time between the starts of two hogs, ms.
+    /// Time between the starts of two successive hogs, ms.
     pub apart_ms: Sourced<u64>,
     /// Memory that all hogs together write, percent of memory.
     pub percent: Sourced<u64>,

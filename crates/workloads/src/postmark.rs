@@ -46,7 +46,7 @@ pub struct Params {
     /// Largest size of a file, bytes. Default 524288.
     #[serde(default = "most_bytes")]
     pub most_bytes: u64,
-    /// Memory of the background program, MiB; 0 for none. Default 2048.
+    /// Memory of the background program, MiB; 0: there is no such program. Default 2048.
     #[serde(default = "hog_mib")]
     pub hog_mib: u64,
     /// Size of the part that the background program uses of each of the eight blocks of its memory, MiB. Default 4.
@@ -197,7 +197,7 @@ fn hold_memory<S: System>(system: &S, params: &Params, is_filled: &AtomicBool) -
     if system.is_killed() { Ok(()) } else { result }
 }
 
-/// Returns the figures that postmark prints as rows, in the order in which postmark prints them.
+/// Makes rows of the seven figures that postmark prints, in the order in which postmark prints them.
 fn rows(figures: [f64; 7]) -> Vec<Row> {
     let columns = [
         ("Transactions", "transactions/s"),

@@ -37,7 +37,7 @@ pub struct Params {
     /// `true`: the kernel is told that the reads are random, so that it reads no pages ahead. Under multi-gen LRU,
     /// accesses through a mapping with this advice do not protect a page from reclaim. Default: `true`.
     pub random_advice: bool,
-    /// Part of each page that is verified. Default: all.
+    /// Part of each page that is verified. Default: the whole page.
     pub verify: Verify,
     /// Number of measured operations by each task after which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,

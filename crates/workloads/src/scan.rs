@@ -40,7 +40,7 @@ pub struct Params {
     pub tasks: u64,
     /// How a page of the hot set is read. Default: copied.
     pub access: Access,
-    /// Seconds for which the hot set is read before the large file is read, too. Default 3.
+    /// Seconds for which the hot set is read alone, before the pass over the large file begins. Default 3.
     pub alone_s: u64,
 }
 

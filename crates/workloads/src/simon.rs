@@ -72,7 +72,7 @@ pub struct Params {
     pub files_mib: u64,
     /// Size of each file, KiB. Default 64.
     pub file_kib: u64,
-    /// Tasks that read files, at most 4096. Default 32.
+    /// Number of tasks that read files, at most 4096. Default 32.
     pub readers: u64,
     /// Mean time until a client has received its file, ms. The times are uniform between 0 and twice the mean. Default
     /// 500, which is 64 KiB at 1 Mbit/s. If it is 0, nothing is sent.
@@ -422,7 +422,7 @@ impl Files {
     }
 }
 
-/// Maps a region and touches random pages of it, one page after each time `every`, until the run is over.
+/// Maps a region, and touches a random page of it at intervals of `every`, until the run is over.
 fn touch_at_random<S: System>(system: &S, pages: u32, every: Nanos, course: &Course) -> Result<(), SystemError> {
     let mut rng = system.rng(STREAM);
     let region = system.map(pages)?;

@@ -41,7 +41,7 @@ pub struct Measurements {
     pub steps: Steps,
 }
 
-/// A workload: a program written against [`System`] alone, so that it runs on any ground.
+/// A workload: a program that uses [`System`] alone, and so does not depend on a ground.
 pub trait Workload: Sync + 'static {
     /// The workload's parameters, read from `[params]` in an experiment's file; unknown keys are refused.
     type Params: DeserializeOwned + Serialize + 'static;

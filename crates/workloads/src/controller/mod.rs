@@ -38,18 +38,20 @@ pub const CONTROLS: &str = "controls.";
 pub struct Controls {
     /// Senpai: time between two probes, which lower the limit, s. Default 6.
     pub senpai_interval_s: u64,
-    /// Senpai: if a group stalls for longer than this time (`some`) after the last change of its limit, Senpai raises
-    /// the limit, us. Default 10,000.
+    /// Senpai: if a group has stalled for longer than this time (`some`) since its limit was last changed, Senpai
+    /// raises the limit, us. Default 10,000.
     pub senpai_pressure_us: u64,
     /// Senpai: largest share of the limit by which a probe lowers it. Default 0.01.
     pub senpai_max_probe: f64,
     /// Senpai: largest share of the limit by which Senpai raises it. Default 1, which doubles the limit.
     pub senpai_max_backoff: f64,
     /// Senpai: a probe divides the ratio of `senpai_pressure_us` to the stall time by this number and squares the
-    /// quotient. The result is multiplied by `senpai_max_probe`. Default 10.
+    /// quotient. The result, multiplied by `senpai_max_probe`, is the share by which the probe lowers the limit.
+    /// Default 10.
     pub senpai_coeff_probe: f64,
     /// Senpai: to raise a limit, Senpai divides the ratio of the stall time to `senpai_pressure_us` by this number and
-    /// squares the quotient. The result is multiplied by `senpai_max_backoff`. Default 20.
+    /// squares the quotient. The result, multiplied by `senpai_max_backoff`, is the share by which the limit rises.
+    /// Default 20.
     pub senpai_coeff_backoff: f64,
     /// Oomd: pressure of the watched group (`full avg10`) above which oomd may kill, percent. Default 60.
     pub oomd_pressure_percent: f64,

@@ -58,7 +58,7 @@ impl From<WrongContents> for SystemError {
     }
 }
 
-/// The parameters of a run that all systems have alike. They are equal for all tasks of the run.
+/// Parameters of a run that do not depend on the ground. They are equal for all tasks of the run.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The random seed.
@@ -134,7 +134,7 @@ pub trait System: Sized + 'static {
     }
     /// Sleeps for `time`. If the task is told to end, before or during the sleep, the sleep ends at once.
     fn sleep(&self, time: Nanos);
-    /// Computes: uses CPU time of the length `time`.
+    /// Computes: keeps a CPU busy for `time`.
     fn compute(&self, time: Nanos);
 
     /// Starts a task. Its body may run on another thread.
@@ -252,8 +252,7 @@ pub trait System: Sized + 'static {
     fn memory_pages(&self) -> u64;
     /// Returns the number of free pages.
     fn free_pages(&self) -> u64;
-    /// Returns the number of free pages at which reclaim now stops (the high mark); none if the system does not report
-    /// it.
+    /// Returns the number of free pages that reclaim aims at now, the high mark; none if the system does not report it.
     fn high_mark_pages(&self) -> Option<u64> {
         None
     }
@@ -391,8 +390,8 @@ pub trait System: Sized + 'static {
     fn faults(&self) -> Faults;
     /// Returns the CPU time of all tasks so far.
     fn cpu_times(&self) -> CpuTimes;
-    /// Returns the system's counters and gauges under their kernel names. Names of figures that the system does not
-    /// have are missing.
+    /// Returns the system's counters and gauges under their kernel names. A figure that the system does not have is
+    /// missing.
     fn vmstat(&self) -> Vmstat;
 
     /// Returns the number of pages that were read from devices for this system's tasks so far, readahead included; none
