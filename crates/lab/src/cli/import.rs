@@ -20,7 +20,8 @@ pub struct Arguments {
     /// The test to read, if the logs are of several tests
     #[arg(long, value_name = "NAME")]
     test: Option<String>,
-    /// The runs that become columns, in this order; the first is the baseline [default: all, by name]
+    /// The runs that become columns, in this order; the first is the baseline [default: all runs, in the order of their
+    /// names]
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
     /// The form of the report
