@@ -125,7 +125,7 @@ fn what_a_description_gets_wrong_is_said_with_its_line() {
         refused("tasks", &text)
     };
     let cases = [
-        ("{ read = \"data\", wirte = 1 }", "params.toml:6", "unknown field `wirte`"),
+        ("{ read = \"data\", wirte = 1 }", "params.toml:6", "unknown key `wirte`: did you mean `write`?"),
         ("{ sleep_us = 1 },\n{ read = \"data\", write = \"data\" }", "params.toml:7", "several actions"),
         ("{ operations = 3 }", "params.toml:6", "no action: expected one of read, write"),
         ("{ read = \"data\", kib = 6 }", "params.toml:6", "`kib` is 6"),

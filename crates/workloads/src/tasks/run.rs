@@ -173,10 +173,11 @@ impl<'a, S: System> Task<'a, S> {
             if let Some(tally) = tally.as_deref().filter(|_| self.kind.measured) {
                 tally.keep_step(self.system);
             }
-            let time = self.act(&step.action, step, place)?;
+            let time = self.act(step, place, tally.as_deref())?;
             if let (Some(tally), Some(time)) = (tally.as_deref_mut(), time) {
                 self.count(step, time + late, tally);
             }
+            self.sync_after(step, place)?;
             if step.think > Nanos(0) {
                 self.system.sleep(step.think);
             }
@@ -234,13 +235,11 @@ impl<'a, S: System> Task<'a, S> {
     }
 
     /// Does an action once. Returns the time of the operation; none if the action is no operation.
-    fn act(&mut self, action: &Action, step: &Step, place: &mut Place<S>) -> Result<Option<Nanos>, SystemError> {
+    fn act(&mut self, step: &Step, place: &mut Place<S>, tally: Option<&Tally>) -> Result<Option<Nanos>, SystemError> {
         let system = self.system;
-        match action {
+        match &step.action {
             Action::Read(file, places) => return self.read(file, places, place).map(Some),
-            Action::Write { file, places, sync_every } => {
-                return self.write((file, places, *sync_every), step, place).map(Some);
-            }
+            Action::Write { file, places, .. } => return self.write(file, places, place).map(Some),
             Action::Touch { region, places, store_percent } => {
                 return self.touch((region, places, *store_percent), place).map(Some);
             }
@@ -255,7 +254,7 @@ impl<'a, S: System> Task<'a, S> {
             Action::Signal(name) => {
                 self.load.signals[name].fetch_add(1, Relaxed);
             }
-            Action::Wait(name, count) => self.wait(name, *count),
+            Action::Wait(name, count) => self.wait(name, *count, tally),
             Action::DropCaches => system.drop_caches()?,
         }
         Ok(None)
@@ -275,31 +274,30 @@ impl<'a, S: System> Task<'a, S> {
         shared.read(self.system, place.file.as_mut().expect(OPENED), page, &mut self.bytes)
     }
 
-    /// Writes, and syncs after every `sync_every` writes.
-    fn write(
-        &mut self,
-        (name, places, sync_every): (&str, &Places, u64),
-        step: &Step,
-        place: &mut Place<S>,
-    ) -> Result<Nanos, SystemError> {
+    fn write(&mut self, name: &str, places: &Places, place: &mut Place<S>) -> Result<Nanos, SystemError> {
         let shared = self.file(name);
-        let time = loop {
+        loop {
             let page = self.choose(places, shared.pages, place);
             self.bytes.resize(PAGE_BYTES * places.pages.min(shared.pages - page) as usize, 0);
             let file = place.file.as_ref().expect(OPENED);
             if let Some(time) = shared.write(self.system, file, page, &mut self.bytes)? {
-                break time;
+                return Ok(time);
             }
             // Another task writes this page now, so this task takes another page.
             self.system.sleep(CLAIM_AGAIN);
-        };
+        }
+    }
+
+    /// Syncs the file of a step after every `sync_every` writes.
+    fn sync_after(&mut self, step: &Step, place: &mut Place<S>) -> Result<(), SystemError> {
+        let Action::Write { sync_every, .. } = step.action else { return Ok(()) };
         place.since_sync += 1;
         if place.since_sync == sync_every {
             place.since_sync = 0;
             let time = Self::sync(self.system, place)?;
             self.record(step.sync_row.as_deref(), time);
         }
-        Ok(time)
+        Ok(())
     }
 
     fn touch(
@@ -339,11 +337,12 @@ impl<'a, S: System> Task<'a, S> {
         Ok(())
     }
 
-    /// Waits until the counter of a signal has grown by `count` since this task's last wait for it.
-    fn wait(&mut self, name: &str, count: u64) {
+    /// Waits until the counter of a signal has grown by `count` since this task's last wait for it, or the run is over.
+    fn wait(&mut self, name: &str, count: u64, tally: Option<&Tally>) {
         let waited = self.waited.entry(name.to_owned()).or_default();
         *waited += count;
-        while self.load.signals[name].load(Relaxed) < *waited && !self.system.is_killed() {
+        let waited = *waited;
+        while self.load.signals[name].load(Relaxed) < waited && !self.is_over(tally) {
             self.system.sleep(LOOK_EVERY);
         }
     }
