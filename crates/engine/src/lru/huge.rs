@@ -63,9 +63,9 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Splits the descriptors of a folio, under the lock of the lists. `list` puts a page other than the head on its
-    /// list, and returns whether the counters of the list already include the page, because it was counted with its
-    /// head. A huge page is always split. For another folio, returns `false` and changes nothing if it has references
-    /// beside those of its mappings and of the caller.
+    /// list. It returns whether the list's counters already include the page, because they counted it with its head. A
+    /// huge page is always split. For another folio, returns `false` and changes nothing if it has references beside
+    /// those of its mappings and of the caller.
     pub(super) fn split_frames(
         &self,
         region: &Region<M>,
