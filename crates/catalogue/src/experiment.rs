@@ -99,7 +99,8 @@ pub struct OnGuest {
     pub machine: Option<String>,
     /// The scale as text; full size by default.
     pub scale: Option<String>,
-    /// Changed values by key, as in `--set KEY=VALUE`. A value is written as in a file.
+    /// The values that replace those of the experiment, under their keys, as in `--set KEY=VALUE`. A value is written as
+    /// in a file.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
 }
@@ -153,7 +154,8 @@ pub struct Variant {
     /// Names of the kernels that the variant applies to; all kernels if empty.
     #[serde(default)]
     pub kernels: Vec<String>,
-    /// Changed values by key, as in `--set KEY=VALUE`. A value is written as in a file.
+    /// The values that replace those of the experiment, under their keys, as in `--set KEY=VALUE`. A value is written as
+    /// in a file.
     pub set: BTreeMap<String, String>,
 }
 

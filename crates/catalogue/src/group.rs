@@ -74,7 +74,7 @@ const fn is_zero(adj: &i16) -> bool {
 }
 
 impl Group {
-    /// Returns the path of the parent; none if it is the root group.
+    /// Returns the path of the parent; none if the parent is the root group.
     #[must_use]
     pub fn parent(&self) -> Option<&str> {
         self.name.rsplit_once('/').map(|(parent, _)| parent)

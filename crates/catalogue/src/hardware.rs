@@ -382,8 +382,8 @@ pub struct Disk {
     /// Whether the disk completes a request at once, as zram and persistent memory do; `false` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronous: Option<Sourced<bool>>,
-    /// Memory of the computer that a page in swap takes on a disk of compressed memory (zram), percent of a page. By
-    /// default a page in swap takes no memory.
+    /// Memory that a page in swap takes if the disk is compressed memory of the computer (zram), in percent of a page.
+    /// By default a page in swap takes no memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_percent: Option<Sourced<u32>>,
     /// The simulated device of the disk.

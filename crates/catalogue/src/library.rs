@@ -236,8 +236,8 @@ pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
 }
 
 /// Returns the experiment for `word`, with changed parameters after a `+`: `ping+hogs=4`. If the word is a file,
-/// `published.toml` is read from the file's folder. In this case, relative paths of machine and kernel files in the
-/// file start at its folder.
+/// `published.toml` is read from the file's folder, and relative paths of machines and kernels in the file start at
+/// this folder.
 ///
 /// # Errors
 /// The errors of [`kernel`].

@@ -480,9 +480,8 @@ mod tests {
         Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
     }
 
-    /// Checks the outcomes of rounds. Each line of the table has a round's progress and the number of fruitless rounds
-    /// including this round, then the outcome for a request that may exhaust memory, and the outcome for a request that
-    /// may not.
+    /// Checks the outcomes of rounds. Each case has a round's progress and the number of fruitless rounds including
+    /// this round, then the outcome for a request that may exhaust memory, and the outcome for a request that may not.
     #[test]
     fn a_round_comes_to_a_try_a_wait_or_an_end() {
         let table = [

@@ -295,9 +295,9 @@ choices! {
         None,
         /// The number of pages that remain on the list.
         Whole,
-        /// An eighth of the number of pages that remain on the list. A caller that may not enter the file system is
-        /// allowed the whole number of these pages, because tasks that wait inside the file system may wait for this
-        /// caller.
+        /// An eighth of the number of pages that remain on the list. For a caller that may not enter the file system,
+        /// the limit is the whole number of these pages, because tasks that wait inside the file system may wait for
+        /// this caller.
         Eighth,
     }
 
