@@ -47,8 +47,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Splits an isolated folio, each of whose pages is mapped by its own entry, into single pages.
-    /// [`Lru::split_huge_page`] says on which lists the pages go. Returns `false` and changes nothing if others than
-    /// the caller refer to the folio, or if its region no longer maps all of it.
+    /// [`Lru::split_huge_page`] says on which lists the pages go. Returns `false` and changes nothing if the folio has
+    /// references beside those of its mappings and of the caller, or if its region no longer maps all of it.
     #[doc(alias = "split_folio")]
     pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let descriptor = &self.frames[head];
