@@ -307,13 +307,13 @@ impl<M: Machine> Lru<M> {
         Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
     }
 
-    /// Returns a reach with the zones of `reach` and with the lruvec that `group` has in these zones.
+    /// Returns the zones of `reach` with the lruvec that `group` has in them, in place of the lruvec of `reach`.
     #[inline]
     pub fn reach_in<'a>(&'a self, reach: Reach<'a, M>, group: GroupId) -> Reach<'a, M> {
         Reach { lruvec: self.lruvec_in(reach.zone, group), ..reach }
     }
 
-    /// Returns the reach of the lruvec that a page in a zone is on.
+    /// Returns the lruvec that a page of `zone` is on, with the lruvec's zones up to `zone`.
     #[inline]
     pub(super) fn reach_of_page<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> Reach<'a, M> {
         self.reach_in(self.reach(zone), self.frames.group(frame))
@@ -377,15 +377,15 @@ impl<M: Machine> Lru<M> {
         zone.gauges.add(list.gauge(), pages);
     }
 
-    /// Adds `pages` to the number of isolated pages of a family. All of them are added to the gauge of the lruvec's
-    /// highest zone, whatever zones the pages lie in, so only the sum of the gauges over the lruvec's zones has a
-    /// meaning.
+    /// Adds `pages` to the number of isolated pages of a family. All of these pages are added to the gauge of the
+    /// lruvec's highest zone, whatever zones the pages lie in, so only the sum of the gauges over the lruvec's zones
+    /// has a meaning.
     pub(super) fn count_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_add(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
     }
 
-    /// Lowers the number of isolated pages of a family by `pages`, which are no longer isolated.
+    /// Subtracts `pages`, which are no longer isolated, from the number of isolated pages of a family.
     pub(super) fn uncount_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_sub(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), -pages.cast_signed());

@@ -205,7 +205,8 @@ impl FrameTable {
         if folio.is_large() { self.page_mappings(folio, frame).load(Ordering::Acquire) } else { self[frame].mappings() }
     }
 
-    /// Gives each page of a folio that was just split the mapping count 1.
+    /// Sets the mapping count of each page of a folio to 1 after the folio was split. Each of these pages is mapped
+    /// once.
     pub(crate) fn split_mappings(&self, head: FrameNumber, pages: u32) {
         let first_tail = FrameNumber(head.0 + 1);
         let of_head = self[first_tail].folio_head_mappings().swap(0, Ordering::AcqRel);

@@ -54,7 +54,7 @@ use zone::ReclaimState;
 /// Largest number of lruvecs. A shadow has 16 bits for the number of an lruvec.
 const LRUVECS_MAX: usize = 1 << 16;
 
-/// The gauges that are charged to a memory cgroup.
+/// The gauges whose pages are charged to the memory cgroup that contains all tasks.
 const CHARGED: [Gauge; 9] = [
     Gauge::NrInactiveAnon,
     Gauge::NrActiveAnon,

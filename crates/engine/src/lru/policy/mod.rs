@@ -57,7 +57,7 @@ pub struct Taken {
     pub skipped: u64,
 }
 
-/// The way in which a page came to memory.
+/// The way in which a page came into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insert {
     /// A task reads the page, or is about to.
@@ -75,7 +75,7 @@ pub enum Insert {
     /// A page fault made the page, which is anonymous memory.
     Fault,
     /// The page was in memory before, and keeps its marks of use. It was taken off its list to be moved to another
-    /// frame, split off a huge page, or made of single pages.
+    /// frame, it was split off a huge page, or it is a huge page into which single pages were joined.
     Moved,
     /// The page came back from swap, either wanted by a fault or read ahead.
     SwapIn {

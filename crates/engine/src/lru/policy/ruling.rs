@@ -92,7 +92,7 @@ impl Ruling {
         }
     }
 
-    /// Returns the state with which an lruvec begins: it has no pages.
+    /// Returns the state of an lruvec that has no pages yet.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> State<M> {
         match self {
             Self::Classic(_) => State::Classic(Classic::state(machine)),
@@ -101,8 +101,8 @@ impl Ruling {
         }
     }
 
-    /// Returns the lists under which pages are counted. These are the lists that the policy prescribes or, if it
-    /// prescribes none, `said`, the value of `lru.lists`.
+    /// Returns the lists under which pages are counted: those that the policy prescribes, or, if it prescribes none,
+    /// `said`, which is the value of `lru.lists`.
     pub(in crate::lru) const fn counted_lists(&self, said: Lists) -> Lists {
         match self {
             Self::Classic(_) => said,
@@ -537,8 +537,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. This is noted page
-    /// by page, while other pages of the same batch may not be judged yet.
+    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. Called for each
+    /// page as soon as it is evicted, when other pages of the same batch may not be judged yet.
     pub(crate) fn note_taken(&self, frame: FrameNumber, target: GroupId) {
         match &self.ruling {
             Ruling::Classic(_) => self.age_by_eviction(frame, target),

@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Where pages of both families must be used twice to become active, only pages of files are left to the flusher.
+    /// Even if anonymous pages, too, must be used twice to become active, only pages of files are left to the flusher.
     #[test]
     fn a_marked_page_of_a_program_is_swapped_out() {
         assert_eq!(check_references(0, true, false, false), Verdict::Reclaim);

@@ -27,21 +27,21 @@ const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 struct Token {
     /// Number of the lruvec that the page was on.
     lruvec: u32,
-    /// The nonresident age of the lruvec, in pages, when the page left. A shadow has it rounded down to a bucket, and
-    /// has no room for its high bits.
+    /// The nonresident age of the lruvec, in pages, when the page left. A shadow stores this age rounded down to a
+    /// bucket, and without its high bits, for which it has no room.
     age: u64,
     /// `true` if the page had been active.
     is_of_workingset: bool,
 }
 
 /// The layout of a [`Token`] in the bits of a [`Shadow`]: one bit for whether the page had been active, then the number
-/// of the page's lruvec, then the time at which the page left, in buckets.
+/// of the page's lruvec, then the nonresident age at which the page left, in buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
-    /// Number of pages in a bucket of times, as a power of two. With smaller buckets, `age_bits` bits could not count
-    /// as many pages as memory has.
+    /// Size of a bucket of the nonresident age, in pages, as a power of two. With smaller buckets, `age_bits` bits
+    /// could not count as many pages as memory has.
     bucket_order: u32,
 }
 
@@ -72,8 +72,8 @@ impl Packing {
         }
     }
 
-    /// Returns a refault distance: by how many pages the clock of nonresident age has advanced from the time of a token
-    /// to `now`. The result is modulo the largest distance that a shadow has room for.
+    /// Returns a refault distance: the number of pages by which the nonresident age has grown from the age in a token
+    /// to the age `now`. The result is modulo the largest distance that a shadow has room for.
     const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
@@ -109,8 +109,8 @@ impl<M: Machine> Lru<M> {
         self.packing().is_some()
     }
 
-    /// Advances the nonresident age (`nonresident_age`) of an lruvec, and of the lruvecs of its group's ancestors, by
-    /// pages that were evicted, activated, or put back as active.
+    /// Adds `pages`, a number of pages that were evicted, activated, or put back as active, to the nonresident age
+    /// (`nonresident_age`) of an lruvec and of the lruvecs of its group's ancestors.
     #[doc(alias = "workingset_age_nonresident")]
     pub(super) fn age_nonresident(&self, lruvec: &Lruvec<M>, pages: u64) {
         if pages > 0 && self.has_refaults() {
@@ -158,7 +158,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Adds an evicted page to the nonresident age (`nonresident_age`) of the group `target`, whose reclaim evicts the
-    /// page. The page has left its shadow already.
+    /// page. The shadow of the page was stored before, so it does not count the page itself.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));

@@ -128,8 +128,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the division of scanning that follows from `swappiness` and from the recent cost of evicting pages of
-    /// each family: a family with a higher cost is scanned less. The difference of costs is damped: even an expensive
-    /// family is scanned at least half as hard as the other.
+    /// each family: a family with a higher cost is scanned less. The effect of the costs is damped: however much they
+    /// differ, they alone never make the scan of one family less than half as hard as that of the other.
     fn balance_by_cost(&self, lruvec: &Lruvec<M>, swappiness: u64) -> Balance {
         let costs = lruvec.classic().lists.lock().costs();
         let (anon, file) = parts_by_cost(swappiness, costs);

@@ -23,8 +23,8 @@ const SPREAD: u64 = 2;
 pub(in crate::lru) const GOT_ON: u64 = 64;
 
 /// Below this priority, a direct reclaimer waits for a generation that another task is about to begin, because there is
-/// nothing to reclaim before. mechanisms/multigen, 5.1, gives the value for version 2 of the patches; this code uses it
-/// for all versions.
+/// nothing to reclaim before that generation begins. mechanisms/multigen, 5.1, gives the value for version 2 of the
+/// patches; this code uses it for all versions.
 const WAITS_BELOW: u32 = 10;
 
 /// The numbers that decide whether a generation begins.
@@ -133,7 +133,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a generation in a scan, if `multigen.ageing` demands one. Returns the outcome.
+    /// Begins a generation in a scan, if `multigen.ageing` demands one. Returns whether a generation was needed, and
+    /// who began it.
     pub(super) fn age_in_scan(
         &self,
         multigen: &Multigen,
@@ -225,10 +226,10 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Gives up the oldest generation of a family, which already has the largest number of generations. Moves the pages
-    /// of the oldest generation to the next one. If the family is not evictable, its pages stay on their lists instead,
-    /// and the new youngest generation takes over the lists. Returns `false` if there are more pages than can be moved
-    /// under one hold of the lock.
+    /// Gives up the oldest generation of a family that already has the largest number of generations (four). Moves the
+    /// pages of the oldest generation to the next one. If the family is not evictable, its pages stay on their lists
+    /// instead, and the new youngest generation takes over the lists. Returns `false` if there are more pages than can
+    /// be moved under one hold of the lock.
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
         &self,
@@ -329,8 +330,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns, for each family, the generation up to which the family's oldest generation may advance. `wanted` has, for
-/// each family, the number of the oldest generation that has pages.
+/// Returns, for each family, the generation up to which the family's oldest generation may advance under the rule by
+/// which families are chosen. `wanted` has, for each family, the number of the oldest generation that has pages.
 fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {

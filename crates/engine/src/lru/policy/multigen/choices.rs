@@ -35,8 +35,8 @@ choices! {
         UsedOnce,
     }
 
-    /// Treatment of a page at the tail of its list whose count of uses has reached the maximum. The refault rate of the
-    /// page's tier does not matter.
+    /// Treatment of a page at the tail of its list whose count of uses has reached the maximum. With `protected` and
+    /// `lifted`, the refault rate of the page's tier has no effect.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
         LikeOthers,

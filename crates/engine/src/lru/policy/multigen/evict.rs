@@ -183,7 +183,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the caller may do the I/O that the page needs before it can leave.
+    /// Returns whether the caller may do the I/O that the page needs before it can leave memory.
     fn may_isolate(&self, frame: FrameNumber, demand: &Demand) -> bool {
         let flags = self.frames[frame].flags();
         let needs_io = flags.has(Flags::DIRTY) || flags.has(Flags::SWAPBACKED) && !flags.has(Flags::SWAPCACHE);

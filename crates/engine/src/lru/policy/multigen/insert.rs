@@ -61,7 +61,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts an unlisted page on the list that its flags and `coming` select.
+    /// Puts a page that is on no list on the list that its flags and `coming` select.
     pub(super) fn link(&self, multigen: &Multigen, lists: &mut Lists, frame: FrameNumber, coming: Coming) {
         let lruvec = self.lruvec_of_page(frame);
         let choices = &multigen.choices;
@@ -70,7 +70,7 @@ impl<M: Machine> Lru<M> {
         self.link_at(lruvec, lists, frame, place);
     }
 
-    /// Puts an unlisted page at the place `place` on the lists.
+    /// Puts a page that is on no list at the place `place` on the lists.
     pub(super) fn link_at(&self, lruvec: &Lruvec<M>, lists: &mut Lists, frame: FrameNumber, place: ListPlace) {
         let (zone, slot) = (self.zone_of(frame), slot_of(place.seq));
         let listed = |flags: Flags| Some(with_slot(flags.without(Flags::ACTIVE), slot).with(Flags::LRU));

@@ -94,8 +94,8 @@ const fn is_in_fault(how: Insert) -> bool {
     }
 }
 
-/// Returns the mark of a page that comes in a fault. Other pages that come back with a shadow do not have this mark
-/// before they join the lists.
+/// Returns the flag that marks a page which a page fault brings into memory. Other pages that come back with a shadow
+/// do not have this flag before they join the lists.
 const fn mark_of_faulted(faulted: Faulted) -> Flags {
     match faulted {
         Faulted::Active => Flags::ACTIVE,

@@ -9,8 +9,8 @@ use crate::lru::{Family, ListKind, Lru, Reach};
 use crate::memory::MarkRights;
 use machine::{Machine, Order, Step};
 
-/// Number of free pages above the high mark at which kswapd ends a scan. Also, a kswapd that wants fewer pages than
-/// this begins at the demand's priority (`MIN_LRU_BATCH`).
+/// Number of free pages above the high mark at which kswapd ends a scan. If kswapd wants fewer pages than this, its
+/// reclaim begins at the demand's priority (`MIN_LRU_BATCH`).
 const ENOUGH: u64 = 64;
 
 /// The state of a scan of an lruvec with the multi-generational LRU.
@@ -138,8 +138,8 @@ impl<M: Machine> Lru<M> {
         if self.is_of_removed_group(reach) { pages } else { pages >> demand.priority }
     }
 
-    /// Returns whether a scan can end. It can if the reclaim has freed enough pages (`freed` pages in this scan, the
-    /// others before), or if it is kswapd's and enough memory is free.
+    /// Returns whether a scan can end. It can if the reclaim has freed enough pages, counting `freed` pages in this
+    /// scan and the pages freed before it. A scan of kswapd can also end if enough memory is free.
     pub(in crate::lru) fn is_enough(
         &self,
         multigen: &Multigen,

@@ -146,7 +146,9 @@ impl<M: Machine> Lru<M> {
         seen
     }
 
-    /// Notes that a page was found used through a page table. The caller has locked the table that maps the page.
+    /// Promotes a page that was found used through a page table: makes it part of the youngest generation, or only
+    /// marks it as used, as `multigen.promotion` says. Notes the changes of the generations' sizes in `pending`. The
+    /// caller has locked the table that maps the page.
     pub(super) fn promote(&self, multigen: &Multigen, lruvec: &Lruvec<M>, frame: FrameNumber, pending: &mut Pending) {
         let choices = &multigen.choices;
         let youngest = slot_of(lruvec.generational().generations.seqs().max);
