@@ -97,15 +97,16 @@ pub struct Lruvec<M: Machine> {
     /// (32 pages). The list is scanned once the sum reaches a cluster (`SmallTargets::Saved` and
     /// `SmallTargets::SavedAndOne`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
-    /// Number of pages on each list, by kind of zone. Changed under the lock of the lists, and read without it.
+    /// For each kind of zone, the number of its pages on each list. The numbers are changed under the lock of the
+    /// lists, and read without it.
     listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
     /// Number of isolated pages of each family. The gauges of the lruvec's highest zone also count these pages.
     isolated: [AtomicU64; Family::ALL.len()],
     /// How often each event of [`COUNTED`] happened on this lruvec and on the lruvecs of its group's descendants. The
-    /// numbers stay 0 if memory has no groups; then the counters of the zones are enough.
+    /// numbers stay 0 if memory has no groups, because the counters of the zones then say the same.
     events: [AtomicU64; COUNTED.len()],
     /// The positions from which walks over the subtree of the lruvec's group continue. Walks at the same priority share
-    /// a position. With `GroupWalk::SharedPosition`, all walks share the first one.
+    /// a position. With `GroupWalk::SharedPosition`, walks at all priorities share the first position.
     pub(crate) walks: [WalkPosition; DEF_PRIORITY as usize + 1],
     /// The priority at which the last reclaim ended, or a lower priority that a scan has reached since then.
     priority: AtomicU32,
@@ -268,7 +269,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Creates a memory control group below `parent`, with no limits and no protection. The group may get the number of
-    /// a removed group; its lruvecs begin without the counts of that group.
+    /// a removed group; the lruvecs of the new group begin without the counts of the removed one.
     ///
     /// # Errors
     /// Fails if `parent` does not exist, or if memory has no room for another group.
@@ -287,7 +288,8 @@ impl<M: Machine> Lru<M> {
         Ok(id)
     }
 
-    /// Removes a memory control group. Its pages stay charged to it until they are freed. Its tasks must have left it.
+    /// Removes a memory control group. The group's pages stay charged to the group until they are freed. All tasks must
+    /// have left the group before.
     ///
     /// # Errors
     /// Fails if the group does not exist, has children, or is the root group.

@@ -215,13 +215,13 @@ impl List {
 
 /// The lists from which global reclaim takes memory control groups.
 pub(crate) struct MemcgLru<M: Machine> {
-    /// The list of each lruvec of the root group, by the number of the lruvec.
+    /// The list of each lruvec of the root group, indexed by the number of the lruvec.
     lists: Box<[M::Lock<List>]>,
 }
 
 impl<M: Machine> MemcgLru<M> {
-    /// Creates `lruvecs` lists, one for each lruvec of the root group, with room for `groups` groups. Each list has
-    /// only the root group.
+    /// Creates `lruvecs` lists, one for each lruvec of the root group, with room for `groups` groups. At first, each
+    /// list has only the root group.
     pub(super) fn new(machine: &M, lruvecs: usize, groups: usize) -> Self {
         let list = |seed: usize| {
             let mut list = List::new(groups, seed as u64);

@@ -143,13 +143,14 @@ struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
     /// Index in `parts` of the part that is being counted.
     part: AtomicU32,
-    /// The age of memory at which the part that is being counted began.
+    /// The age of memory (the number of pages that have left it so far) at which the part that is being counted began.
     begun: AtomicU32,
 }
 
 impl Lately {
-    /// Adds pages that have left memory to the count of each kind. `age` is the age of memory after they left. Only
-    /// about the last `window` pages are remembered. Two tasks that count at once may lose a few pages.
+    /// Adds pages that have left memory to the count of each kind. `age` is the age of memory (the number of pages that
+    /// have left it so far), including these pages. Only about the last `window` pages are remembered. Two tasks that
+    /// count at once may lose a few pages.
     fn count(&self, left: [u32; Left::ALL.len()], age: u32, window: u32) {
         let begun = self.begun.load(Relaxed);
         if is_longer(begun, age, window / PARTS as u32)

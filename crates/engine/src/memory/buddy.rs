@@ -117,7 +117,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Makes the pageblocks of a block movable, if the block is at least half as large as a pageblock.
+    /// Makes the pageblocks in which a block lies movable, if the block is at least half as large as a pageblock.
     pub fn make_movable(&self, head: FrameNumber, order: Order) {
         if order.0 + 1 >= PAGEBLOCK_ORDER.0 {
             for at in (head.0..head.0 + order.pages() as u32).step_by(BLOCK_PAGES as usize) {

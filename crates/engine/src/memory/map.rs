@@ -31,8 +31,7 @@ pub enum Use {
     Pinned,
     /// The page was taken offline.
     Offline,
-    /// The page has none of the other uses: it is isolated from its LRU list, waits in a batch to be put on a list, or
-    /// is held by a task.
+    /// The page is isolated from its LRU list, waits in a batch to be put on a list, or is held by a task.
     Other,
 }
 

@@ -500,7 +500,8 @@ impl<M: Machine> Memory<M> {
         self.zone_of(frame).gauges.add(gauge, pages);
     }
 
-    /// Calls `visit` with each page on the per-CPU lists of all CPUs. The whole-machine check uses this.
+    /// Calls `visit` with each page on the per-CPU lists of all CPUs. The check of the whole engine's state uses this
+    /// function.
     pub fn for_each_per_cpu_page(&self, mut visit: impl FnMut(FrameNumber)) {
         use machine::PerCpu;
         self.per_cpu.for_each_cpu(|slots| slots.iter().flat_map(PerCpuPages::pages).for_each(&mut visit));

@@ -75,9 +75,8 @@ impl Tuning {
         self.high.min(size.high_max).max(size.high_min)
     }
 
-    /// Returns the number of pages to refill for lists that hold `count` pages. If the lists can grow, also raises the
-    /// number of pages that they may hold by a batch, unless the zone is below its high mark (`is_scarce` returns
-    /// `true`).
+    /// Returns the number of pages to refill for lists that hold `count` pages. If the lists can grow, also raises
+    /// their limit by a batch, unless the zone is below its high mark (`is_scarce` returns `true`).
     pub(super) fn refill(&mut self, size: PerCpuSize, count: u32, is_scarce: impl FnOnce() -> bool) -> u32 {
         if !size.can_grow() {
             return size.batch;

@@ -211,8 +211,9 @@ impl<M: Machine> Lru<M> {
         Taken { entries: victims, pages: weight, scanned, skipped }
     }
 
-    /// Takes the listed page in `frame` off the policy's list, with one more reference, for a caller that moves the
-    /// page to another frame. Returns `false`, and leaves the page alone, if its last reference is being dropped.
+    /// Takes the listed page in `frame` off the policy's list, and takes one more reference to the page, for a caller
+    /// that moves the page to another frame. Returns `false`, and leaves the page alone, if its last reference is being
+    /// dropped.
     pub(in crate::lru) fn isolate_given_own(
         &self,
         policy: &mut dyn Policy<FrameTable>,

@@ -241,8 +241,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the time at which the list of a page in a batch is chosen. With the multi-generational LRU, the list is
-    /// chosen when the batch is flushed, by the state of the page at that time.
+    /// Returns when the list of a page in a batch is chosen. With the multi-generational LRU, it is chosen when the
+    /// batch is flushed, by the state of the page at that time.
     pub(in crate::lru) const fn list_choice(&self) -> ListChoice {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.choices.list_choice,
@@ -310,8 +310,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the listed page in `frame` off its list, with one more reference. Returns `false` and leaves the page
-    /// alone if its last reference is being dropped.
+    /// Takes the listed page in `frame` off its list, and takes one more reference to the page. Returns `false`, and
+    /// leaves the page alone if its last reference is being dropped.
     pub(in crate::lru) fn take_given(
         &self,
         lruvec: &Lruvec<M>,
@@ -409,7 +409,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Charges the cost of computing the number of pages to scan, if the policy computes it once for a whole scan.
+    /// Charges the time that Linux needs to compute the number of pages to scan, if the policy computes this number
+    /// once for a whole scan.
     pub(crate) fn charge_scan_count(&self) {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.machine.spend(Step::ScanCount, 1),
@@ -450,7 +451,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ends a scan. Returns whether the scan left active pages alone although they had a target.
+    /// Ends a scan. Returns whether the scan left active pages alone although there was a scan target for them.
     pub(crate) fn end_scan(&self, reach: Reach<'_, M>, scan: &Scan) -> bool {
         match scan {
             Scan::Classic(scan) => {
@@ -470,8 +471,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts `stay`, the pages of a batch that reclaim keeps, back on their lists. `written` is the number of pages of
-    /// the batch that reclaim is writing.
+    /// Puts `stay`, those pages of a batch that were not freed, back on their lists. `written` is the number of pages
+    /// of the batch that reclaim is writing.
     pub(crate) fn put_back_batch(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
         for (family, taken) in batch.families() {
             self.put_back_victims(reach.lruvec, family, stay, taken);
@@ -485,8 +486,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts `stay`, the pages of a batch of blocks that reclaim keeps, back on their lists. The batch may have pages of
-    /// both families.
+    /// Puts `stay`, those pages of a batch of aligned blocks that were not freed, back on their lists. The batch may
+    /// have pages of both families.
     pub(crate) fn put_back_blocks(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber]) {
         // Divides the pages by family before any page is put back: once a page is back, other tasks may free it and
         // change its flags.

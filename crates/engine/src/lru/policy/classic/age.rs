@@ -29,9 +29,9 @@ pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
 impl<M: Machine> Lru<M> {
     /// Takes up to `pages` pages off the tail of an active list, and makes them inactive or puts them back. With
     /// `MappedPages::ByDistress`, mapped pages may stay active. With `MappedPages::LikeOthers`, used pages of a
-    /// program's text stay active; with `Activation::AtScan` as well, all used file pages do. With
-    /// `MappedPages::LikeOthers`, each used page also counts once as rotated. With `LumpyReclaim::ByOrder`, pages are
-    /// taken together with the other pages of their aligned blocks that are on the list.
+    /// program's text stay active, or all used file pages if the kernel has `Activation::AtScan`, and each used page
+    /// counts once as rotated. With `LumpyReclaim::ByOrder`, pages are taken together with the other pages of their
+    /// aligned blocks that are on the list.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -137,8 +137,8 @@ impl<M: Machine> Lru<M> {
         was_used_again || was_used || used.touched > 0
     }
 
-    /// Ages one cluster (32) of active anonymous pages if too few are inactive, so that later scans find anonymous
-    /// pages to reclaim.
+    /// Ages (makes inactive, unless they were used) up to a cluster (32) of active anonymous pages if too few anonymous
+    /// pages are inactive, so that later scans find anonymous pages to reclaim.
     pub(in crate::lru) fn age_active_anon(&self, reach: Reach<'_, M>, demand: &Demand) {
         if self.is_inactive_low(reach, Family::Anon, demand) {
             self.shrink_active(reach, ListKind::ActiveAnon, CLUSTER, demand);
@@ -156,8 +156,8 @@ impl<M: Machine> Lru<M> {
         self.is_low(reach, reach.lruvec, family, demand, exact)
     }
 
-    /// Returns whether the inactive lists of a family are too short in the group that is reclaimed and its descendants,
-    /// taken together.
+    /// Returns whether the inactive lists of a family are too short, summed over the group that is reclaimed and the
+    /// group's descendants.
     pub(super) fn is_inactive_low_in_target(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let exact = |kind| self.list_pages_of_target(reach, demand, kind);
         self.is_low(reach, self.beside(reach.lruvec, demand.group), family, demand, exact)

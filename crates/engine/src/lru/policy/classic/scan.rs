@@ -19,7 +19,7 @@ pub struct Scan {
     turn: usize,
     /// The lists, in the order in which a round of the scan visits them.
     turns: [ListKind; ListKind::ALL.len()],
-    /// Number of pages to scan on each list, as it was when the scan began.
+    /// Number of pages to scan on each list, as computed when the scan began.
     original: Targets,
     left: Targets,
     /// `true` for each family whose active pages may become inactive; decided when the scan began.

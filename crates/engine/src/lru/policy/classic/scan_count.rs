@@ -5,7 +5,7 @@ use crate::lru::policy::Demand;
 use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use machine::{Lock, Machine};
 
-/// Number of pages to scan on each list, by [`ListKind`].
+/// Number of pages to scan on each list, indexed by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
 
 /// For each family, `true` if its active pages may become inactive.

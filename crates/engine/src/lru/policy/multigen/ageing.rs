@@ -14,8 +14,8 @@ use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::{Lock, Machine, Nanos, Step};
 
-/// A limit in two conditions. No generation has to begin before a round of kswapd (`Ageing::BeforeRounds`) if there are
-/// at least this many old pages for each young page, and if each family that has pages has more than this many
+/// With `Ageing::BeforeRounds`, no generation begins before a round of kswapd if there are at least this many pages in
+/// older generations for each page in the youngest one, and if each family that has pages has more than this many
 /// generations. The value is the initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
@@ -30,9 +30,9 @@ const WAITS_BELOW: u32 = 10;
 /// The numbers that decide whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ages {
-    /// Largest number of generations that a family has.
+    /// Number of generations of the family that has most generations.
     most: u64,
-    /// Smallest number of generations that a family with pages has.
+    /// Number of generations of the family that has fewest generations, among families with pages.
     fewest: u64,
     /// Number of pages in the youngest generation.
     young: u64,
@@ -108,9 +108,10 @@ impl<M: Machine> Lru<M> {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }
 
-    /// Returns whether generations may begin before a round of a reclaim. `has_got_on` is `true` if the round is the
-    /// reclaim's first, or if a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` is `true` if
-    /// reclaim visits memory control groups in the order of a list (`multigen.memcg_lru`).
+    /// Returns whether generations may begin before a round of a reclaim. With `Ageing::KeepsThree`, they may do so
+    /// only if `has_got_on` and `has_memcg_lru` are both `false`. `has_got_on` is `true` if the round is the reclaim's
+    /// first, or if a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` is `true` if reclaim
+    /// visits memory control groups in the order of a list (`multigen.memcg_lru`).
     pub(in crate::lru) const fn begins_round_with_ageing(
         multigen: &Multigen,
         is_kswapd: bool,

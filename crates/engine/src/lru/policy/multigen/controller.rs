@@ -165,8 +165,8 @@ impl Controller {
         Rule::of(choices).tier_limit((rates[0], 100), &rates[..choices.tiers as usize], margin)
     }
 
-    /// Returns the family that is evicted next, and its last tier that may be evicted. Called only if `swappiness` is
-    /// above 0 and pages of both families may be taken.
+    /// Returns the family that is evicted next, and the last of its tiers that may be evicted. Called only if
+    /// `swappiness` is above 0 and pages of both families may be taken.
     pub fn choose(&self, choices: &Choices, swappiness: u64, seqs: &Seqs) -> Choice {
         let of = |family| Choice { family, tier_limit: self.tier_limit(choices, family) };
         let [anon, file] = seqs.min;

@@ -199,8 +199,7 @@ impl<M: Machine> Lru<M> {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Adds pages that stay in memory because of their tier to the count of activations, if `multigen.refault_marks`
-    /// says so.
+    /// Counts pages that stay in memory because of their tier as activations, if `multigen.refault_marks` says so.
     pub(super) fn count_protected(
         &self,
         multigen: &Multigen,

@@ -42,7 +42,7 @@ impl GenerationScan {
 impl<M: Machine> Lru<M> {
     /// Returns the priority at which a reclaim begins. Kswapd begins at the priority at which a scan examines about as
     /// many inactive pages as kswapd wants to free (`multigen.first_priority_min`). Other reclaims, and a kswapd that
-    /// wants hardly any pages, begin at the demand's priority.
+    /// wants fewer than 64 pages, begin at the demand's priority.
     pub(in crate::lru) fn first_priority_of_generations(
         &self,
         multigen: &Multigen,

@@ -209,8 +209,8 @@ impl Pending {
     }
 }
 
-/// Returns whether a walk examines a region: anonymous memory whose pages may be evicted, or a mapping of a file
-/// without advice of sequential or random access.
+/// Returns whether a walk examines a region. It does if the region is anonymous memory whose pages may be evicted, or a
+/// mapping of a file without advice of sequential or random access.
 pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) -> bool {
     match &region.file {
         None => evictable[Family::Anon as usize],
