@@ -97,8 +97,8 @@ pub struct Lruvec<M: Machine> {
     /// (32 pages). The list is scanned once the sum reaches a cluster (`SmallTargets::Saved` and
     /// `SmallTargets::SavedAndOne`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
-    /// For each kind of zone, the number of its pages on each list. The numbers are changed under the lock of the
-    /// lists, and read without it.
+    /// For each kind of zone, the number of pages on each list that lie in such zones. The numbers are changed under the
+    /// lock of the lists, and read without it.
     listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
     /// Number of isolated pages of each family. The gauges of the lruvec's highest zone also count these pages.
     isolated: [AtomicU64; Family::ALL.len()],

@@ -193,9 +193,9 @@ impl<M: Machine> Lru<M> {
 
 /// Functions that tell the policy about pages that come, are used, and leave.
 impl<M: Machine> Lru<M> {
-    /// Notes that a page that is on no list is about to join one. Returns `None` if the policy has put the page on a
-    /// list. Otherwise the page has to go into a batch, and the result says whether it joins its list as an active
-    /// page.
+    /// Notes that a page, which is on no list yet, is about to join a list. Returns `None` if the policy has put the
+    /// page on a list. Otherwise the page has to go into a batch, and the result says whether it joins its list as an
+    /// active page.
     pub(in crate::lru) fn note_coming(&self, frame: FrameNumber, how: Insert, active: bool) -> Option<bool> {
         match &self.ruling {
             Ruling::Classic(_) => {

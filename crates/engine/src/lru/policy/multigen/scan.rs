@@ -28,7 +28,7 @@ pub struct GenerationScan {
 }
 
 impl GenerationScan {
-    /// Returns the state of a scan that begins, for a request of `order`.
+    /// Returns the state with which a scan for a request of 2^`order` pages begins.
     pub(crate) const fn new(demand: Demand, order: Order) -> Self {
         Self { demand, order, budget: None, scanned: 0, has_begun: false, is_over: false, has_aged: false }
     }
