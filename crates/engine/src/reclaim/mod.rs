@@ -42,8 +42,8 @@ use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
-/// Divisor of the number of a zone's pages. The quotient is the largest balance gap: the number of pages above the high
-/// mark at which kswapd stops.
+/// Divisor of a zone's number of pages. The quotient is the largest *balance gap*. Kswapd reclaims in a zone until the
+/// zone's free pages exceed the high mark by the balance gap.
 const BALANCE_GAP_RATIO: u64 = 100;
 
 /// Number of consecutive failures of kswapd that make a node hopeless (`MAX_RECLAIM_RETRIES`).

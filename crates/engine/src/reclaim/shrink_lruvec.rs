@@ -157,8 +157,8 @@ impl<M: Machine> Reclaim<M> {
         stay
     }
 
-    /// Sets flags of the zone, such as `CONGESTED`, by the states of the pages of a scanned list, and waits accordingly
-    /// (mechanisms/reclaim, 12.3).
+    /// Sets flags of the zone, such as `CONGESTED`, according to `counts`, the states of a scanned list's pages, and
+    /// waits as `reclaim.list_stall` says (mechanisms/reclaim, 12.3).
     pub(super) fn stall_after_list(
         &self,
         reach: Reach<'_, M>,

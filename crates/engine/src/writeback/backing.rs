@@ -19,7 +19,7 @@ pub struct DeviceLayout {
     pub file_blocks: std::ops::Range<u64>,
 }
 
-/// Writeback's state of one device.
+/// The state that writeback keeps about one device.
 pub struct Backing<M: Machine> {
     /// The device's number. A file can be a device of its own; then this is the number in [`File::backing`].
     pub device: DeviceId,
@@ -65,7 +65,7 @@ pub struct Backing<M: Machine> {
 }
 
 impl<M: Machine> Backing<M> {
-    /// Creates writeback's state of a device without dirty pages.
+    /// Creates the state that writeback keeps about a device. No page of the device is dirty at first.
     pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout) -> Self {
         let total_blocks = layout.file_blocks.end - layout.file_blocks.start;
         Self {
@@ -151,7 +151,7 @@ impl<M: Machine> Writeback<M> {
         self.backings.add(&self.machine, layout)
     }
 
-    /// Returns writeback's state of a device.
+    /// Returns the state that writeback keeps about a device.
     ///
     /// # Panics
     /// Panics when there is no device of this number.

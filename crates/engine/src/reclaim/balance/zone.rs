@@ -82,7 +82,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Shrinks the lists of a zone, unless the zone is `gap` pages above its high mark. With `SlabZones::Every`,
-    /// shrinks object caches even then.
+    /// shrinks object caches in either case.
     fn shrink_below_gap(
         &self,
         task: &mut Task,
