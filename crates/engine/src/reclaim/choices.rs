@@ -73,8 +73,8 @@ choices! {
         /// Reclaim keeps the page. The page then goes round its list once more, even if its write has ended meanwhile.
         Keep,
         /// Reclaim marks the page to be freed at the end of its writeback, and keeps the page until then. A task whose
-        /// memory cgroup is at its limit waits for a page that it finds already marked: since this page has gone round
-        /// its list, the disk is slower than the scan.
+        /// memory cgroup is at its limit waits for a page that it finds already marked. Such a page has gone round its
+        /// list while it was written, so the disk is slower than the scan.
         Mark,
         /// As `mark`, but in a zone that is marked as full of pages under writeback, kswapd counts the pages that it
         /// meets for the second time. If there are any, kswapd stalls after the list.
@@ -108,8 +108,8 @@ choices! {
         /// Reclaim waits 100 ms if all pages of the list were dirty and not queued, or if it met a page under writeback
         /// for the second time. Direct reclaim also waits until a congested queue has room.
         WhenDirtyUnqueued,
-        /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until the write of one
-        /// of the pages that it waits for has ended, at most 10 ms.
+        /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until a page that it
+        /// has marked to be freed is written, at most 10 ms.
         ForWriteback,
         /// Reclaim does not wait after a scanned list.
         Never,
@@ -252,8 +252,8 @@ choices! {
 
     /// The pages that are taken off the lists for a request of an order above 0.
     lumpy_reclaim: LumpyReclaim = ByOrder, drawn 58 {
-        /// As `aligned-blocks`, with these differences: pages of all lists are taken only for costly orders, but then
-        /// at every priority; a page that cannot be taken does not end its block; active pages also become inactive by
+        /// As `aligned-blocks`, with three differences. Pages of all lists are taken only for costly orders, but then
+        /// at every priority. A page that cannot be taken does not end its block. Active pages also become inactive by
         /// blocks.
         ByOrder,
         /// The pages at the tail, each with the other pages of its aligned block of that order, up to the first page
@@ -301,8 +301,8 @@ choices! {
     deferred_objects: DeferredObjects = All, drawn 67 {
         /// All deferred objects, up to twice the size of the cache.
         All,
-        /// As `all`, but a call that without deferred objects would scan less than a quarter of the cache scans at most
-        /// half of the cache in all.
+        /// As `all`, with one limit: if a call would scan less than a quarter of the cache without the deferred
+        /// objects, it scans at most half of the cache with them.
         Damped,
     }
 
@@ -339,8 +339,8 @@ choices! {
         AlwaysWithoutFs,
         /// If more pages are under writeback than the limit, reclaim waits until fewer are.
         ByLimit,
-        /// While more pages are under writeback than the limit, reclaim waits until one of the pages that it waits for
-        /// is written. Each such wait takes at most 10 ms.
+        /// While more pages are under writeback than the limit, reclaim waits until a page that it has marked to be
+        /// freed is written. Each such wait takes at most 10 ms.
         ForWriteback,
         /// Reclaim never waits until fewer pages are under writeback. It waits only for single pages that it meets.
         Never,

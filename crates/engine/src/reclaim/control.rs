@@ -31,7 +31,7 @@ pub struct ScanControl {
     pub scanned: u64,
     /// Number of pages that were freed.
     pub reclaimed: u64,
-    /// In direct reclaim, the sum of `scanned` over all priorities, because `scanned` is reset at each priority.
+    /// In direct reclaim, the sum of `scanned` over all priorities. `scanned` itself is reset at each priority.
     pub scanned_in_all: u64,
     /// Counts of the scanned pages, by what became of them. Only direct reclaim reports these counts.
     pub met: Met,

@@ -220,10 +220,10 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns whether compaction needs more free pages from this lruvec (mechanisms/reclaim, 24).
     ///
-    /// By mechanisms/reclaim, 24, a request with `__GFP_REPEAT` goes on while a round scans any page. But the lists may
-    /// hold pages that cannot leave: dirty pages that no task writes, and anonymous pages without a swap slot if both
-    /// families share a list. Each round scans such pages again. So the request ends once as many pages were scanned
-    /// without success as the zone has on lists.
+    /// In Linux, a request with `__GFP_REPEAT` goes on while a round scans any page. But the lists may hold pages that
+    /// cannot leave: dirty pages that no task writes, and anonymous pages without a swap slot if both families share a
+    /// list. Each round scans such pages again. So here the request ends once as many pages were scanned without
+    /// success as the zone has on lists.
     #[doc(alias = "should_continue_reclaim")]
     fn should_continue(&self, reach: Reach<'_, M>, control: &ScanControl, round: Round) -> bool {
         let order = control.order;

@@ -100,8 +100,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a page that reclaim waits for is written, but at most for 10 ms. The limit is needed because
-    /// reclaim may mark a page just after the page's write has ended. Does not sleep if `is_needed` returns `false`.
+    /// Sleeps until a page that reclaim has marked to be freed is written, but at most for 10 ms. The limit is needed
+    /// because reclaim may mark a page just after the page's write has ended; then nothing wakes the task. Does not
+    /// sleep if `is_needed` returns `false`.
     pub(super) fn wait_for_written(&self, reason: WaitReason, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;

@@ -21,7 +21,8 @@ pub struct DeviceLayout {
 
 /// The state that writeback keeps about one device.
 pub struct Backing<M: Machine> {
-    /// The device's number. A file can be a device of its own; then this is the number in [`File::backing`].
+    /// The device's number. For a file that is a device of its own, this is the number in [`File::backing`], not that
+    /// in [`File::device`].
     pub device: DeviceId,
     /// Number of blocks that files may use.
     pub(crate) total_blocks: u64,

@@ -61,8 +61,8 @@ impl<M: Machine> Writeback<M> {
         Some(copy)
     }
 
-    /// Returns the page that was written from a frame when the write has ended. If the frame is a copy, frees it and
-    /// returns the page of which it is a copy; otherwise returns the frame itself. `interrupt` calls this.
+    /// Returns the own frame of a page that was written from `frame`. If `frame` is a copy of the page, frees the copy.
+    /// `interrupt` calls this when a write has ended.
     pub(crate) fn end_copy(&self, frame: FrameNumber) -> FrameNumber {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::BOUNCE) {
