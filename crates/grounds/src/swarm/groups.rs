@@ -10,7 +10,7 @@ use std::cell::RefCell;
 /// Largest number of groups that a world has at a time, including removed groups of which some pages are not freed yet.
 pub(super) const ROOM: u16 = 8;
 
-/// In one of this many steps, a task changes something about groups.
+/// A task changes something about groups in one of `ONE_IN` steps on average.
 const ONE_IN: u64 = 40;
 
 /// Draws whether a world without a workload has groups. The draw has its own random stream, so that it does not change
@@ -32,8 +32,8 @@ impl Tree {
         (0..1 + rng.below(5)).for_each(|_| self.create(groups, engine, rng));
     }
 
-    /// In one of [`ONE_IN`] calls, changes something about groups: moves the task, sets a limit, removes a group and
-    /// makes another, or reclaims a group's pages.
+    /// On average, does nothing in all but one of [`ONE_IN`] calls. That one changes something about groups: it moves
+    /// the task, sets a limit, removes a group and makes another, or reclaims a group's pages.
     ///
     /// # Panics
     /// When a group without tasks and without children cannot be removed.
