@@ -90,7 +90,7 @@ impl Cgroup {
     }
 
     /// Frees some memory for processes that wait because the cgroup is out of memory, and wakes them. Works in version
-    /// 1 only. The cgroup keeps its limit.
+    /// 1 only. For this, the limit of the cgroup is lowered and raised again.
     ///
     /// # Errors
     /// When nothing could be freed.

@@ -81,7 +81,7 @@ pub enum Most {
     Anonymous,
     /// Kernel memory.
     Kernel,
-    /// A block that was allocated as a whole, or a huge page.
+    /// A block of pages that was allocated as a whole, or a huge page.
     Whole,
     /// None of the other kinds fills more than half of the pageblock. Pinned and offline pages belong to none of them.
     Mixed,

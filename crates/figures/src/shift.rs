@@ -116,9 +116,9 @@ fn with_interval(
     }
 }
 
-/// Returns that one of some numbers which has the rank `rank`; the least has rank 1. The numbers are known only through
-/// `count`, which returns how many of them are less than or equal to a value. So the number is found by bisection over
-/// its bits.
+/// Returns the number that has the rank `rank` among some numbers; the least has rank 1. The numbers are known only
+/// through `count`, which returns how many of them are less than or equal to a value. So the number is found by
+/// bisection over its bits.
 fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     // Converts between floating-point numbers and integer keys that have the same order.
     let number = |key: u64| f64::from_bits(if key >> 63 == 1 { key ^ (1 << 63) } else { !key });

@@ -143,8 +143,8 @@ pub struct Described {
     /// The memory control groups of the machine file.
     #[serde(default)]
     pub groups: Vec<Group>,
-    /// Size, in percent of a page, to which the contents that the workload writes into a page must be compressible;
-    /// `None` if the guest's swap is not compressed memory.
+    /// The part of each page, percent, that the workload fills with contents. The rest is zeroes, so that compressed
+    /// swap stores the page in about this size. `None` if the guest's swap is not compressed memory.
     pub compressed_percent: Option<u32>,
 }
 

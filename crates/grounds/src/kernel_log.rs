@@ -205,8 +205,8 @@ fn is_hopeless<M: Machine>(engine: &Engine<M>, node: NodeId) -> bool {
     zones.all(|zone| zone.is(ZoneFlag::ALL_UNRECLAIMABLE)) || engine.reclaim().has_kswapd_failed(node)
 }
 
-/// Returns a text ` name:valuekB` for each of several counters of a node or zone. For each counter, `names` holds the
-/// name to show and the name in `/proc/vmstat`.
+/// Returns the values of several counters of a node or zone as one text, with ` name:valuekB` for each. For each
+/// counter, `names` holds the name to show and the name in `/proc/vmstat`.
 fn counters(stat: &Vmstat, names: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (shown, name) in names {

@@ -151,8 +151,8 @@ impl<W: Workload> Runnable for W {
     }
 }
 
-/// All workloads, in the order in which they are listed to users. A constant would be inlined into each crate that uses
-/// it, which would then compile every workload anew; a static is not.
+/// All workloads, in the order in which they are listed to users. This is a static, because a constant would be inlined
+/// into each crate that uses it, and each such crate would compile every workload anew.
 static ALL: [&dyn Runnable; 23] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,

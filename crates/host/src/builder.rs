@@ -145,7 +145,7 @@ impl Builder {
     /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. The default, and the smallest
     /// value, is the size at the start. Each page has a descriptor of 32 bytes. Address space for all descriptors,
     /// about a hundredth of the largest size, is taken at the start; the system refuses it if it exceeds the computer's
-    /// memory. A descriptor takes memory only after a resize has added its page.
+    /// memory. The descriptor of a page takes memory once the memory has grown to include the page.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -392,8 +392,8 @@ impl Builder {
         self
     }
 
-    /// Sets a function that wraps the backend (the part that carries out disk requests) of each file in a layer, for
-    /// tests.
+    /// Sets a function that puts a layer around the backend of each file, for tests. A backend is the part of the
+    /// library that carries out disk requests.
     #[doc(hidden)]
     #[must_use]
     pub fn behind(mut self, wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {

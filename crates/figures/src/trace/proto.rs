@@ -109,7 +109,7 @@ pub enum Type {
     Unspecified = 0,
     /// A slice begins.
     SliceBegin = 1,
-    /// The last slice that began on the track ends.
+    /// The slice that began last on the track, and has not ended yet, ends.
     SliceEnd = 2,
     /// An event without a duration.
     Instant = 3,

@@ -28,7 +28,7 @@ pub(super) enum Role {
     Sharer,
     /// The task writes and reads memory of its own: mostly anonymous memory, sometimes a mapped file.
     Toucher,
-    /// The task takes and frees blocks of many orders, kernel pages and buffers.
+    /// The task allocates and frees blocks of pages of many orders, kernel pages and buffers.
     Blocks,
     /// The task makes and drops regions and small files.
     Churn,
@@ -268,8 +268,8 @@ impl MoreNodes {
     }
 }
 
-/// Draws how the order is determined in which the tasks of a world run: in one world in four by random priorities, in
-/// the other worlds by virtual time, mostly with random delays. The priorities have their own random stream, so that
+/// Draws what decides the order in which the tasks of a world run. In one world in four this is random priorities. In
+/// the other worlds it is virtual time, mostly with random delays. The priorities have their own random stream, so that
 /// they do not change the other properties of worlds.
 fn draw_interleaving(seed: u64, rng: &mut Rng) -> Interleaving {
     let perturb = (rng.below(8) > 0).then(|| Perturb {

@@ -240,7 +240,7 @@ impl Store {
     }
 }
 
-/// Makes an empty file of a given length, and maps it.
+/// Makes a file of `pages` pages that were never written, and maps it.
 pub(super) fn map_new_file(
     engine: &Engine<Sim>,
     task: &mut Task,

@@ -295,7 +295,7 @@ impl Worker {
         }
     }
 
-    /// Takes and frees blocks of many orders, kernel pages and buffers.
+    /// Allocates and frees blocks of pages of many orders, kernel pages and buffers.
     fn take_blocks(&mut self) {
         let engine = self.shared.engine.clone();
         let mut blocks: Vec<(FrameNumber, Order)> = Vec::new();

@@ -361,7 +361,7 @@ impl Group {
     /// Their present pages stay charged to the removed group until they are freed. Until then the group takes one of
     /// the places of [`Builder::groups`](crate::Builder::groups). This call waits for the end of calls on the group's
     /// files and regions that other threads have begun. The calling thread must hold no guard for which such a call may
-    /// wait, or both would wait for ever.
+    /// wait, or the two calls would wait for each other for ever.
     ///
     /// # Errors
     /// When the group has children, or was removed before.

@@ -16,8 +16,8 @@ enum Form {
     Centiseconds,
     /// The list is written without brackets and commas.
     List,
-    /// The value is a word. A list has pairs of such a word and the text that is written for it; for a word that is not
-    /// listed, nothing is written.
+    /// The value is a word, and a text is written for it. The list has pairs of a word and its text; for a word that is
+    /// not in the list, nothing is written.
     Words(&'static [(&'static str, &'static str)]),
 }
 
