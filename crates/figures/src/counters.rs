@@ -35,9 +35,9 @@ pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     counters.get(name).copied().or_else(of_zones)
 }
 
-/// Returns how many pages were scanned, and how many were reclaimed, neither by kswapd nor by direct reclaim. Such
-/// reclaim happens at limits of cgroups, in khugepaged, and on demand (`memory.reclaim`). Returns `None` for kernels
-/// before Linux 5.8, which lack `pgscan_anon` and the similar counters that are needed.
+/// Returns how many pages were scanned, and how many were reclaimed, by reclaim other than kswapd and direct reclaim:
+/// by reclaim at limits of cgroups, in khugepaged, and on demand (`memory.reclaim`). Returns `None` for kernels before
+/// Linux 5.8, which lack `pgscan_anon` and the similar counters that are needed.
 #[must_use]
 pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     let of = |event: &str| {

@@ -22,8 +22,8 @@ pub trait EngineView {
     fn zones(&self) -> Vec<ZoneView>;
     /// Returns the counters of each node, under the names of `/proc/vmstat`.
     fn nodes(&self) -> Vec<Vmstat>;
-    /// Returns how many blocks of the first disk files may use, and how many of these are free and not reserved for
-    /// dirty pages.
+    /// Returns two numbers of blocks of the first disk: the number of all blocks that files may use, and the number of
+    /// free blocks that are not reserved for dirty pages.
     fn room(&self) -> [u64; 2];
     /// Returns how often the tasks reached their common memory limit; `None` if there is no limit.
     fn times_at_limit(&self) -> Option<u64>;

@@ -35,8 +35,8 @@ impl Shift {
     }
 }
 
-/// Largest number of pairs, or of values in both sets together, for which probabilities are computed exactly. For more
-/// of them the normal distribution is used, which then gives almost equal results.
+/// Largest number of pairs, or of values in both sets together, for which probabilities are computed exactly. Beyond
+/// this number the normal distribution is used, which then gives almost equal results.
 const COUNTED_PAIRS: usize = 60;
 
 /// Number of standard deviations on each side of the mean within which 95 % of a normal distribution lie.

@@ -27,11 +27,11 @@ use crate::waits;
 /// take about 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
-/// Shortest time that interrupts must be disabled by a task for a trace to show it. Shorter times are left out because
-/// there are too many: every lock that disables interrupts causes one.
+/// Shortest period with interrupts disabled by a task that a trace shows. Shorter periods are left out because there
+/// are too many: every lock that disables interrupts causes one.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 
-/// Shortest time that interrupts must be disabled for the configuration of [`Window::of_waits`] to record it.
+/// Shortest period with disabled interrupts that a trace records if it is configured by [`Window::of_waits`].
 const SHORTEST_WAIT: Nanos = Nanos(200_000);
 
 /// The part of a run that is traced, as a range of virtual time.

@@ -31,8 +31,8 @@ fn missing(error: &io::Error) -> String {
     }
 }
 
-/// Makes a sparse file with an empty ext4 file system. The inode tables are not written, because they must be zeroes,
-/// as which the holes of a sparse file are read.
+/// Makes a sparse file with an empty ext4 file system. The inode tables, which must be zeroes, are not written: a
+/// sparse file reads as zeroes where nothing was written.
 ///
 /// # Errors
 /// When the file cannot be made, or `mkfs.ext4` is missing or fails. The error says so in words for the user.

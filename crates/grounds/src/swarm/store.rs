@@ -219,8 +219,8 @@ impl Store {
         );
     }
 
-    /// Writes a wrong stamp into a page, to test that the check finds it. Its version is one that no write of the page
-    /// has had.
+    /// Writes a wrong stamp into a page, to test that the check finds it. The stamp contains a version that no write of
+    /// the page has had.
     pub fn corrupt(&self, engine: &Engine<Sim>, task: &mut Task, page: u32) -> Result<(), Error> {
         let stamp = self.stamp(page, self.versions(page).ceiling + 1).to_le_bytes();
         let offset = u64::from(page) * PAGE;

@@ -136,8 +136,8 @@ impl Worker {
         start..(start + length).min(pages)
     }
 
-    /// Writes those pages of a range that belong to this task, because the store has `writers` writers, among whom its
-    /// pages are divided. Stops at the first error. Returns whether all writes succeeded.
+    /// Writes the pages of a range that this task may write. The pages of the store are divided among `writers` tasks,
+    /// of which this task is one. Stops at the first error. Returns whether all writes succeeded.
     fn write(&mut self, store: &Store, pages: std::ops::Range<u32>, writers: u32) -> bool {
         let mine = self.number % writers;
         for page in pages.filter(|page| page % writers == mine) {

@@ -59,8 +59,8 @@ const STARTS: usize = 3;
 /// Bytes that the journal and the tables of a guest's file system take, in addition to the room for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 
-/// Memory sizes with which earlier guests were started and their kernels managed the wanted number of pages. The key is
-/// the kernel image and the wanted numbers of pages.
+/// Memory sizes that were right for earlier guests: with this memory, the guest's kernel managed the wanted number of
+/// pages. The key is the kernel image and the wanted numbers of pages.
 static FITTED: Mutex<BTreeMap<(PathBuf, Aim), Memory>> = Mutex::new(BTreeMap::new());
 
 /// A line that came from the guest through the serial port.

@@ -27,8 +27,8 @@ pub struct Groups {
     root: PathBuf,
     names: BTreeSet<String>,
     sections: Vec<Group>,
-    /// The name of the task that was started first, and the name of the group in which this task is, which is empty for
-    /// the root group. `None` until a task is started.
+    /// The name of the task that was started first, and the name of its group, which is empty for the root group.
+    /// `None` until a task is started.
     first: Mutex<Option<(String, String)>>,
 }
 
