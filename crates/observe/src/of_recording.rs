@@ -8,7 +8,7 @@ use recordings::format::Recording;
 
 /// How a column of a recording is converted to a counter or a level of `/proc/vmstat`.
 enum Is {
-    /// The column is a rate per second. For each unit of the column, the counter grows by this many pages or events.
+    /// The column is a rate per second. This factor converts the rate to the unit of the counter, pages or events.
     Rate(f64),
     /// The column is the number of events in each sample, by which the counter grows.
     Count,

@@ -30,8 +30,8 @@ const LONG_S: f64 = 60.0;
 /// job moves less; half a minute of thrashing on a hard disk moves more.
 pub const LOAD_MIN_S: f64 = 300.0;
 
-/// Smallest share of a span's time, percent, that its busy intervals must take. An interval is busy if its own rate
-/// counts as an illness. Without this limit, two short events an hour apart would make a span of an hour.
+/// Smallest share of a span's time, percent, that the busy intervals of the span must take. An interval is busy if its
+/// own rate counts as an illness. Without this limit, two short events an hour apart would make a span of an hour.
 const BUSY_MIN: f64 = 10.0;
 
 /// Smallest share of the recording, percent, that the spans together must cover to count as the whole recording.

@@ -161,8 +161,8 @@ pub fn pasted_report(text: &str) -> Option<(bool, String)> {
     Some((is_first, lines[start..end].join("\n").trim_start().to_owned()))
 }
 
-/// Joins the recordings in the files of a folder into one recording if all come from one tool and one computer. The
-/// archives of some tools begin a new file each hour.
+/// Joins the recordings in the files of a folder into one recording if all come from one tool and one computer. This is
+/// of use because the archives of some tools begin a new file each hour.
 fn joined(folder: &Path, documents: Vec<Document>) -> Vec<Document> {
     // The tool and the computer, if the file has one recording and nothing else.
     let tool = |document: &Document| match document.told.as_slice() {

@@ -282,8 +282,8 @@ fn version(word: &str) -> Option<(u32, u32)> {
 }
 
 /// Makes a course from the samples of a `sar` recording. `sar` counts scanned pages separately for kswapd and for
-/// tasks, but reclaimed pages only in total. With the options -r and -S it also shows the use of memory and of swap,
-/// and with -q the share of time in which tasks waited for memory (PSI).
+/// tasks, but reclaimed pages only in total. With the options `-r` and `-S` it also shows the use of memory and of
+/// swap, and with `-q` the share of time in which tasks waited for memory (PSI).
 fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {

@@ -100,8 +100,8 @@ pub const STALLS_MIN: f64 = 1.0;
 /// mark so that tasks need not reclaim, but in bursts tasks still do a few percent of the scanning.
 pub const DIRECT_MIN: f64 = 10.0;
 
-/// Some task must wait for memory (PSI) for at least this share of time, percent, before programs notice: a millisecond
-/// in each second.
+/// Some task must wait for memory (PSI) for at least this share of time, percent, before programs notice the waits: a
+/// millisecond in each second.
 pub const WAITED_MIN: f64 = 0.1;
 
 /// It counts as an illness if all tasks wait for memory, so that no work is done, for at least this share of time,

@@ -531,8 +531,8 @@ impl Signs {
         Some(100.0 * usage.least.free? / usage.total().filter(|pages| *pages > 0.0)?)
     }
 
-    /// Returns words for the size to which the signs compare amounts of memory: `memory`, or words for the limit of a
-    /// cgroup.
+    /// Returns words for the memory that the programs may use: `memory`, or, if the signs are those of a cgroup, `the
+    /// limit of their cgroup`.
     #[must_use]
     pub fn memory_of(&self) -> &'static str {
         if self.group.is_some() { "the limit of their cgroup" } else { "memory" }

@@ -7,8 +7,8 @@ use catalogue::embedded;
 use placed::{Error, Node, Value};
 use std::fmt::Write as _;
 
-/// A group of steps, such as a fault, that no program can time one by one. The costs of all of them are multiplied by
-/// one factor, so that an experiment takes as much CPU time on the simulated system as on this computer.
+/// A group of steps, such as the scan of a page, that no program can time one by one. Their costs are all multiplied by
+/// the same factor, so that an experiment takes as much CPU time on the simulated system as on this computer.
 #[derive(Debug)]
 pub struct Group {
     /// Name of the experiment whose CPU time determines the factor.
