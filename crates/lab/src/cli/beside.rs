@@ -180,7 +180,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Writes the files. If a file cannot be written, the others still are, and `losses` gets the error.
+    /// Writes the files. If a file cannot be written, adds the error to `losses` and still writes the other files.
     pub fn write(self, plan: &Plan, results: &Results, losses: &mut Losses) {
         let Self {
             profile: stacks,
