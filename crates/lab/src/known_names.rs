@@ -4,7 +4,8 @@ use placed::{Error, Node};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// A group of names that users know from Linux, such as sysctls. Says what this program has in their place.
+/// A group of names that users know from Linux, such as sysctls, with an explanation of what this program has in their
+/// place.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Known {

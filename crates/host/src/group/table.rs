@@ -152,9 +152,9 @@ impl Groups {
     /// Calls `call` with the calling task in the group of `node`, or in the nearest ancestor that was not removed. If
     /// `node` is `None`, the task is in the root group.
     ///
-    /// Before it calls `call`, the task pays, by reclaim and sleep, for pages that its last call charged above a `high`
-    /// limit. Only a call that pinned a page leaves such pages unpaid, because the task must not sleep while it holds
-    /// the page.
+    /// Before it calls `call`, makes the task reclaim and sleep for the pages that its last call charged above a `high`
+    /// limit, if the call left this undone. Only a call that pinned a page leaves this undone, because the task must
+    /// not sleep while it holds the page.
     pub(crate) fn call_in<R>(
         &self,
         engine: &Engine<Host>,
@@ -176,8 +176,8 @@ impl Groups {
         call(engine, task)
     }
 
-    /// Makes the task pay, by reclaim and sleep, for pages that its last call charged above a `high` limit. If the
-    /// group was removed since that call, the task pays nothing.
+    /// Makes the task reclaim and sleep for the pages that its last call charged above a `high` limit, if the call left
+    /// this undone. Does nothing if the group was removed since that call.
     #[cold]
     fn settle(&self, engine: &Engine<Host>, task: &mut Task) {
         let group = task.group;

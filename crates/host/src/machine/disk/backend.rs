@@ -98,7 +98,8 @@ pub struct Transfer {
     has_place: bool,
     /// Limit of the number of bytes that the next attempt moves, for tests; `None` for no limit.
     cut: Option<usize>,
-    /// The encrypted blocks, if this is a write to an encrypted device whose first attempt has begun; otherwise empty.
+    /// The encrypted blocks of a write to an encrypted device, once the first attempt to write has begun; otherwise
+    /// empty.
     sealed: Vec<Sealed>,
 }
 

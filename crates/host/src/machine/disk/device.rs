@@ -233,7 +233,7 @@ impl Device {
     // ---- the end of the file ----
 
     /// Sets the function that returns the file's length as its owner, the caller, sees it. A write puts no byte after
-    /// this length into the file. Without such a function, the file ends with its last block.
+    /// this length into the file. Without such a function, all bytes of the last block count as bytes of the file.
     pub fn follow_length(&self, length: impl Fn() -> u64 + Send + Sync + 'static) {
         assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
     }

@@ -45,8 +45,8 @@ impl Generations {
         }
     }
 
-    /// Waits for all writes that have begun. Writes that begin later see all changes that the caller made before this
-    /// call.
+    /// Waits until all writes that have begun so far have ended. Writes that begin later see all changes that the
+    /// caller made before this call.
     pub(super) fn wait(&self) {
         let _alone = self.waiting.lock();
         let old = self.current.fetch_add(1, Ordering::SeqCst) as usize % 2;
