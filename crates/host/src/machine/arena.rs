@@ -70,7 +70,7 @@ pub struct Arena {
     /// The start of the whole mapping, in which frame 0 lies at an aligned address.
     mapping: NonNull<u8>,
     mapping_bytes: usize,
-    /// Number of accessible frames, from frame 0 on.
+    /// Number of frames that may be accessed: frame 0 and those that follow it.
     frames: AtomicU32,
     /// Largest number of frames that the arena can have: address space is reserved for this many.
     frames_max: u32,

@@ -67,7 +67,7 @@ struct Table {
     /// Number of barriers (interruptions of all CPUs) that have begun. A barrier begins only while the lock of
     /// `barriers_done` is held.
     barriers_begun: AtomicU64,
-    /// Number of the last barrier that is done.
+    /// The number of the latest barrier that is done. Barriers are numbered from 1 in the order in which they begin.
     barriers_done: Mutex<u64>,
 }
 

@@ -69,7 +69,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Creates counts without threads, which begin at `now`.
+    /// Creates counts in which no thread is counted yet, and whose times begin at `now`.
     fn new(now: Nanos) -> Self {
         Self {
             stalled: 0,

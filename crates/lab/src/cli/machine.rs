@@ -42,7 +42,8 @@ pub struct Arguments {
     /// The limit of a memory cgroup around all tasks, as --on linux makes one: 512M, 2G
     #[arg(long, value_name = "BYTES", value_parser = super::stat::parse_bytes)]
     limit: Option<u64>,
-    /// The folder in which files will lie; its disk becomes the machine's disk [default: the system's temporary folder]
+    /// The folder for the files of workloads; the disk on which it lies becomes the machine's disk [default: the
+    /// system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Write the machine file to this file

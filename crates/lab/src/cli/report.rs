@@ -117,8 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
 }
 
-/// Returns whether a text begins as a saved report, counters over time, or folded stacks begin, with nothing else
-/// before them.
+/// Returns whether a text starts directly with a saved report, with counters over time, or with folded stacks.
 fn is_plain(text: &str) -> bool {
     source::is_it(text) || is_stacks(text)
 }

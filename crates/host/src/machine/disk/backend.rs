@@ -234,7 +234,7 @@ impl Transfer {
         self.cut = Some(bytes);
     }
 
-    /// Finishes the transfer with an error number of the system.
+    /// Ends the transfer as failed, with an error number of the system.
     pub fn fail(self, os_error: i32) {
         self.finish(Err(Cause::Os(os_error)));
     }
@@ -318,7 +318,7 @@ impl Transfer {
         Arc::clone(&self.device.backend)
     }
 
-    /// Waits for a place in the device's queue.
+    /// Waits for a place in the device's queue, and takes it.
     pub(super) fn take_place(&mut self) {
         assert!(!self.has_place, "a transfer has one place");
         self.device.take_place(self.request.operation);

@@ -39,7 +39,7 @@ pub struct Known {
     limits: Vec<String>,
     /// The kind of files that set the key: `kernels`, `machines`, `experiments`.
     owners: &'static str,
-    /// The values of the key that files set, each with the files that set it and with its source.
+    /// The values of the key that files set, each with the files that set it and with the source of the value.
     by_value: Vec<Owned>,
     /// Further keys to which the word that was asked for corresponds, besides `key`, with their meanings.
     also: Vec<(String, String)>,
