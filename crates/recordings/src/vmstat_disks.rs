@@ -43,7 +43,7 @@ fn row_of<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, [f64; FIGURES], &'w 
     (number(name).is_none() && behind.len() <= 2).then_some((name, figures, behind))
 }
 
-/// The figures in the last line of a disk.
+/// The figures in the previous line about a disk.
 struct Last {
     figures: [f64; FIGURES],
     at_s: Option<f64>,

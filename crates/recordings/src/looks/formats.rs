@@ -208,7 +208,8 @@ fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::
     Ok(told)
 }
 
-/// Returns the file of a cgroup that a command shows, if it is the only file: `cat /sys/fs/cgroup/a/memory.max`.
+/// Returns the path of the cgroup's file that a command shows, as in `cat /sys/fs/cgroup/a/memory.max`; none if the
+/// command shows no such file or several.
 fn file_of_command(command: &str) -> Option<&str> {
     let mut files = command.split_whitespace().skip(1).filter(|word| cgroup_files::file_name(word).is_some());
     files.next().filter(|path| files.next().is_none() && !path.contains(['*', '{', '?']))
