@@ -27,7 +27,7 @@ pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, Strin
     }
 }
 
-/// Returns the start of a message about the words that match no row; none if each word matches.
+/// Returns the start of a message that lists the words that match no row; none if each word matches one.
 fn missing(names: &[RowName], words: &[String]) -> Option<String> {
     let mut missing: Vec<&str> = Vec::new();
     for word in words.iter().filter(|word| !means_any(names, word)) {
@@ -46,7 +46,8 @@ fn missing(names: &[RowName], words: &[String]) -> Option<String> {
 /// Largest number of rows with similar names in a message.
 const NEAR_MAX: usize = 5;
 
-/// Returns the names of rows that share a part with one of `words`, exactly or nearly, the best match first.
+/// Returns the names of rows that have a part in common with one of `words`, exactly or nearly. The best match is
+/// first.
 fn near<'n>(names: &'n [RowName], words: &[&str]) -> Vec<&'n str> {
     let pieces = |text: &str| -> Vec<String> {
         let pieces = text.split(|c: char| !c.is_alphanumeric()).filter(|piece| piece.len() > 2);
@@ -99,7 +100,8 @@ pub fn means_any(names: &[RowName], word: &str) -> bool {
     names.iter().any(|RowName { group, name }| is_meant(group, name, word))
 }
 
-/// Returns whether a word matches a row: the word is a part of the row's name, or it is the name of the row's block.
+/// Returns whether a word matches a row. It does if it is a part of the row's name, or if it is the name of the row's
+/// block.
 #[must_use]
 pub fn is_meant(group: &str, name: &str, word: &str) -> bool {
     contains(name, word) || group.to_lowercase() == word.to_lowercase()
@@ -134,8 +136,8 @@ pub fn keep_of_all<'t>(
     Ok(missing)
 }
 
-/// Returns whether `word` matches `name`, which is one of `names`. A word that is a whole name matches only this name;
-/// any other word matches all names that contain it.
+/// Returns whether `word` matches `name`, which is one of `names`. A word that equals one of the names matches only
+/// this name. Any other word matches all names that contain it.
 #[must_use]
 pub fn is_named<'n>(name: &str, word: &str, mut names: impl Iterator<Item = &'n str>) -> bool {
     if names.any(|it| it.eq_ignore_ascii_case(word)) { name.eq_ignore_ascii_case(word) } else { contains(name, word) }
