@@ -30,8 +30,8 @@ pub(crate) fn nanos(picos: u64) -> Nanos {
     Nanos(picos / PICOS)
 }
 
-/// Returns the latest time, ps, up to which CPU `cpu` may run before it is the turn of the CPU whose key (clock and
-/// number) is `other`.
+/// Returns the latest time, ps, up to which CPU `cpu` may run before it is another CPU's turn. `other` is the key
+/// (clock and number) of that other CPU.
 pub(crate) fn horizon_below(other: u64, cpu: usize) -> u64 {
     other.saturating_sub(1 + cpu as u64) >> CPU_BITS
 }

@@ -113,8 +113,8 @@ impl World {
         }
     }
 
-    /// Takes the next device with a waiting interrupt off the queue. Disks come before the network card. Returns `None`
-    /// if no interrupt waits.
+    /// Takes a device with a waiting interrupt off the CPU's queue, and returns it. Disks come before the network card.
+    /// Returns `None` if no interrupt waits.
     fn next_pending(&self, cpu: usize) -> Option<u8> {
         let mut pending = self.cpus[cpu].pending.borrow_mut();
         let disk = if self.network.is_some() { pending.iter().position(|device| *device != CARD) } else { None };

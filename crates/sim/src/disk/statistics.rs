@@ -18,9 +18,10 @@ pub struct DirectionStatistics {
     pub ios: u64,
     /// Number of submitted requests that were merged into another. A request that joins two others counts twice.
     pub merges: u64,
-    /// Number of sectors, of [`SECTOR_BYTES`] each, in completed requests.
+    /// Number of sectors of [`SECTOR_BYTES`] bytes in all completed requests.
     pub sectors: u64,
-    /// Total time of completed requests, each from the submission of its first part to its end.
+    /// Sum of the times of completed requests. Merged requests count once, from the submission of the first to their
+    /// common end.
     pub ticks: Nanos,
 }
 
@@ -33,7 +34,7 @@ pub struct DiskStatistics {
     pub writes: DirectionStatistics,
     /// Number of requests that wait or are in service now.
     pub in_flight: u64,
-    /// Time during which at least one request was in flight.
+    /// Total time during which at least one request was in flight.
     pub io_ticks: Nanos,
     /// Sum of the times that requests have been in flight. While N requests are in flight, the sum grows by N seconds
     /// each second.
