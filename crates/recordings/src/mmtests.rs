@@ -55,8 +55,8 @@ pub struct Benchmark {
     pub after: Option<Vmstat>,
     /// Total swap and free swap after the benchmark, pages, if `/proc/meminfo` was kept.
     pub swap_pages: Option<[u64; 2]>,
-    /// Time for which at least one task waited for memory, and time for which all tasks did, us. The times are known
-    /// if `/proc/pressure/memory` was kept before and after the benchmark, which MMTests does not do by default.
+    /// Two times, us: that in which at least one task waited for memory, and that in which all tasks did. They are
+    /// known if `/proc/pressure/memory` was kept before and after the benchmark, which MMTests does not do by default.
     pub stalled_us: Option<[u64; 2]>,
 }
 
@@ -263,8 +263,8 @@ fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
 }
 
 impl Benchmark {
-    /// Returns the share of the benchmark's time for which at least one task waited for memory, and the share for
-    /// which all tasks did, %; none if unknown.
+    /// Returns two shares of the benchmark's time, %: that in which at least one task waited for memory, and that in
+    /// which all tasks did. None if the shares are unknown.
     #[must_use]
     pub fn stalled_percent(&self) -> Option<[f64; 2]> {
         let elapsed_s = self.elapsed_s.filter(|time| *time > 0.0)?;
@@ -466,7 +466,7 @@ fn pair_of([first, second]: [Option<u64>; 2]) -> Option<[u64; 2]> {
     first.zip(second).map(|(first, second)| [first, second])
 }
 
-/// Stores total swap or free swap, pages, in `swap` if the line of `/proc/meminfo` has it.
+/// Stores total swap or free swap, pages, in `swap`, if the line of `/proc/meminfo` states one of them.
 fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
     for (name, pages) in ["SwapTotal:", "SwapFree:"].into_iter().zip(swap) {
         let kib = line.strip_prefix(name).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());

@@ -47,7 +47,8 @@ fn sum_of(line: &str) -> Option<(u64, &str)> {
     number.parse().ok().filter(|_| words.trim().starts_with(char::is_alphabetic)).map(|number| (number, words.trim()))
 }
 
-/// Reads copies of `vmstat -s`. Each copy becomes a partial copy of `/proc/vmstat`.
+/// Reads copies of the output of `vmstat -s`. Each of them has some of the counters of `/proc/vmstat`, and is returned
+/// as such a file.
 fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     let mut copies: Vec<Vmstat> = Vec::new();
     for line in block.lines.iter().filter(|line| !line.is_blank()) {
@@ -133,7 +134,8 @@ fn begins(lines: &[Line<'_>]) -> bool {
     (is_row(&words) && rows() >= ROWS_MIN) || is_translated(&words, lines)
 }
 
-/// Returns whether a line is a heading in another language: it has as many names as a following line has figures.
+/// Returns whether a line is a heading in another language than English: it has as many names as one of the next lines
+/// has figures.
 fn is_translated(words: &[&str], lines: &[Line<'_>]) -> bool {
     (COLUMNS_MIN..=COLUMNS.len()).contains(&words.len())
         && words.iter().all(|word| !word.contains(|c: char| c.is_ascii_digit()))
@@ -227,8 +229,8 @@ struct Row<'w, 't> {
 }
 
 impl<'w, 't> Row<'w, 't> {
-    /// Finds the figures in a line: after `stamp` words, or after words with a time. Returns none if the line has no
-    /// figures.
+    /// Finds the figures in a line. They stand after `stamp` words, or after words that state a time. Returns none if
+    /// the line has no figures.
     fn of(words: &'w [&'t str], stamp: usize, columns: usize) -> Option<Self> {
         let is_it = |at: &usize| {
             let figures = words.get(*at..at + columns);
@@ -373,7 +375,7 @@ impl Reader {
     }
 }
 
-/// Returns whether the rates and shares in two lines are nearly equal.
+/// Returns whether `figures` are nearly equal to those of the average since boot, in rates and shares.
 fn is_like(figures: &Figures, average: &Figures) -> bool {
     COLUMNS[6..].iter().all(|name| match figures.get(name).zip(average.get(name)) {
         Some((one, other)) => (one - other).abs() <= (0.05 * one.max(other)).max(1.0),
@@ -488,11 +490,11 @@ fn finish(
     Ok(Recording { tool: "vmstat", samples, has_times, assumed, ..Recording::default() })
 }
 
-/// Smallest plausible sum of free memory and caches: 2 MiB in KiB.
+/// Smallest plausible sum of free memory and caches, KiB. A smaller sum shows that the sizes are in a larger unit.
 const TOO_SMALL_KIB: f64 = 2048.0;
 
-/// A sum of free memory and caches below this number may be in MiB if some size is no multiple of 4. The number means
-/// 256 GiB in MiB, and 256 MiB in KiB.
+/// If the sum of free memory and caches is below this number, and some size is no multiple of 4, the sizes may be in
+/// MiB. The number means 256 GiB in MiB, and 256 MiB in KiB.
 const MAY_BE_MIB: f64 = 262_144.0;
 
 /// Sizes that may be in MiB are taken to be in KiB if used swap is at least this many times free memory and caches.

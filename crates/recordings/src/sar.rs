@@ -180,7 +180,7 @@ fn holds(line: &str) -> bool {
         && !line.contains("kernel:")
 }
 
-/// The current heading, and all headings so far. Equal headings are stored once.
+/// The current heading, and all headings so far. A heading that occurs again is stored only once.
 #[derive(Default)]
 pub(super) struct Headings {
     met: Vec<Arc<[String]>>,
@@ -197,8 +197,8 @@ impl Headings {
         });
     }
 
-    /// Returns whether a line has averages. Such a line begins with a word, in any language, in place of a time; then
-    /// come the names of a known heading, or figures under one.
+    /// Returns whether a line has averages. Such a line begins with a word, in any language, in place of a time. The
+    /// names of a known heading follow, or figures below a known heading.
     fn is_average(&self, words: &[&str]) -> bool {
         self.met.iter().any(|names| {
             let Some((lead, rest)) = words.len().checked_sub(names.len()).map(|at| words.split_at(at)) else {

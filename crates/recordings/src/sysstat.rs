@@ -98,12 +98,12 @@ impl Reports {
     }
 }
 
-/// Reads samples of `iostat -x`, of any version, by device; a sample has columns such as `r_await` and `%util`. The
-/// first sample of each device is the average since boot, and is left out. Faulty parts, and a text without figures,
-/// are left out and reported.
+/// Reads samples of `iostat -x`, of any version. Returns the samples of each device; a sample has columns such as
+/// `r_await` and `%util`. The first sample of each device is the average since boot, and is left out. Faulty parts, and
+/// a text without figures, are left out and reported.
 ///
-/// If words stand before a heading, such as times of MMTests, then as many words are skipped before each line below
-/// the heading.
+/// If words stand before a heading, such as times of MMTests, then as many words are skipped before each line below the
+/// heading.
 pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<String, Vec<Figures>> {
     let already = wrong.len();
     let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line));

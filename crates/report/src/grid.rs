@@ -42,8 +42,8 @@ impl Default for Look {
 }
 
 impl Look {
-    /// Returns the look of standard output. If it is a terminal, the look has the terminal's width and colours;
-    /// `NO_COLOR` and `TERM=dumb` turn colours off.
+    /// Returns the look of standard output. A terminal has its own width, and colours unless `NO_COLOR` or `TERM=dumb`
+    /// turns them off.
     #[must_use]
     pub fn of_stdout() -> Self {
         if !stdout().is_terminal() {

@@ -128,8 +128,8 @@ mod tests {
         assert_eq!(format!("{:.2}", Current.percent(Better::Higher, 250.0, 416.0)), "66.40");
     }
 
-    /// Checks that every point in the posting is computed again from its figures, also where the baseline is 0 and no
-    /// ratio exists.
+    /// Checks that the points in the posting are computed again from its figures, even where the baseline is 0, so that
+    /// there is no ratio.
     #[test]
     fn every_point_of_the_posting_of_2012_is_recomputed() {
         let text = catalogue::embedded::text("experiments/highalloc/published.toml").unwrap();

@@ -90,7 +90,7 @@ pub fn listed(names: &[RowName]) -> String {
     format!("the rows by block:\n{}", blocks.trim_end())
 }
 
-/// Character that replaces spaces within names, at which lines must not be broken. The Unicode non-breaking space
+/// Character that replaces the spaces in names, so that no line is broken within a name. The Unicode non-breaking space
 /// cannot be used, because `split_whitespace` splits at it, too.
 const UNBROKEN: &str = "\u{2060}";
 
@@ -107,9 +107,9 @@ pub fn is_meant(group: &str, name: &str, word: &str) -> bool {
     contains(name, word) || group.to_lowercase() == word.to_lowercase()
 }
 
-/// Keeps only the rows that `words` match: rows with a word in their name, and rows of a block with this name. Case
-/// does not matter, and `.` matches any character. Other parts of the table stay, since the fingerprint covers the
-/// whole run. Returns a message about words that match no row, as [`fits`] does.
+/// Keeps only the rows that `words` match. A word matches rows with the word in their name, and rows of a block with
+/// this name. Case does not matter, and `.` matches any character. Other parts of the table stay, since the fingerprint
+/// covers the whole run. Returns a message about words that match no row, as [`fits`] does.
 ///
 /// # Errors
 /// When no word matches any row. All rows then stay, so that the results of the run are not lost.

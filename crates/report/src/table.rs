@@ -119,7 +119,7 @@ pub struct TableCell {
 }
 
 impl TableRow {
-    /// Returns the median of the row in a column, given by its index; none if the column has no figure.
+    /// Returns the row's median in a column. `column` is the column's index. None if the column has no figure.
     #[must_use]
     pub fn median(&self, column: usize) -> Option<f64> {
         Some(self.cells.get(column)?.value?.median)

@@ -9,7 +9,7 @@ use figures::figure::{Better, Figure};
 use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 
-/// Number of columns, those of name and unit, that are repeated in every block of a table too wide for one block.
+/// Number of columns that every block repeats if a table is too wide for one block: those with the name and the unit.
 const KEYS: usize = 2;
 /// Width of a space and a percentage in brackets, characters.
 const BRACKET_WIDTH: usize = 10;
@@ -77,8 +77,8 @@ pub fn title(table: &Table) -> String {
     [vec![table.experiment.clone()], Heads::of(&table.columns).common].concat().join(" · ")
 }
 
-/// Returns whether the figures of a group have percentages in brackets. Groups of counters over the whole test have
-/// none.
+/// Returns whether the figures of a group of rows have percentages in brackets. A group of counters over the whole test
+/// has none.
 pub(super) fn has_brackets(group: &str) -> bool {
     const WITHOUT: [&str; 11] = [
         "duration",
@@ -96,7 +96,8 @@ pub(super) fn has_brackets(group: &str) -> bool {
     !WITHOUT.contains(&group)
 }
 
-/// Headings of columns: first the properties that all columns have in common, then the other properties of each column.
+/// The headings of a table's columns: first the properties that all columns have in common, then for each column its
+/// other properties.
 pub(super) struct Heads {
     /// Common properties in words, such as `lru.batch = 14`; empty if there is only one column.
     pub common: Vec<String>,
@@ -178,8 +179,8 @@ impl Line {
     }
 }
 
-/// Returns the lines for a row: its figures, the intervals over several seeds, the verdicts on differences from the
-/// baseline, and the published figures.
+/// Returns the lines of the report for a row: the row's figures, the intervals over several seeds, the verdicts on
+/// differences from the baseline, and the published figures.
 pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -> Vec<Line> {
     let brackets = has_brackets(group);
     let base = row.median(0);

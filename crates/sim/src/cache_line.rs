@@ -10,7 +10,8 @@ use crate::clock::picos;
 use machine::{LockClass, Nanos};
 use std::cell::Cell;
 
-/// The time that a cache line takes to travel between CPUs, and the number of lines that each kind of access moves.
+/// The cost of cache lines that travel between CPUs: the time for one line, and the number of lines for each kind of
+/// access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLines {
     /// Time that a line takes to arrive if another CPU was the last to write it.

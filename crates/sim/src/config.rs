@@ -37,8 +37,8 @@ pub struct Config {
     pub stamps: bool,
     /// Block devices, in the order of their [`machine::DeviceId`].
     pub disks: Vec<DiskConfig>,
-    /// The CPU that takes the interrupts of each device, by device number. CPU 0 takes the interrupts of devices beyond
-    /// the end of this list.
+    /// For each device, in the order of device numbers, the CPU that takes its interrupts. CPU 0 takes the interrupts
+    /// of devices beyond the end of this list.
     pub interrupt_cpus: Vec<usize>,
     /// The network card; `None` if no packets are sent to the machine.
     pub network: Option<NetworkConfig>,
@@ -49,7 +49,7 @@ pub struct Config {
     pub keep_decisions: bool,
     /// Virtual time by which the run must be over; a longer run fails.
     pub time_limit: Option<Nanos>,
-    /// Time that tasks have to return after the main task has returned. Default: 60 s.
+    /// Time in which the other tasks must return after the main task has returned. Default: 60 s.
     pub shutdown_limit: Nanos,
     /// Size of the stack of each task and of each interrupt handler, bytes. A stack takes memory only for the pages
     /// that were touched. Default: 512 KiB.

@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr::null;
 
-/// Number of a lane. Each CPU has two lanes: one for its task, with twice the CPU's number, and one for its interrupt
-/// handler, with 1 more.
+/// Number of a lane, which is a place on a CPU for a task or an interrupt handler. Each CPU has two lanes. The number
+/// of its task's lane is twice the CPU's number; the handler's lane has the next number.
 pub(crate) type LaneId = u32;
 /// The lane number that stands for no lane: neither a task nor a handler of any CPU.
 pub(crate) const NO_LANE: LaneId = LaneId::MAX;
@@ -150,7 +150,7 @@ pub(crate) struct Cpu {
     pub(crate) slice_end: Cell<u64>,
     /// Time of the earliest pending event that ends a time slice on this CPU; `u64::MAX` if there is none.
     pub(crate) slice_event: Cell<u64>,
-    /// `true` if the task has to leave the CPU as soon as preemption is allowed.
+    /// `true` if the task has to leave the CPU as soon as it may be preempted.
     pub(crate) wants_switch: Cell<bool>,
     /// `true` if an interrupt waits until interrupts are on, or a switch waits until preemption is on.
     pub(crate) attention: Cell<bool>,

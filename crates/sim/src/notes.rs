@@ -74,8 +74,8 @@ impl World {
         }
     }
 
-    /// Records that a task has got the CPU for which it waited. Waits shorter than the recorder's `shortest_off` are
-    /// left out.
+    /// Records how long a task has waited for the CPU that it has just got. Leaves out a wait that is shorter than the
+    /// recorder's `shortest_off`.
     pub(crate) fn note_queued(&self, task: &Task, to: u64) {
         let from = task.queued_at.get();
         if to.saturating_sub(from) >= self.recorder.shortest_off.get() {

@@ -101,9 +101,9 @@ impl Sim {
         self.0.set_aside(id);
     }
 
-    /// Returns the pressure on memory until now: of the machine for group 0, otherwise of the memory control group with
-    /// this number and its descendants. As in a kernel, the times of CPUs are averaged when this method is called. So
-    /// calls between the ends of two periods change later figures a little. [`Sim::pressure_totals`] changes no later
+    /// Returns the pressure on memory until now: that of the machine for group 0, otherwise that of the memory control
+    /// group with this number and its descendants. As in a kernel, each call averages the times of the CPUs. So a call
+    /// between the ends of two periods changes later figures a little. [`Sim::pressure_totals`] changes no later
     /// figures.
     ///
     /// # Panics
@@ -212,7 +212,8 @@ impl Sim {
         self.0.current_task().expect("only a task has a generator")
     }
 
-    /// Draws from the calling task's random generator, which depends only on the seed and the number of the task.
+    /// Draws from the calling task's random generator. What it draws depends only on the seed and the number of the
+    /// task.
     ///
     /// # Panics
     /// Outside of a task.

@@ -24,7 +24,7 @@ pub struct TlbConfig {
     pub walk_2m: Nanos,
 }
 
-/// The TLB of one CPU: its translations of small and of huge pages.
+/// The TLB of one CPU: the translations of small and of huge pages that it holds.
 #[derive(Debug)]
 pub(crate) struct Tlb {
     small: Box<[Cell<[u64; WAYS]>]>,

@@ -231,7 +231,7 @@ impl World {
         }
     }
 
-    /// Returns the CPU of the running task or handler; `None` outside of a run.
+    /// Returns the CPU of the running task or handler; `None` if neither runs.
     #[inline]
     pub(crate) fn cpu_here(&self) -> Option<usize> {
         match self.lane.get() {
@@ -240,16 +240,16 @@ impl World {
         }
     }
 
-    /// Returns the time, in ps, until the cache lines of a lock arrive at the CPU of `lane`, which has just got the
-    /// lock. Records this CPU as the last one that had the lock.
+    /// Returns the time, in ps, that the cache lines of a lock take to arrive at the CPU of `lane`, which has just got
+    /// the lock. Records this CPU as the last one that had the lock.
     #[inline]
     pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
         let cost = self.lock_travel[usize::from(cause)];
         if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
     }
 
-    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU. Records this CPU as the
-    /// last one that touched the frame.
+    /// Returns the time, in ps, that the cache lines of a frame take to arrive at the running CPU. Records this CPU as
+    /// the last one that touched the frame.
     #[inline]
     pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
         if self.frame_travel == 0 {

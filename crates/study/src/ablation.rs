@@ -18,12 +18,12 @@ use report::{Table, TableRow};
 
 /// Two kernels, and the differences between them.
 pub struct Ablation {
-    /// Names of the kernels of all columns, as on the command line. The first two are the kernels to compare.
+    /// Names of the kernels of all columns, as on the command line. The first two are the kernels that are compared.
     kernels: Vec<String>,
     switches: Vec<Switch>,
 }
 
-/// A difference between the two kernels, with the columns that show its effect.
+/// A difference between the two kernels, and the two columns that show its effect.
 struct Switch {
     difference: Difference,
     /// Index of the column of the first kernel with only this difference applied.

@@ -39,7 +39,7 @@ pub const FEW_RUNS: u32 = 30;
 /// from run to run.
 pub const ONE_RUN: f64 = 100.0;
 
-/// The reason why chance, and not a mechanism, decides whether a published figure or effect is met.
+/// The reasons for which chance, and not a mechanism, decides whether a published figure or effect is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeftToChance {
@@ -102,15 +102,15 @@ pub struct Cell {
     pub counts: bool,
     /// The reason why chance decides whether the level is met; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
-    /// The effect of the kernel against the baseline; none for the baseline itself, and none if the baseline is not
-    /// published.
+    /// The effect of the kernel compared with the baseline; none for the baseline itself, and none if the baseline's
+    /// figure is not published.
     pub effect: Option<Effect>,
 }
 
 /// The change from the baseline to a kernel, published and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The published change as a share of the baseline; infinite (null in JSON) if the baseline is zero.
+    /// The published change as a share of the baseline; infinite (null in JSON) if only the baseline is zero.
     pub published: f64,
     /// The simulated change as a share of the baseline; none if either figure is missing.
     pub simulated: Option<f64>,
@@ -146,7 +146,8 @@ pub struct Tally {
     pub levels: Share,
 }
 
-/// The summary of an experiment's rows: how many figures are met, and the level that is farthest off.
+/// The summary of an experiment's rows: how many figures are met, and which figure the simulation misses by the largest
+/// factor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Counts for the rows that are not context and do not follow from other rows.
@@ -279,8 +280,8 @@ impl Cell {
         Self { kernel, published: figure, simulated, ratio, is_met, counts, left_to_chance: None, effect }
     }
 
-    /// Returns the factor by which the simulated figure is off the published one. It is infinite if a figure is
-    /// missing, or if one figure is zero and the other is not.
+    /// Returns the factor between the simulated and the published figure, at least 1. It is infinite if a figure is
+    /// missing, or if only one figure is zero.
     fn factor(&self) -> f64 {
         self.ratio.map_or(f64::INFINITY, |ratio| ratio.max(ratio.recip()))
     }

@@ -112,8 +112,8 @@ pub fn file_name(path: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns whether a line without a file name may belong to a file of a cgroup: the line is a name with a number, or
-/// one number.
+/// Returns whether a line may be from a single file of a cgroup that was saved without its name: it has a name and a
+/// number, or only a number or `max`.
 #[must_use]
 pub fn is_of_one_file(line: &str) -> bool {
     let line = line.trim();

@@ -112,7 +112,7 @@ pub trait Look: Default {
     /// reader.
     fn take(&mut self, line: &str) -> Took;
 
-    /// Reads the first text of this kind that stands in a longer text, and skips other lines.
+    /// Reads the first text of this kind within a longer text. Skips lines of other kinds.
     #[must_use]
     fn of(text: &str) -> Self {
         let mut look = Self::default();
@@ -125,8 +125,8 @@ pub trait Look: Default {
     }
 }
 
-/// Reads all texts of one kind that stand among some lines, in order. Calls `left_out` with each line that belongs to
-/// no such text, except for blank lines.
+/// Reads all texts of one kind that occur among `lines`, in order. Calls `left_out` with each line that belongs to no
+/// such text, except for blank lines.
 pub fn all<'a, L: Look, T: 'a>(
     lines: impl IntoIterator<Item = &'a T>,
     text: impl Fn(&T) -> &str,
@@ -148,8 +148,8 @@ pub fn all<'a, L: Look, T: 'a>(
     found
 }
 
-/// Returns a size in KiB from a number with a unit, as tools print it: `45906400K`, `1.2g`, `15Gi`, `512Mi`, `0B`,
-/// `1.7T`. A number without a unit is in units of `bare_kib`.
+/// Converts a number with a unit, as tools print it, to KiB: `45906400K`, `1.2g`, `15Gi`, `512Mi`, `0B`, `1.7T`. A
+/// number without a unit is taken to be in units of `bare_kib` KiB.
 #[must_use]
 pub fn size_kib(word: &str, bare_kib: f64) -> Option<f64> {
     let end = word.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(word.len());

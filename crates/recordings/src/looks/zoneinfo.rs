@@ -10,8 +10,8 @@ pub struct Zone {
     pub node: u32,
     /// The zone's name: `DMA`, `Normal`.
     pub name: String,
-    /// Pages by name: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`, `managed`, `cma`, and counters such
-    /// as `nr_free_cma`.
+    /// Numbers of pages. The key is the name in the file: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`,
+    /// `managed`, `cma`, or a counter such as `nr_free_cma`.
     pub pages: BTreeMap<String, u64>,
     /// Numbers of pages (`protection`) that the zone reserves against requests that could use a higher zone, one number
     /// for each zone. The index is the number of the higher zone.

@@ -93,7 +93,7 @@ const BEGINS: [char; 9] = ['➜', '❯', 'λ', '»', '▶', '┌', '╭', '└',
 /// Largest number of characters that a prompt has before the command.
 const PROMPT_CHARS_MAX: usize = 80;
 
-/// Recognises a line that is not output. Returns none for any other line.
+/// Recognises a line that is not output of a tool, such as a prompt with a command. Returns none for any other line.
 #[must_use]
 pub fn of(line: &str) -> Option<Prompt> {
     let line = line.trim();

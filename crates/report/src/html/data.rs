@@ -85,7 +85,8 @@ impl Chart {
 pub struct Counters {
     /// Name and unit of the horizontal quantity.
     pub across: String,
-    /// For each run: the name of its column, the moments, and the values of each counter at these moments.
+    /// For each run, the name of its column, the times at which the counters were read, and the values of each counter
+    /// at these times.
     runs: Vec<(String, Vec<f64>, Map<String, Value>)>,
     /// Number of counters that were left out because the page would be too large.
     pub left_out: usize,
@@ -159,8 +160,8 @@ impl Call {
         self.own_ns + self.calls.values().map(Call::total_ns).sum::<u64>()
     }
 
-    /// Returns the tree below a function as `[name, total, [calls]]`, with times in ns. The longest calls come first;
-    /// calls shorter than `least` are left out.
+    /// Returns the tree of calls below a function as `[name, total, [calls]]`, with times in ns. The longest calls come
+    /// first; calls shorter than `least` are left out.
     fn json(&self, name: &str, least: f64) -> Value {
         let mut calls: Vec<_> = self.calls.iter().map(|(name, call)| (name, call, call.total_ns())).collect();
         calls.retain(|(.., total)| *total as f64 >= least);

@@ -28,7 +28,7 @@ const CHART_CSS: &str = include_str!("uplot/uPlot.min.css");
 const CHART_JS: &str = include_str!("uplot/uPlot.iife.min.js");
 const CHART_LICENSE: &str = include_str!("uplot/LICENSE");
 
-/// The content security policy: a page may load only what is inside it.
+/// The content security policy of a page, by which it may load only what is inside it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
                       form-action 'none'";
 

@@ -47,8 +47,8 @@ pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
     usual().iter().chain(&of_groups(runs)).map(|it| panel(it, runs)).collect()
 }
 
-/// Returns two panels for each of the largest control groups of the runs: its memory, and the pages scanned in it. A
-/// group that only contains other groups has no panels, since its counters are the sums of the counters of the groups
+/// Returns two panels for each of the largest control groups of the runs. One shows the group's memory, the other the
+/// pages scanned in it. A group that contains other groups has no panels, since its counters are sums over the groups
 /// that it contains.
 fn of_groups(runs: &[&RunSeries]) -> Vec<PlotPanel> {
     let mut groups: Vec<(&str, u64)> = Vec::new();
@@ -128,7 +128,7 @@ fn usual() -> Vec<PlotPanel> {
     ]
 }
 
-/// Returns the counter or gauge `name` over time: the rate of a counter, the value of a gauge.
+/// Returns the values over time of the gauge `name`, or the rates over time of the counter `name`.
 #[must_use]
 pub fn course_of(series: &Series, name: &str) -> Vec<(f64, f64)> {
     let panel = PlotPanel { caption: String::new(), sum: vec![name.to_owned()], unit: PanelUnit::Count };

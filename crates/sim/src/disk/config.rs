@@ -113,8 +113,7 @@ impl DiskConfig {
     }
 }
 
-/// Largest capacity of a disk, in blocks (4 PiB). The bound ensures that seek distances, multiplied by 2¹⁶, fit 64
-/// bits.
+/// Largest capacity of a disk, in blocks (4 PiB). With this limit, seek distances multiplied by 2¹⁶ fit 64 bits.
 pub const CAPACITY_BLOCKS_MAX: u64 = 1 << 40;
 
 /// The request queue in front of a disk (`/sys/block/sda/queue`).
@@ -287,8 +286,8 @@ pub struct CfqConfig {
     /// Length of a synchronous slice. In it, reads and synchronous writes are preferred to background writes. Default
     /// 100 ms.
     pub slice_sync_ms: Sourced<u64>,
-    /// Largest length of a background slice, which follows a synchronous slice if background writes wait. Default 40
-    /// ms.
+    /// Largest length of a background slice. Such a slice follows a synchronous slice if background writes wait.
+    /// Default 40 ms.
     pub slice_async_ms: Sourced<u64>,
     /// Largest number of background writes in a background slice. Default 16, the value that `slice_async_rq` 2 gives
     /// at the default priority.

@@ -94,8 +94,8 @@ pub struct Disk {
     /// entries with equal times apart.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
-    /// Largest number of commands that the device holds, if a command lasts until the interrupt handler ends it
-    /// ([`Disk::end`]). `None` if a command ends without the handler.
+    /// Largest number of commands that the device holds. A command then lasts until the interrupt handler ends it
+    /// ([`Disk::end`]). `None` if commands end without the handler.
     command_depth: Option<u64>,
     commands: u64,
     started: u64,
@@ -364,7 +364,7 @@ impl Disk {
     }
 }
 
-/// Says whether [`Disk::run`] also does the work that is due exactly at the given time.
+/// Says whether [`Disk::run`] stops before the work that is due exactly at the given time, or also does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Before,

@@ -14,9 +14,9 @@ pub const SECTOR_BYTES: u64 = 512;
 /// Cumulative counters of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStatistics {
-    /// Number of completed requests, including failed ones. Requests that were merged count as one.
+    /// Number of completed requests, including those that failed. Requests that were merged into one count once.
     pub ios: u64,
-    /// Number of submitted requests that were merged into another. A request that joins two others counts twice.
+    /// Number of merges of a submitted request into another. A request that joins two others counts twice.
     pub merges: u64,
     /// Number of sectors of [`SECTOR_BYTES`] bytes in all completed requests.
     pub sectors: u64,

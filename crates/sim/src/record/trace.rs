@@ -129,8 +129,8 @@ pub enum Activity {
         /// The reason.
         reason: WaitReason,
     },
-    /// A request was under way, from its submission until a handler ended it. Requests that were merged are one slice,
-    /// which begins with the first of them.
+    /// A request was under way, from its submission until a handler ended it. Merged requests are one slice, which
+    /// begins when the first of them was submitted.
     Request {
         /// The disk.
         disk: DeviceId,

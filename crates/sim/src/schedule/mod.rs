@@ -53,7 +53,7 @@ pub(crate) struct Turn {
 pub(crate) struct Runner {
     /// The task; `None` if a handler runs.
     pub(crate) task: Option<TaskId>,
-    /// `true` if another task could run now but has no CPU, or is held back because of its rank.
+    /// `true` if another task could run but does not, because it has no CPU or is held back by its rank.
     pub(crate) holds_back: bool,
 }
 
