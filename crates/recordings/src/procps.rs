@@ -47,8 +47,8 @@ fn sum_of(line: &str) -> Option<(u64, &str)> {
     number.parse().ok().filter(|_| words.trim().starts_with(char::is_alphabetic)).map(|number| (number, words.trim()))
 }
 
-/// Reads copies of the output of `vmstat -s`. Each of them has some of the counters of `/proc/vmstat`, and is returned
-/// as such a file.
+/// Reads copies of the output of `vmstat -s`. Each copy has some of the counters of `/proc/vmstat`, and is returned as
+/// a partial copy of that file.
 fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     let mut copies: Vec<Vmstat> = Vec::new();
     for line in block.lines.iter().filter(|line| !line.is_blank()) {

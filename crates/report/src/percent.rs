@@ -70,7 +70,7 @@ impl PercentRule {
     }
 
     /// Returns the change from `base` to `new` as the text that stands between brackets, seven characters wide:
-    /// `114.43%`, ` 2.63%`, ` new`, ` 3.2pt`.
+    /// `114.43%`, `  2.63%`, `    new`, `  3.2pt`.
     #[must_use]
     pub fn bracket(self, better: Better, base: f64, new: f64) -> String {
         match self {

@@ -196,8 +196,8 @@ impl World {
         }
     }
 
-    /// Puts the task that runs on `cpu` into the CPU's queue, and lets the CPU take the next task. The place in the
-    /// queue is behind the first waiting task, or with a schedule by rank the one of the task's rank.
+    /// Puts the task that runs on `cpu` into the CPU's queue, and lets the CPU take the next task. The task's place in
+    /// the queue is behind the first waiting task. With a schedule by rank, the place is that of the task's rank.
     pub(crate) fn yield_to_next(&self, cpu: usize) {
         let task = self.task(self.cpus[cpu].task.get().expect("a task yields"));
         self.take_off(cpu);

@@ -220,9 +220,9 @@ impl Ablation {
         Ok(Self { kernels, switches })
     }
 
-    /// Returns the names of the kernels to run, as on the command line. The first two are the compared kernels. For
-    /// each difference, the first kernel with only this difference applied follows. Then, for each difference, the
-    /// second kernel with only this difference reverted follows.
+    /// Returns the names of the kernels to run, as on the command line. The first two are the compared kernels. Then
+    /// come, for each difference, the first kernel with only this difference applied; and last, for each difference,
+    /// the second kernel with only this difference reverted.
     #[must_use]
     pub fn kernels(&self) -> &[String] {
         &self.kernels

@@ -20,7 +20,7 @@ pub fn begins(line: &str) -> bool {
     blocks(line).is_some()
 }
 
-/// Reads the node, the name and the numbers of free blocks from a line `Node 0, zone Normal 3 2 1`.
+/// Reads the node, the name and the numbers of free blocks from a line `Node 0, zone   Normal     3      2      1`.
 fn blocks(line: &str) -> Option<(u32, &str, Vec<u64>)> {
     let (node, name, numbers) = heading(line)?;
     let numbers: Option<Vec<u64>> = numbers.split_whitespace().map(|word| word.parse().ok()).collect();
@@ -65,8 +65,8 @@ pub fn holds_types(line: &str) -> bool {
     begins_types(line) || line.starts_with("Number of ") || heading(line).is_some()
 }
 
-/// Reads the node, the zone, the migrate type and the numbers of free blocks from a line `Node 0, zone Normal, type
-/// Unmovable 1 0`.
+/// Reads the node, the zone, the migrate type and the numbers of free blocks from a line
+/// `Node    0, zone   Normal, type    Unmovable     1 0`.
 fn typed(line: &str) -> Option<(u32, &str, &str, Vec<u64>)> {
     let (before, behind) = line.split_once(", type ")?;
     let (node, zone, "") = heading(before)? else { return None };

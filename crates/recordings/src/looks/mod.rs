@@ -125,8 +125,8 @@ pub trait Look: Default {
     }
 }
 
-/// Reads all texts of one kind that occur among `lines`, in order. Calls `left_out` with each line that belongs to no
-/// such text, except for blank lines.
+/// Reads all texts of one kind that occur among some lines, in order. Calls `left_out` with each line that belongs to
+/// no such text, except for blank lines.
 pub fn all<'a, L: Look, T: 'a>(
     lines: impl IntoIterator<Item = &'a T>,
     text: impl Fn(&T) -> &str,

@@ -27,7 +27,7 @@ pub fn begins(line: &str) -> bool {
     parse(line).is_some()
 }
 
-/// Reads a line of a file of PSI. Returns its figures, and whether it is the line `some` (and not `full`).
+/// Reads a line of a file of PSI. Returns whether it is the line `some` (and not `full`), and the line's figures.
 fn parse(line: &str) -> Option<(bool, Stalls)> {
     let mut words = line.split_whitespace();
     let is_some = match words.next()? {

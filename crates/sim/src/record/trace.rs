@@ -154,8 +154,8 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Returns whether the activity is one that is recorded with [`TraceConfig::waits_of`] CPU `of`: a disk request, a
-    /// packet, or an activity that delays the interrupts of this CPU.
+    /// Returns whether the activity is recorded if [`TraceConfig::waits_of`] is `of`. This is true for disk requests
+    /// and packets, and for activities that delay the interrupts of CPU `of`.
     pub(crate) const fn is_wait_of(&self, of: usize) -> bool {
         match *self {
             Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,

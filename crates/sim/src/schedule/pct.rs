@@ -18,10 +18,10 @@ use crate::task_id::TaskId;
 /// Parameters of a schedule by random priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pct {
-    /// Number of steps, at least 1, whose order a bug may depend on. Bugs that depend on no more steps are found with a
-    /// known probability. The order of tasks changes at `depth` - 1 steps.
+    /// Largest number of steps, at least 1, on whose order a bug may depend. Such a bug is found with a known
+    /// probability. The order of tasks changes at `depth` - 1 steps.
     pub depth: u32,
-    /// Number of steps, at least 1, of the first part of the run. The steps at which the order of tasks changes are
+    /// Length of the first part of the run, in steps; at least 1. The steps at which the order of tasks changes are
     /// drawn from this part. The best value is the number of steps of the whole run.
     pub steps: u64,
     /// Number of steps that a task may take while another task could run, before it falls to the lowest priority.
