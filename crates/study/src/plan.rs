@@ -51,8 +51,8 @@ pub struct Request {
     pub kernels: Vec<String>,
     /// Names or files of kernels to run in addition to those of the experiment or of `kernels`.
     pub more_kernels: Vec<String>,
-    /// Values for keys of the kernels, of the machine or of the workload. If several keys have several values, each
-    /// combination runs.
+    /// Values for keys of the kernels, of the machine or of the workload. If keys have several values, each combination
+    /// of values runs.
     pub set: Vec<Set>,
     /// Name or file of a machine to use in place of the experiment's machine, if one is given.
     pub machine: Option<String>,
@@ -93,7 +93,7 @@ pub struct Request {
 pub struct Plan {
     /// The experiment.
     pub experiment: Experiment,
-    /// The columns of the table: one for each kernel, machine with parameters, and ground.
+    /// The columns of the table: one for each combination of a kernel, a machine with parameters, and a ground.
     pub columns: Vec<Column>,
     /// The seeds.
     pub seeds: Vec<u64>,
@@ -110,16 +110,16 @@ pub struct Plan {
     store: Option<Store>,
     /// Requested grounds that are left out, with reasons.
     skipped: Vec<String>,
-    /// Further lines to show below the report, after the lines about `skipped`.
+    /// Lines to show below the report, after the lines about the grounds in `skipped`.
     notes: Vec<String>,
 }
 
 /// One run of a plan.
 #[derive(Clone, Debug)]
 struct Run {
-    /// Index of the run's column.
+    /// Index of the run's column in the table of results.
     column: usize,
-    /// The run's name: its column, and its seed if there are several.
+    /// The run's name: the name of its column, and its seed if the plan has several seeds.
     title: String,
     /// The run's job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
@@ -136,7 +136,8 @@ impl Run {
     }
 }
 
-/// A kernel, with the word by which a command names it: its name or file, and its changes.
+/// A kernel, with the word by which a command line names it: the kernel's name or file, followed by changes of its
+/// values.
 #[derive(Clone, Debug)]
 struct NamedKernel {
     word: String,
@@ -200,7 +201,7 @@ impl Results {
 /// A failed job, with the reason and the command that repeats the job.
 #[derive(Clone, Debug)]
 pub struct JobFailure {
-    /// Name of the column.
+    /// Name of the column to which the job belongs.
     pub column: String,
     /// The seed of the job.
     pub seed: u64,
@@ -408,8 +409,8 @@ impl Plan {
         Some(names)
     }
 
-    /// Returns the id and the kernel of each column, apart from columns that run on this computer's own kernel and so
-    /// by no kernel file.
+    /// Returns the id and the kernel of each column. Leaves out columns that run on this computer's own kernel, which
+    /// no kernel file describes.
     #[must_use]
     pub fn kernels(&self) -> Vec<(&str, &Kernel)> {
         let job = |n: usize| self.runs.iter().find(|run| run.column == n).map(|run| &run.job);
@@ -430,7 +431,8 @@ impl Plan {
         &self.machine
     }
 
-    /// Returns the title of the progress display, with the virtual or real duration of each run, if known.
+    /// Returns the title of the progress display. The title states the virtual or real duration of each run, if it is
+    /// known.
     #[must_use]
     pub fn title(&self) -> String {
         let times = self.runs.iter().map(|run| self.workload.time_s(&run.job)).collect::<Option<Vec<u64>>>();
