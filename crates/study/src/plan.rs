@@ -56,8 +56,8 @@ pub struct Request {
     pub set: Vec<Set>,
     /// Name or file of a machine to use in place of the experiment's machine, if one is given.
     pub machine: Option<String>,
-    /// Control groups that the user defines. They are added to those of the machine and of the experiment, or replace
-    /// keys of them.
+    /// Control groups that the user defines. A group with a new name is added. A group with the name of one of the
+    /// machine's or the experiment's groups replaces keys of that group.
     pub groups: Vec<group::Asked>,
     /// The first seed. The other seeds are the numbers after it.
     pub seed: u64,
@@ -108,7 +108,7 @@ pub struct Plan {
     runs: Vec<Run>,
     /// The store of results of simulated runs, if they are to be kept.
     store: Option<Store>,
-    /// Requested grounds that are left out, with reasons.
+    /// A line for each requested ground that is left out, with the reason.
     skipped: Vec<String>,
     /// Lines to show below the report, after the lines about the grounds in `skipped`.
     notes: Vec<String>,
@@ -144,7 +144,8 @@ struct NamedKernel {
     kernel: Kernel,
 }
 
-/// What the runs of one column have in common: a kernel, a machine with parameters, and the ground (system) to run on.
+/// What all runs of one column of the table have in common: a kernel, a machine with parameters, and the ground
+/// (system) to run on.
 #[derive(Clone, Copy)]
 struct Subject<'r> {
     named: &'r NamedKernel,
@@ -176,7 +177,7 @@ pub struct Results {
     pub kernel_logs: Vec<RunKernelLog>,
     /// Events over time of every job; empty if not requested.
     pub traces: Vec<RunTrace>,
-    /// Curves for pictures that are not counters over time; empty if the workload has none.
+    /// Curves that pictures show in addition to counters over time; empty if the workload has none.
     pub curves: Vec<RunCurves>,
     /// Failed runs. The other fields hold the results of the other runs.
     pub failures: Vec<JobFailure>,
@@ -419,7 +420,7 @@ impl Plan {
         columns.filter_map(|(n, column)| Some((column.id.as_str(), &of_file(n)?.kernel))).collect()
     }
 
-    /// Returns the requested grounds that are left out, each with the reason.
+    /// Returns a line for each requested ground that is left out. The line states the reason.
     #[must_use]
     pub fn skipped(&self) -> &[String] {
         &self.skipped
@@ -486,8 +487,8 @@ fn check_all(
     Err(Failure(if wrong.len() == subjects.len() { why } else { format!("{}: {why}", column(subject, grounds).id) }))
 }
 
-/// Returns the subjects of the columns of `ground`: one for each combination of a kernel, a setup (machine and
-/// parameters) and a kernel image.
+/// Returns a subject for each column of the table that runs on `ground`: for each combination of a kernel, a setup
+/// (machine and parameters) and a kernel image.
 fn subjects_of<'r>(
     ground: Ground,
     place: &'r GroundOptions,

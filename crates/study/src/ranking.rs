@@ -38,7 +38,7 @@ pub struct Ranking {
 pub struct Ranked {
     /// Name of the kernel.
     pub kernel: String,
-    /// The kernel's figure, a median over the seeds with its interval; none if no run has the row.
+    /// The kernel's figure, a median over the seeds with its interval; none if no run of the kernel has the row.
     pub value: Option<Estimate>,
     /// The kernel's lead over the best other kernel, as a share of the other kernel's figure. The lead is negative if
     /// this kernel is worse. None if the other kernel's figure is 0, or if one of the two figures is missing.

@@ -159,7 +159,7 @@ pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
 /// column for this key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
-    /// Columns of text, each with its name. A cell is none if its run does not have the column's key.
+    /// Columns of text, each with its name. A cell is none if the run of its line does not have the column's key.
     pub texts: Vec<(String, Vec<Option<String>>)>,
     /// The seed of each line.
     pub seeds: Vec<u64>,
@@ -167,7 +167,7 @@ pub struct Frame {
     pub values: Vec<f64>,
 }
 
-/// Number of text columns before the seed, apart from the columns of changed keys.
+/// Number of text columns before the seed's column. Columns of changed keys are not counted.
 const BEFORE_SEED: usize = 4;
 
 impl Frame {

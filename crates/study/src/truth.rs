@@ -129,7 +129,7 @@ impl Difference {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Notes about the guests: the kernel, and further lines.
+    /// Lines with notes about the guests, such as the version of their kernel.
     pub notes: Vec<String>,
     /// What guests counted, for each load with each kernel file.
     pub runs: Vec<Recorded>,

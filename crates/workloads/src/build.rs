@@ -227,8 +227,8 @@ impl Build {
         }
     }
 
-    /// Builds a tree with `jobs` compilers at a time, each in a task named after the build. Returns the duration of the
-    /// build.
+    /// Builds a tree with `jobs` compilers at a time. Each compiler is a task, and all tasks have the name of the
+    /// build. Returns the duration of the build.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.

@@ -161,7 +161,7 @@ fn with_controller(was_killed: bool, done: &Done) -> Vec<Row> {
     [vec![killed], controller::rows(done)].concat()
 }
 
-/// Runs the program. Returns its rows, and whether the program was told to end.
+/// Runs the program. Returns the rows of its measurements, and whether the program was told to end.
 fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), SystemError> {
     let [file, anon] = params.sizes(system.given().scale);
     if let Some(group) = &params.group {

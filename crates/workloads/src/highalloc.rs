@@ -71,10 +71,10 @@ pub struct Params {
     /// Time between two checks for failed builds before the first pass, s. A failed build is restarted. Default 30.
     #[serde(default = "check_s")]
     pub check_s: u64,
-    /// Time after each of the first two passes, s. Default 5.
+    /// Time for which the workload rests after each of the first two passes, s. Default 5.
     #[serde(default = "rest_s")]
     pub rest_s: u64,
-    /// Time between the rest after the second pass and the kill of the builds, s. Default 180.
+    /// Time from the end of the rest after the second pass until the builds are killed, s. Default 180.
     #[serde(default = "before_kill_s")]
     pub before_kill_s: u64,
     /// A pass ends early after a successful request that took longer than this time, s. Default 600.
@@ -573,7 +573,7 @@ struct Attempt {
     took: Nanos,
     /// Time from the beginning of the pass to the end of this request.
     ended: Nanos,
-    /// Pages reclaimed from the beginning of the pass to the end of this request.
+    /// Number of pages that were reclaimed from the beginning of the pass to the end of this request.
     reclaimed: u64,
 }
 

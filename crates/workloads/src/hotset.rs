@@ -34,7 +34,7 @@ pub struct Params {
     pub cold_percent: u64,
     /// Size of the large file that is read once, in MiB at full scale, instead of `cold_percent`.
     pub cold_mib: Option<u64>,
-    /// Number of pages of the large file that are read before each touch of the hot set. Default 4.
+    /// Number of pages of the large file that are read from one touch of the hot set to the next. Default 4.
     pub reads_per_touch: u64,
     /// How a page of the hot set is read. Default: through a mapping.
     pub access: Access,

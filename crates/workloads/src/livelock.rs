@@ -113,7 +113,7 @@ pub struct Params {
     /// Growth of the hog per second while it does not wait for memory, percent of memory. The hog grows every 10 ms and
     /// then runs code. Like the other programs, it has an executable of its own. Default 10.
     pub hog_percent_per_s: u64,
-    /// Share of the hog's memory that the hog uses again each second, percent. Default 0: the hog never uses its memory
+    /// Share of its memory that the hog uses again each second, percent. Default 0: the hog never uses its memory
     /// again.
     pub hog_uses_percent_per_s: u64,
     /// Size of a file that a task reads from beginning to end, again and again, percent of memory. Default 0: there is

@@ -156,7 +156,7 @@ impl Workload for Ping {
     }
 }
 
-/// The record of one run: round trips, periods with interrupts off, counters and times.
+/// The measurements of one run: round trips, periods with interrupts off, counters and times.
 struct Seen {
     trips: Vec<RoundTrip>,
     windows: Vec<OffWindow>,

@@ -96,7 +96,8 @@ fn seed() -> u64 {
     42
 }
 
-/// The workload `postmark`: small files that are made, read, extended and removed, beside an idle program.
+/// The workload `postmark`: small files that are made, read, extended and removed, beside a background program that
+/// mostly sleeps.
 #[derive(Debug)]
 pub struct Postmark;
 

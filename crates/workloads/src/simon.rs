@@ -67,7 +67,8 @@ pub struct Params {
     pub touch_every_us: u64,
     /// Memory of the large process that ends, MiB. Default 1500.
     pub process_mib: u64,
-    /// Time at which the large process ends, seconds after all tasks are at work. Default 180.
+    /// Time at which the large process ends, counted in seconds from the moment when all tasks are at work. Default
+    /// 180.
     pub ends_s: u64,
     /// Size of all files together, MiB. Default 3500.
     pub files_mib: u64,

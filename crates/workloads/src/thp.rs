@@ -276,7 +276,7 @@ struct Program {
     /// Time of all the touches that one simulated touch stands for.
     touch: Nanos,
     touch_s: u64,
-    /// Number of tasks that have filled their region.
+    /// Number of tasks that have filled their regions.
     filled: AtomicU64,
     is_filled: AtomicBool,
     /// Number of tasks that have not ended.

@@ -26,7 +26,7 @@ const GROUP_ROWS: [&str; 4] = ["memory.peak", "pgscan", "pgsteal", "max"];
 
 /// A run of one of several plans, and its place in the order of the runs of all plans.
 struct Turn<'p> {
-    /// The turn's number among the runs of all plans.
+    /// Number of the run among the runs of all plans.
     number: usize,
     plan: &'p Plan,
     run: &'p Run,
@@ -183,7 +183,8 @@ impl Plan {
         main.into_iter().flat_map(|main| std::iter::once(main).chain(others.clone())).map(str::to_owned).collect()
     }
 
-    /// Returns the notes beside the figures: skipped grounds, and facts about each ground that runs in real time.
+    /// Returns the notes that the report shows beside the figures: which grounds were left out, and facts about each
+    /// ground that runs in real time.
     fn notes(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut notes = Vec::new();
         for Ended { run, outcome } in ended {
@@ -259,7 +260,7 @@ impl Plan {
     }
 }
 
-/// Returns the reason for a failure without details that vary by seed, such as `out of memory`.
+/// Returns the reason for a failure, such as `out of memory`. Details that vary from seed to seed are left out.
 fn reason(Failure(message): &Failure) -> String {
     let line = message.lines().next().unwrap_or_default();
     let line = [" (task ", " (at "].iter().filter_map(|word| line.find(word)).min().map_or(line, |end| &line[..end]);

@@ -174,8 +174,8 @@ impl Store {
         Ok(runs)
     }
 
-    /// Copies the runs of another store that this store lacks. Returns how many runs were copied, and how many this
-    /// store already had.
+    /// Copies from `other` the runs that are not in this store. Returns the number of copied runs, and the number of
+    /// runs that were in both stores.
     ///
     /// # Errors
     /// When a file in either store is damaged or cannot be read or written, or when a run has different outcomes in the

@@ -85,7 +85,8 @@ pub struct PressureTrigger(Box<WaitForPressure>);
 type WaitForPressure = dyn FnMut(Nanos) -> Result<bool, SystemError>;
 
 impl PressureTrigger {
-    /// Makes a trigger from the function that waits for the trigger's events. Implementations of [`System`] call this.
+    /// Makes a trigger from the function that waits for the trigger's events. Implementations of [`System`] call this
+    /// function.
     #[must_use]
     pub fn new(wait: impl FnMut(Nanos) -> Result<bool, SystemError> + 'static) -> Self {
         Self(Box::new(wait))
@@ -105,7 +106,7 @@ impl PressureTrigger {
 ///
 /// A page has [`PAGE_BYTES`] bytes on every system.
 pub trait System: Sized + 'static {
-    /// An open file. Each handle belongs to one task.
+    /// A handle of an open file. It belongs to one task.
     type File;
     /// Memory that one task has mapped: anonymous, or from a file.
     type Region;
