@@ -37,8 +37,8 @@ pub struct Params {
     /// Size of the regions of all tasks together, MiB at full scale; given instead of `region_percent`.
     pub region_mib: Option<u64>,
     /// `true`: each region is a private mapping of a file of the same size, whose pages are copied when they are first
-    /// stored to. The random touches begin without a store to each page beforehand. Default: `false`, which makes the
-    /// regions anonymous.
+    /// stored to. Unlike anonymous regions, they are not filled before the random touches begin. Default: `false`,
+    /// which makes the regions anonymous.
     pub private_file: bool,
     /// How often each page of a region is touched. Default: all pages equally often.
     pub distribution: Distribution,

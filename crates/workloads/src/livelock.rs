@@ -110,8 +110,8 @@ pub struct Params {
     /// Size at which the hog stops growing, percent of memory. If memory and swap cannot hold this size, the hog grows
     /// until it is refused memory. Default 400.
     pub hog_percent: u64,
-    /// Growth of the hog per second while it does not wait for memory, percent of memory. The hog grows every 10 ms and
-    /// then runs code. Like the other programs, it has an executable of its own. Default 10.
+    /// Growth of the hog per second, percent of memory; slower when the hog waits for memory. The hog grows every 10 ms
+    /// and then runs code. Like the other programs, it has an executable of its own. Default 10.
     pub hog_percent_per_s: u64,
     /// Share of its memory that the hog uses again each second, percent. Default 0: the hog never uses its memory
     /// again.

@@ -364,8 +364,8 @@ fn run_round<S: System>(
     Ok((Round { operations, faults, write_started, write_time, counters, priority_zero }, asked))
 }
 
-/// Runs server and client in one task: fills the server, then queries it for `run`. Returns the number of queries done,
-/// and the task's faults during the queries.
+/// Runs server and client in one task: fills the server, then queries it for the time `run`. Returns the number of
+/// queries done, and the task's faults during the queries.
 fn serve<S: System>(
     system: &S,
     run: Nanos,

@@ -369,7 +369,7 @@ impl Statistics {
 
 /// Returns the largest round trip, ms, that periods with interrupts off would cause if nothing else delayed packets.
 /// The round trip depends on the moments at which packets are sent. So it is computed for several series of packets,
-/// each of which starts a part of the interval after the one before, and the median is returned.
+/// which start at different moments within one interval, and the median is returned.
 fn max_by_phase(windows: &[OffWindow], began: Nanos, interval: Nanos, least_ms: f64) -> f64 {
     let of_phase = |phase: u64| {
         let first = began.0 + phase * interval.0 / PHASES;

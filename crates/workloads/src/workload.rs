@@ -23,7 +23,7 @@ pub struct Resources {
     pub swap_pages: u64,
 }
 
-/// The results of one run of a workload: rows, profile, report, curves, durations and steps.
+/// The results of one run of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
     /// The run's figures, in the order in which they are printed.

@@ -4,8 +4,8 @@ use super::{Plan, Run};
 use grounds::job::Job;
 use std::fmt::Write as _;
 
-/// Memory that a run takes in addition to the memory for each page, MiB. Between 14 and 17 were measured for `anon`,
-/// `randread`, `scan` and `thp` at scale 1/64.
+/// Fixed amount of memory that a run takes, MiB. Each page of the simulated machine takes some bytes more
+/// ([`BYTES_PER_PAGE`]). Between 14 and 17 were measured for `anon`, `randread`, `scan` and `thp` at scale 1/64.
 const MEMORY_MIB: u64 = 16;
 
 /// Bytes that a run takes for each page of its machine's memory: the smallest and the largest value measured for usual

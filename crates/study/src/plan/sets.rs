@@ -132,7 +132,8 @@ pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<St
     words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
 }
 
-/// Refuses keys with a wrong prefix: the prefix must fit what has the key (the machine, the workload or the kernels).
+/// Refuses keys with a wrong prefix: keys of the machine begin with [`OF_MACHINE`], parameters of the workload with
+/// [`OF_PARAMS`], and keys of kernels with neither.
 ///
 /// # Errors
 /// When there is such a key. The error names the first one and its right name. Unknown keys are refused where they are
