@@ -1,0 +1,16 @@
+//! Traces: what programs did to files, block devices and cached objects, as a sequence of [`Request`]s.
+//!
+//! - [`Request`] has an [`Operation`], a time, a task, and a range of a file or an object; a range is split into pages
+//!   by [`Request::page_keys`].
+//! - [`hwtrace`] is the format of this project: [`Writer`] writes it, [`Trace`] maps it.
+
+pub mod hwtrace;
+pub mod names;
+pub mod operation;
+pub mod request;
+
+pub use hwtrace::{Metadata, Trace, Writer};
+pub use kit::wrong::Wrong;
+pub use names::Names;
+pub use operation::Operation;
+pub use request::{Flags, Kind, PAGE_BYTES, Request, page_key, page_of_key};
