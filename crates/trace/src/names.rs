@@ -72,6 +72,12 @@ impl Names {
         self.ends.len()
     }
 
+    /// Returns the length of all names together, bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns `true` if there is no name.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

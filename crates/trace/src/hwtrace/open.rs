@@ -72,15 +72,30 @@ impl Trace {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_quick(path: &Path) -> Result<Self, Wrong> {
-        let wrong = |what: String| Wrong::of(&path.display().to_string(), what);
-        let file = File::open(path).map_err(|error| wrong(why(&error)))?;
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| Wrong::of(&name, why(&error)))?;
+        Self::map_quick(&file, &name)
+    }
+
+    /// Maps a trace that is open, and checks it as [`open`](Self::open) does. `name` stands for the file in errors.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn map(file: &File, name: &str) -> Result<Self, Wrong> {
+        let trace = Self::map_quick(file, name)?;
+        trace.check_records().map_err(|what| Wrong::of(name, what))?;
+        Ok(trace)
+    }
+
+    fn map_quick(file: &File, name: &str) -> Result<Self, Wrong> {
+        let wrong = |what: String| Wrong::of(name, what);
         if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
             return Err(wrong("it is not a regular file: a trace is mapped".to_owned()));
         }
         // SAFETY: the mapping is only read, by copies of plain numbers. If another process changes the file meanwhile,
         // the copies have other values, and every value is handled; the documentation of `open` says what happens to
         // a shortened file. No lock would prevent either.
-        let map = unsafe { Mmap::map(&file) }.map_err(|error| wrong(why(&error)))?;
+        let map = unsafe { Mmap::map(file) }.map_err(|error| wrong(why(&error)))?;
         Self::check(Bytes::Mapped(map)).map_err(wrong)
     }
 
