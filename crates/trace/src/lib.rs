@@ -4,17 +4,22 @@
 //!   by [`Request::page_keys`].
 //! - [`hwtrace`] is the format of this project: [`Writer`] writes it, [`Trace`] maps it.
 //! - [`load`] makes a [`Trace`] of a file in any of the [`formats`]; [`Stream`] reads one in batches.
+//! - [`Info`] describes a trace; [`Synth`] makes one from patterns and a seed.
 
 pub mod formats;
 pub mod hwtrace;
+pub mod info;
 pub mod names;
 pub mod operation;
 pub mod read;
 pub mod request;
+pub mod synth;
 
 pub use hwtrace::{Metadata, Trace, Writer};
+pub use info::Info;
 pub use kit::wrong::Wrong;
 pub use names::Names;
 pub use operation::Operation;
 pub use read::{Loaded, Options, Stream, load};
 pub use request::{Flags, Kind, PAGE_BYTES, Request, page_key, page_of_key};
+pub use synth::{Pattern, Synth};
