@@ -47,10 +47,16 @@ fn a_trace_is_converted_and_described() {
     let desk = Desk::new();
     desk.file("cache.csv", TWITTER);
     let (printed, said) = desk.ends(0, "trace convert cache.csv --output cache.hwtrace");
-    assert_eq!((printed.as_str(), said.as_str()), ("", "cache.hwtrace: 4 requests of objects, from 4 lines of twitter\n"));
+    assert_eq!(
+        (printed.as_str(), said.as_str()),
+        ("", "cache.hwtrace: 4 requests of objects, from 4 lines of twitter\n")
+    );
     let (text, said) = desk.ends(0, "trace info cache.hwtrace");
     assert_eq!(said, "");
-    assert!(text.starts_with("4 requests access 2 different objects (150 B) 4 times; 75.0 % of the accesses read."), "{text}");
+    assert!(
+        text.starts_with("4 requests access 2 different objects (150 B) 4 times; 75.0 % of the accesses read."),
+        "{text}"
+    );
     for part in ["write ", "Working set over time", "misses under LRU", "By Zipf's law", "3.0 s"] {
         assert!(text.to_lowercase().contains(&part.to_lowercase()), "no {part}: {text}");
     }
@@ -98,7 +104,7 @@ fn wrong_inputs_leave_no_output() {
         ("empty", "it is empty"),
         ("letter", "name it with `--from`"),
         ("cut.gz", "byte "),
-        ("none", "No such file"),
+        ("none", "no such file"),
         ("whole.hwtrace", "a trace of this program already"),
     ] {
         let (_, said) = desk.ends(2, &format!("trace convert {file} --output out.hwtrace"));
@@ -116,7 +122,10 @@ fn wrong_inputs_leave_no_output() {
 fn a_seed_decides_what_is_made() {
     let desk = Desk::new();
     for (file, seed) in [("a", "1"), ("b", "1"), ("c", "2")] {
-        desk.ends(0, &format!("trace synth zipf:pages=2k,theta=0.8,reads=0.5 scan --requests 20k --seed {seed} --output {file}"));
+        desk.ends(
+            0,
+            &format!("trace synth zipf:pages=2k,theta=0.8,reads=0.5 scan --requests 20k --seed {seed} --output {file}"),
+        );
     }
     let bytes = ["a", "b", "c"].map(|file| fs::read(desk.path(file)).unwrap());
     assert!(bytes[0] == bytes[1] && bytes[0] != bytes[2]);

@@ -23,6 +23,8 @@ pub struct Described<'a> {
 const SIZES: [u64; 8] = [10, 100, 200, 500, 1000, 2000, 5000, 10_000];
 /// Files that are named.
 const FILES: usize = 10;
+/// Longest name of a file, characters: of a longer one the end is shown.
+const NAME: usize = 60;
 /// Intervals in the text; pictures and pages have all.
 const LINES: usize = 10;
 
@@ -281,8 +283,8 @@ impl Described<'_> {
         let all = &self.info.by_file;
         let lines = all.iter().take(FILES).map(|of_file| {
             let name = self.loaded.trace.file_name(of_file.file);
-            let name = name
-                .map_or_else(|| format!("file {}", of_file.file), |name| String::from_utf8_lossy(name).into_owned());
+            let number = || format!("file {}", of_file.file);
+            let name = name.map_or_else(number, |name| end_of(&String::from_utf8_lossy(name)));
             vec![name.into(), grouped(of_file.reads).into(), grouped(of_file.writes).into()]
         });
         let head = ["file", "pages read", "pages written"].into_iter().map(Into::into).collect();
@@ -342,6 +344,12 @@ impl Described<'_> {
         }
         Plot { panel: Panel { caption: "Accesses, log10".into(), lines }, across: "rank, log10".into() }
     }
+}
+
+/// Returns the end of a long name.
+fn end_of(name: &str) -> String {
+    let cut = name.chars().count().saturating_sub(NAME);
+    if cut == 0 { name.to_owned() } else { format!("…{}", name.chars().skip(cut + 1).collect::<String>()) }
 }
 
 /// Returns a number with commas between thousands.
