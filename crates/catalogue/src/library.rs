@@ -116,7 +116,8 @@ impl Kind {
         found.ok_or_else(|| unknown(self.name(), self.folder(), name))
     }
 
-    /// Returns the base called `name` for the file at `path`: a file beside that file, or an embedded file.
+    /// Returns the base that the file at `path` names: the file called `name` in the same folder, or else the embedded
+    /// file of this name.
     fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
         let Some(path) = beside(path, name) else {
             return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
@@ -126,12 +127,12 @@ impl Kind {
     }
 }
 
-/// Returns the kernel for `word`: a name or a file, then changes, each after a `+`:
+/// Returns the kernel for `word`, which is a name or a file, followed by changes, each after a `+`:
 /// `highwater+lru.batch=31+lru.swappiness=10`.
 ///
 /// # Errors
-/// When there is no such kernel or file (with the nearest names), when the file or one of its bases is wrong, or when a
-/// change is wrong.
+/// When there is no such kernel or file (the error has the nearest names), when the file or one of its bases is wrong,
+/// or when a change is wrong.
 pub fn kernel(word: &str) -> Result<Kernel, Error> {
     kernel_of(word, unchanged_kernel)
 }
@@ -219,7 +220,7 @@ pub type Changes<'w> = Vec<(&'w str, &'w str)>;
 /// Splits `name+key=value+…` into the name and its changes.
 ///
 /// # Errors
-/// When a text after a `+` is no change.
+/// When a text after a `+` is not of the form `key=value`.
 pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
     if Path::new(word).exists() {
         return Ok((word, Vec::new()));
@@ -235,8 +236,8 @@ pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
 }
 
 /// Returns the experiment for `word`, with changed parameters after a `+`: `ping+hogs=4`. If the word is a file,
-/// `published.toml` is read from the file's folder. In this case, relative paths of machine and kernel files in the
-/// file start at its folder.
+/// `published.toml` is read from the file's folder, and relative paths of machines and kernels in the file start at
+/// this folder.
 ///
 /// # Errors
 /// The errors of [`kernel`].

@@ -147,7 +147,7 @@ fn prose(comment: &str) -> String {
     lines.join(" ").trim().replace("[`", "`").replace("`]", "`")
 }
 
-/// The error for a number outside of the limits of its key. It has the key's section, and a message.
+/// The error for a number outside of the limits of its key: the section of the key, and a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub section: &'static str,

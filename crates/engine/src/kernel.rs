@@ -466,8 +466,8 @@ mod tests {
         assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
-    /// The two kernel files of a Linux version, with classic lists and with generations, have equal values except for
-    /// the policy and for waits.
+    /// Checks that the two kernel files of a Linux version, one with classic lists and one with generations, have equal
+    /// values except for the policy and for waits.
     #[test]
     fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
         for version in ["6.1", "6.6", "6.12"] {

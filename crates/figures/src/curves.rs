@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Steps {
     /// The steps of the run, in order.
     pub steps: Vec<Step>,
-    /// Name of the time between two steps, for the picture.
+    /// Name that pictures give to the time between two steps.
     pub between: String,
 }
 
@@ -22,7 +22,7 @@ pub struct Step {
     pub to_s: f64,
 }
 
-/// A curve for a picture: one quantity that grows while a workload runs, against another one that grows.
+/// A curve in a picture of a run. Both of its quantities grow while the workload runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Curve {
     /// Name and unit of the quantity on the vertical axis.

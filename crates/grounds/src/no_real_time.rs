@@ -127,7 +127,7 @@ pub mod hits {
             Ok(Self)
         }
 
-        /// Returns a note that `bench` has skipped this measurement.
+        /// Returns a note for readers of `bench`: the measurement of reads was skipped.
         #[must_use]
         pub fn notes(&self) -> Vec<String> {
             vec!["hits: skipped: this `highwater` was built without the feature `linux`".into()]

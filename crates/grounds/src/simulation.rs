@@ -149,7 +149,8 @@ impl Simulation {
     }
 }
 
-/// Shortest period with interrupts off that is recorded. A packet that waits for less time is not noticed.
+/// Shortest period with interrupts off that is recorded for the CPU of the network card. Shorter periods delay a packet
+/// too little to matter.
 const KEEP_OFF_FROM: Nanos = Nanos(100_000);
 
 fn network_config(network: &Network) -> NetworkConfig {
@@ -208,8 +209,8 @@ impl Backend for Simulated {
 /// A workload with its parameters, as a function that the main task calls.
 type Body = Box<dyn FnOnce(&SimSystem) -> Result<Measurements, SystemError>>;
 
-/// Runs a workload as the main task of a job's machine. This function is not generic, so that it is compiled once and
-/// not for each workload.
+/// Runs a workload as the main task of a job's simulated machine. This function is not generic, so that it is compiled
+/// only once, and not anew for each workload.
 fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result<Outcome, Failure> {
     let simulation = Simulation::of_job(job)?;
     let sim = Sim::new(simulation.sim_config(job.seed, verifies));
@@ -298,7 +299,7 @@ fn with_rows(mut found: Measurements, rows: Vec<Row>) -> Measurements {
     found
 }
 
-/// Adds a profile of the whole run if the workload has not divided the run into parts, each with its own profile.
+/// Adds a profile of the whole run, unless the workload has divided the run into parts and made a profile of each part.
 fn with_profile(found: Measurements, system: &SimSystem) -> Measurements {
     if !found.profile.is_empty() {
         return found;

@@ -48,7 +48,7 @@ pub enum Error {
         source: IoError,
     },
     /// Pages of a file could not be written to the disk. A sync returns this error if a page could not be written and
-    /// the handle has got no error since then. A write to the file returns it if memory holds many pages that still
+    /// the handle has not reported this yet. A write to the file returns it if memory holds too many pages that still
     /// cannot be written. With the kernel `highwater` (or `writeback.write_failure = "keep-dirty"`), the pages stay in
     /// memory, dirty, and are written again later. Other kernels drop them.
     Write {
@@ -116,8 +116,9 @@ pub enum Error {
     Builder(String),
     /// A memory control group cannot be used as asked.
     Group {
-        /// The group's names from the top of the tree down, with slashes between them. If the group was named only by
-        /// options to open a file, this is instead `of` and the path of the file.
+        /// The names of the group and its ancestors, the top of the tree first, with slashes between them. If options
+        /// to open a file refer to a group that was removed or belongs to another memory, the names are not known; this
+        /// is then `of` and the path of the file.
         name: String,
         /// The reason.
         kind: GroupError,

@@ -366,8 +366,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Counts the single entry that maps all pages of a huge page, after the entry was made (`sign` 1) or removed
-    /// (`sign` -1).
+    /// Counts the single page-table entry that maps all pages of a huge page: after the entry was made if `sign` is 1,
+    /// after it was removed if `sign` is -1.
     pub(crate) fn count_huge_mapping(&self, head: FrameNumber, sign: i64) {
         let is_changed = if sign > 0 { self.frames[head].map() } else { self.frames[head].unmap() };
         debug_assert!(is_changed, "{head} is mapped twice: {:?}", self.frames[head]);

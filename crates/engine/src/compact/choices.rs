@@ -10,8 +10,8 @@ choices! {
     /// allocation is attributed to lack of memory, not to fragmentation, and compaction is skipped.
     extfrag_threshold: i64 = 500 in 0..=1000, drawn 33: [0, 500, 1000];
 
-    /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures of compaction, fewer than 2 to the power of this value
-    /// attempts in a row are skipped.
+    /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures of compaction, at most 2^n - 1 attempts in a row are skipped,
+    /// where n is this value.
     max_defer_shift: u8 = 6 in 0..=31, drawn 34: [0, 6];
 
     /// The scanners that a run of compaction has. A run without scanners moves no pages.

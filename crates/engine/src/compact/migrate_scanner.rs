@@ -25,7 +25,7 @@ pub(super) enum BlockScan {
     Abort,
 }
 
-/// The reaction of a scan to tasks that wait for its lock or its CPU.
+/// What a scan does while other tasks wait for its lock or its CPU.
 enum Others {
     GoOn,
     LetIn,

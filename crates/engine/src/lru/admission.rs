@@ -28,13 +28,13 @@ use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// At most one in this many of all pages of memory may wait for admission to a list, counted over all CPUs. Each CPU
-/// may have one waiting page in any case. No other value was tried.
+/// The pages that wait for admission to a list, on all CPUs together, are at most all pages of memory divided by this
+/// number. Each CPU may have one waiting page in any case. No other value was tried.
 const WAITING_PART: u64 = 64;
 
-/// While pages of a kind (read for the first time in a while, or returned soon) go on lists, one page in this many is
-/// dropped as a probe. Probes show whether pages of the kind are missed (read again soon). One in 16 and one in 32 were
-/// tried on a model (docs/studies/admission.md).
+/// There are two kinds of pages: those that are read for the first time in a while, and those that return soon. While
+/// pages of a kind go on lists, one of them in this many is dropped as a probe. Probes show whether pages of the kind
+/// are missed (read again soon). One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
 const PROBE_EVERY: u32 = 32;
 
 /// While pages that return soon are dropped instead of listed, one page in this many is listed nevertheless. So lists
@@ -55,11 +55,12 @@ const LEAST_HELD_PART: u64 = 8;
 /// on zram with 1, 2 and 16 threads: docs/studies/library-limits.md.
 const JUDGED_MAX: usize = 8;
 
-/// The flags of a page that was used once, and whose frame can be given to another page at once.
+/// The flags of a page that was used once. The frame of a page with exactly these flags can be given to another page at
+/// once.
 const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 
-/// The pages that wait on one CPU until they are listed or freed, each with the kind under which it is counted if it is
-/// freed.
+/// The pages that wait on one CPU until they are listed or freed. Beside each page is the kind under which it is
+/// counted if it is freed.
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {

@@ -142,9 +142,9 @@ choices! {
 
     /// The measure by which scanning is divided between anonymous pages and pages of files.
     family_balance: FamilyBalance = ByRotation, drawn 113 {
-        /// For each of the two kinds, the share of its recently scanned pages that were found in use.
+        /// The share of recently scanned pages that were found in use, for each of the two kinds.
         ByRotation,
-        /// For each of the two kinds, the recent reads and writes that evicting its pages caused: refaults of
+        /// The recent reads and writes that the eviction of pages caused, for each of the two kinds: refaults of
         /// workingset pages, and pages that reclaim wrote. Pages found in use cost nothing.
         ByIo,
         /// As `by-io`, and each page that was scanned without success counts as 1/32 of a read.
@@ -187,7 +187,7 @@ choices! {
         ProportionalOfBoth,
     }
 
-    /// The division of scanning between anonymous and file pages at priority 0.
+    /// The division of scanning between anonymous and file pages at priority 0, at which reclaim scans whole lists.
     at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// No division: anonymous and file pages are both scanned in full, whatever this costs.
         Equal,
@@ -295,9 +295,9 @@ choices! {
         None,
         /// The number of pages that remain on the list.
         Whole,
-        /// An eighth of the number of pages that remain on the list. A caller that may not enter the file system is
-        /// allowed the whole number of these pages, because tasks that wait inside the file system may wait for this
-        /// caller.
+        /// An eighth of the number of pages that remain on the list. For a caller that may not enter the file system,
+        /// the limit is the whole number of these pages, because tasks that wait inside the file system may wait for
+        /// this caller.
         Eighth,
     }
 

@@ -31,8 +31,7 @@ pub enum Use {
     Pinned,
     /// The page was taken offline.
     Offline,
-    /// The page has none of the other uses: it is isolated from its LRU list, waits in a batch to be put on a list, or
-    /// is held by a task.
+    /// The page is isolated from its LRU list, waits in a batch to be put on a list, or is held by a task.
     Other,
 }
 
@@ -91,7 +90,7 @@ impl ZoneMap {
         self.blocks.iter().filter(|block| block.kind == kind).count() as u64
     }
 
-    /// Returns the zone's line of `/proc/buddyinfo`: free blocks of orders 0 to 10.
+    /// Returns the zone's line of `/proc/buddyinfo`, with the number of free blocks of each order from 0 to 10.
     #[must_use]
     pub fn buddyinfo(&self) -> String {
         let counts = self.free.iter().map(|kinds| format!("{:>6} ", kinds.iter().sum::<u64>()));
@@ -100,7 +99,8 @@ impl ZoneMap {
 }
 
 impl fmt::Display for ZoneMap {
-    /// Writes the zone's lines of `/proc/pagetypeinfo`: free blocks by type and order, then pageblocks by type.
+    /// Writes the zone's lines of `/proc/pagetypeinfo`: the numbers of free blocks of each type and order, then the
+    /// numbers of pageblocks of each type.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for kind in MigrateType::ALL {
             write!(f, "Node {:>4}, zone {:>8}, type {:>12} ", self.node.0, self.name, kind.name())?;

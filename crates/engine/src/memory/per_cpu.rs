@@ -30,8 +30,8 @@ impl PerCpuPages {
     }
 }
 
-/// The probable presence of a page in the CPU's cache. It decides at which end of a per-CPU list a freed page is put,
-/// or a page is taken.
+/// The likelihood that the CPU's cache holds a page. It decides at which end of a per-CPU list a freed page is put, or
+/// a page is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
     /// The cache is likely to hold the page; the head of the list is used.

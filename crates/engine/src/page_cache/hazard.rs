@@ -117,8 +117,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Closes a page to readers with hazard pointers, because the page's marks of use were cleared, and such readers
-    /// would set no new marks. The caller has a reference to the page.
+    /// Closes a page to readers with hazard pointers, because the page's marks of use were cleared. Readers with hazard
+    /// pointers set no marks, so reclaim would not see their use of the page. The caller has a reference to the page.
     #[inline]
     pub fn close_page(&self, frame: FrameNumber, owners: &mut FileOwners<M>) {
         let descriptor = &self.frames[frame];
@@ -190,7 +190,7 @@ impl<M: Machine> PageCache<M> {
         self.readers.waits.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the pages that readers still hold out of `pages`, and keeps them until readers release them;
+    /// Removes from `pages` the pages that readers still hold, and keeps these pages until readers release them;
     /// [`PageCache::let_go`] then returns them. All of the pages in `pages` have left their files, and the caller has a
     /// reference to each.
     pub(crate) fn keep_held(&self, pages: &mut Vec<FrameNumber>) {

@@ -35,7 +35,8 @@ impl Tag {
 
 /// Number of pages that have their bits in one word.
 const WORD_PAGES: usize = u64::BITS as usize;
-/// Number of places that one count covers directly. A place is a word or, on higher floors, a lower count.
+/// Number of places that one count covers directly. A place is a word or, on higher floors, a count of the floor below.
+/// A count is the number of its places that are not 0.
 const FAN_OUT: usize = 64;
 /// Number of levels (*floors*) of the tower of counts. A count of the highest floor covers 64 GiB of a file, and the
 /// largest file has 256 counts of this floor.

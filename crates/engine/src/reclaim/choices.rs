@@ -8,8 +8,8 @@ choices! {
 
     /// Number of pages that kswapd frees from one zone in one pass.
     kswapd_target: KswapdTarget = Unbounded, drawn 36 {
-        /// There is no limit: each list is scanned for its whole share, however many pages were freed. Kswapd therefore
-        /// frees pages in large bursts.
+        /// There is no limit: kswapd scans as much of each list as the priority prescribes, even after many pages were
+        /// freed. Kswapd therefore frees pages in large bursts.
         Unbounded,
         /// The number of pages of the zone's high watermark, and at least one cluster (32 pages).
         HighWatermark,
@@ -68,13 +68,13 @@ choices! {
         Plugged,
     }
 
-    /// The treatment of a page under writeback that reclaim meets.
+    /// What reclaim does with a page that is under writeback.
     writeback_met: WritebackMet = Keep, drawn 42 {
         /// Reclaim keeps the page. The page then goes round its list once more, even if its write has ended meanwhile.
         Keep,
         /// Reclaim marks the page to be freed at the end of its writeback, and keeps the page until then. A task whose
-        /// memory cgroup is at its limit waits for a page that it finds already marked: since this page has gone round
-        /// its list, the disk is slower than the scan.
+        /// memory cgroup is at its limit waits for a page that it finds already marked. Such a page has gone round its
+        /// list while it was written, so the disk is slower than the scan.
         Mark,
         /// As `mark`, but in a zone that is marked as full of pages under writeback, kswapd counts the pages that it
         /// meets for the second time. If there are any, kswapd stalls after the list.
@@ -91,7 +91,8 @@ choices! {
     }
 
     /// The time at which reclaim looks at the state of the pages of a scanned list, to count those that are dirty or
-    /// under writeback. These counts decide whether a zone is marked.
+    /// under writeback. These counts decide whether a zone is marked as congested, full of dirty pages or full of pages
+    /// under writeback.
     dirty_accounting: DirtyAccounting = AtWrite, drawn 44 {
         /// Each dirty page, file or anonymous, is counted by its state when reclaim decides whether to write the page.
         AtWrite,
@@ -99,7 +100,7 @@ choices! {
         OnSight,
     }
 
-    /// Wait of reclaim after a scanned list.
+    /// The wait of reclaim after it has scanned a list.
     list_stall: ListStall = Never, drawn 45 {
         /// If many pages of the list were under writeback, reclaim waits until a congested queue has room. Kswapd
         /// waits, too.
@@ -107,8 +108,8 @@ choices! {
         /// Reclaim waits 100 ms if all pages of the list were dirty and not queued, or if it met a page under writeback
         /// for the second time. Direct reclaim also waits until a congested queue has room.
         WhenDirtyUnqueued,
-        /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until the write of one
-        /// of the pages that it waits for has ended, at most 10 ms.
+        /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until a page that it
+        /// has marked to be freed is written, at most 10 ms.
         ForWriteback,
         /// Reclaim does not wait after a scanned list.
         Never,
@@ -118,7 +119,7 @@ choices! {
         ReclaimThrottle,
     }
 
-    /// Wait of direct reclaim between passes.
+    /// The wait of direct reclaim between two passes.
     direct_nap: DirectNap = CongestionWait, drawn 46 {
         /// Below priority 10, direct reclaim waits until a congested queue has room, at most 100 ms. If no queue is
         /// congested, it waits the whole 100 ms.
@@ -200,9 +201,9 @@ choices! {
         /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up more than a
         /// quarter of the node.
         Quarter,
-        /// The zones that count for `zone_balance`, if it is `any-usable-zone`. With any other value of `zone_balance`,
-        /// the zones that count for its value `quarter-of-usable`. The check is for the order and the zones that
-        /// kswapd's last run achieved.
+        /// Kswapd sleeps if the node is balanced for the order and the zones that its last run achieved. The rule for
+        /// this is `any-usable-zone` if that is the kernel's value of `zone_balance`, and otherwise
+        /// `quarter-of-usable`.
         NodeBalance,
     }
 
@@ -212,8 +213,8 @@ choices! {
         /// is forgotten.
         Order,
         /// The highest order requested, and the lowest class zone of the requests that raised this order. (The class
-        /// zone is the highest zone that a request can use.) The next step depends on what the run of `balance_pgdat`
-        /// achieved.
+        /// zone is the highest zone that a request can use.) If a request is stricter than the one that the last run of
+        /// `balance_pgdat` met, kswapd works for it at once; otherwise kswapd tries to sleep first.
         OrderAndClasszone,
         /// As `order-and-classzone`, except that after a run that failed, kswapd tries to sleep before it reads a new
         /// request.
@@ -231,7 +232,7 @@ choices! {
         Always,
     }
 
-    /// Wait of kswapd between passes that freed little, below priority 10.
+    /// The wait of kswapd below priority 10, after a pass that freed little.
     kswapd_nap: KswapdNap = Always, drawn 56 {
         /// Kswapd waits until a congested queue has room, at most 100 ms, however few pages are free.
         Always,
@@ -251,8 +252,8 @@ choices! {
 
     /// The pages that are taken off the lists for a request of an order above 0.
     lumpy_reclaim: LumpyReclaim = ByOrder, drawn 58 {
-        /// As `aligned-blocks`, with these differences: pages of all lists are taken only for costly orders, but then
-        /// at every priority; a page that cannot be taken does not end its block; active pages also become inactive by
+        /// As `aligned-blocks`, with three differences. Pages of all lists are taken only for costly orders, but then
+        /// at every priority. A page that cannot be taken does not end its block. Active pages also become inactive by
         /// blocks.
         ByOrder,
         /// The pages at the tail, each with the other pages of its aligned block of that order, up to the first page
@@ -300,8 +301,8 @@ choices! {
     deferred_objects: DeferredObjects = All, drawn 67 {
         /// All deferred objects, up to twice the size of the cache.
         All,
-        /// At most half as many objects as the cache holds, if the call itself is due to scan less than a quarter of
-        /// the cache.
+        /// As `all`, with one limit: if a call would scan less than a quarter of the cache without the deferred
+        /// objects, it scans at most half of the cache with them.
         Damped,
     }
 
@@ -323,8 +324,7 @@ choices! {
         AfterNap,
     }
 
-    /// Behaviour of kswapd after a request of an order above 0, if kswapd freed less than a cluster (32 pages) for this
-    /// request.
+    /// What kswapd does if it freed less than a cluster (32 pages) for a request of an order above 0.
     failed_order: FailedOrder = Kept, drawn 74 {
         /// Kswapd continues for the order.
         Kept,
@@ -332,15 +332,15 @@ choices! {
         GivenUp,
     }
 
-    /// Wait of reclaim because too many pages are under writeback.
+    /// The wait of reclaim while too many pages are under writeback: more than 1.1 times the dirty limit.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
         /// Reclaim waits while more pages are under writeback than the limit. Callers that may not enter the file
-        /// system or do I/O also wait 100 ms after every zone.
+        /// system or do I/O wait once after every zone, at most 100 ms, whether or not the limit is exceeded.
         AlwaysWithoutFs,
         /// If more pages are under writeback than the limit, reclaim waits until fewer are.
         ByLimit,
-        /// While more pages are under writeback than the limit, reclaim waits until one of the pages that it waits for
-        /// is written. Each such wait takes at most 10 ms.
+        /// While more pages are under writeback than the limit, reclaim waits until a page that it has marked to be
+        /// freed is written. Each such wait takes at most 10 ms.
         ForWriteback,
         /// Reclaim never waits until fewer pages are under writeback. It waits only for single pages that it meets.
         Never,

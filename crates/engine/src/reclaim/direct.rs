@@ -18,9 +18,9 @@ pub(crate) enum Progress {
     Freed(u64),
     /// No page was freed, but another try is worth it.
     Hope,
-    /// No page was freed. Outside of hopeless (`all_unreclaimable`) zones, no page was scanned at any priority. Either
-    /// other tasks hold all pages of these zones, or the kernel's choices keep reclaim from the pages that are not
-    /// held.
+    /// No page was freed, and in zones that are not marked hopeless (`all_unreclaimable`) no page was even scanned at
+    /// any priority. Either other tasks hold all pages there, or the kernel's choices keep reclaim from the pages that
+    /// no task holds.
     Blind,
     /// No page was freed, but the task has waited for a page under writeback. Another try may then free pages.
     Waited,

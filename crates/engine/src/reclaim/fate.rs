@@ -253,7 +253,7 @@ pub struct DirtyPage {
     pub may_write_file: bool,
     /// The verdict on the page's recent use.
     pub verdict: Verdict,
-    /// `true` if the caller may enter the file system or do the I/O for the write.
+    /// `true` if the caller may do what the write needs: enter the file system for a file, or do I/O for swap.
     pub may_enter_fs: bool,
 }
 

@@ -121,8 +121,9 @@ impl<M: Machine> Reclaim<M> {
         !is_within_low || control.breaks_low
     }
 
-    /// Walks over the old generation of the node's list of groups until enough was freed (`shrink_many`). For kswapd,
-    /// only the pages that this walk freed count towards the aim; for a task, all pages that its reclaim has freed do.
+    /// Walks over the groups of the old generation in the node's list of groups, and shrinks them until enough pages
+    /// were freed (`shrink_many`). Kswapd counts only the pages that this walk freed; a task counts all pages that its
+    /// reclaim has freed.
     fn shrink_listed_groups(
         &self,
         task: &mut Task,
@@ -153,8 +154,8 @@ impl<M: Machine> Reclaim<M> {
         control.walk_from = None;
     }
 
-    /// Visits a group of a walk over the list of groups. Returns the place in the list to which the group moves, or
-    /// `None` if the group stays where it is (`shrink_one`).
+    /// Visits a group in a walk over the list of groups: shrinks its lruvecs, if its protection allows it. Returns the
+    /// place in the list to which the group moves, or `None` if the group stays where it is (`shrink_one`).
     fn shrink_listed_group(
         &self,
         task: &mut Task,

@@ -17,10 +17,10 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 /// this time are added to the distance from the min mark to the low mark (`MarkDistance::ByRate`).
 ///
 /// Kswapd gets a CPU a few milliseconds after it was woken, even when other threads compete for the CPU. 2, 5, 10 and
-/// 20 ms were tried with two threads on two CPUs that take 470 thousand reclaimed pages a second. With 5 ms, one task
-/// in ten thousand reclaims for itself and 5 % of memory is unused; with 20 ms, 11 % is unused. With 16 threads on the
-/// two CPUs and 5 ms, one task in a thousand reclaims for itself if the system gives kswapd short slices (Linux 6.12),
-/// and otherwise one in a hundred.
+/// 20 ms were tried with two threads on two CPUs; the threads took 470 thousand reclaimed pages a second. With 5 ms,
+/// one request in ten thousand led to direct reclaim, and 5 % of memory was unused; with 20 ms, 11 % was unused. With 5
+/// ms and 16 threads on the two CPUs, one request in a thousand led to direct reclaim if the system gave kswapd short
+/// slices (Linux 6.12), and otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
 /// Shortest time between two changes of the watermarks. A rate that is measured over a shorter time is mostly noise.
@@ -80,7 +80,8 @@ impl Requests {
         let _ = self.highest.compare_exchange(0, ANY_CLASSZONE + 1, Relaxed, Relaxed);
     }
 
-    /// Notes that kswapd is about to sleep. From here on, a task whose request kswapd does not see wakes kswapd.
+    /// Notes that kswapd is about to sleep. From now on, either kswapd sees the request of a task, or the task wakes
+    /// kswapd.
     pub fn begin_sleep(&self) {
         self.is_sleeping.store(true, Relaxed);
         fence(SeqCst);
@@ -151,7 +152,8 @@ pub struct KswapdCalls {
 }
 
 impl KswapdCalls {
-    /// Returns the counts and durations of these calls and of another kswapd's calls together.
+    /// Adds the calls of another kswapd to these: returns the sums of the numbers and of the durations, and the longest
+    /// of all calls.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -285,8 +287,9 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns kswapd's next request with `KswapdRequest::Order`, which regards only the orders of requests. Returns at
-    /// once if an order above that of `wanted` was requested; otherwise tries to sleep first. After a sleep, the order
-    /// stays noted during the run of `balance_pgdat`, so that requests up to this order are forgotten when the run ends.
+    /// once if an order above that of `wanted` was requested; otherwise tries to sleep first. The order that is
+    /// returned after a sleep stays noted during the run of `balance_pgdat`. So requests up to this order that come
+    /// during the run are forgotten when the run ends.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
         let requests = &self.node_state(node).requests;
         let any = ANY_CLASSZONE as usize;

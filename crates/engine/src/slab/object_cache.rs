@@ -98,7 +98,7 @@ pub struct ObjectCache<M: Machine> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
 
-/// The objects that a shrink dropped, and the slabs that this left empty.
+/// The objects that a shrink dropped, and the slabs that became empty.
 #[derive(Debug, Default)]
 pub struct Shrunk {
     /// Number of objects that were dropped.
@@ -139,8 +139,8 @@ impl<M: Machine> ObjectCache<M> {
     }
 
     /// Adds an object. `file` is the file to which the object belongs, if any. A file has at most one object in a
-    /// cache: if the file has one already, nothing is added, and the place that was taken in a slab is freed. If the
-    /// slab is then empty, returns the slab, which the caller has to free.
+    /// cache: if the file has one already, nothing is added, and the place that this call took in a slab is freed
+    /// again. If the slab is then empty, returns it, and the caller has to free it.
     ///
     /// # Errors
     /// Fails if no slab has a place for the object.

@@ -108,7 +108,7 @@ impl Slots {
         }
     }
 
-    /// Returns these slots with room for a control group of each slot.
+    /// Makes room to record, for each slot, the control group to which the slot is charged. Returns the slots.
     #[must_use]
     pub fn with_owners(self) -> Self {
         Self { owners: vec![0; self.uses.len()].into_boxed_slice(), ..self }
@@ -120,7 +120,8 @@ impl Slots {
         self.owners.get(slot as usize).map_or(GroupId::ROOT, |owner| GroupId(*owner))
     }
 
-    /// Returns the control group of each slot, in the order of slots; returns nothing if memory has no groups.
+    /// Returns, for each slot in order, the control group to which the slot is charged. Returns nothing if memory has
+    /// no groups.
     pub(crate) fn owners(&self) -> impl Iterator<Item = GroupId> + '_ {
         self.owners.iter().map(|owner| GroupId(*owner))
     }

@@ -19,9 +19,10 @@ pub struct DeviceLayout {
     pub file_blocks: std::ops::Range<u64>,
 }
 
-/// Writeback's state of one device.
+/// The state that writeback keeps about one device.
 pub struct Backing<M: Machine> {
-    /// The device's number. A file can be a device of its own; then this is the number in [`File::backing`].
+    /// The device's number. For a file that is a device of its own, this is the number in [`File::backing`], not that
+    /// in [`File::device`].
     pub device: DeviceId,
     /// Number of blocks that files may use.
     pub(crate) total_blocks: u64,
@@ -65,7 +66,7 @@ pub struct Backing<M: Machine> {
 }
 
 impl<M: Machine> Backing<M> {
-    /// Creates writeback's state of a device without dirty pages.
+    /// Creates the state that writeback keeps about a device. No page of the device is dirty at first.
     pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout) -> Self {
         let total_blocks = layout.file_blocks.end - layout.file_blocks.start;
         Self {
@@ -151,7 +152,7 @@ impl<M: Machine> Writeback<M> {
         self.backings.add(&self.machine, layout)
     }
 
-    /// Returns writeback's state of a device.
+    /// Returns the state that writeback keeps about a device.
     ///
     /// # Panics
     /// Panics when there is no device of this number.

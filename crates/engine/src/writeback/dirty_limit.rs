@@ -67,9 +67,9 @@ pub struct DirtyState {
     pub dirty: u64,
 }
 
-/// Divisor of a device's share of the dirty limits. The device always keeps the quotient as its limit, even if other
-/// devices have more dirty pages than their shares. So the dirty pages of all devices exceed the limit by at most a
-/// quarter. The value was chosen, and not found by trials.
+/// Divisor of a device's share of the dirty limits. The limit of the device is always at least the quotient, even if
+/// other devices have more dirty pages than their shares. So the dirty pages of all devices exceed the limit by at most
+/// a quarter. The value was chosen, and not found by trials.
 const SHARE_KEPT: u64 = 4;
 
 /// Returns a device's part of the limits. The device's share is `own_rate` / `all_rates` of the limits. Its part is

@@ -15,8 +15,8 @@ use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
-/// A chunk is the amount of a file that the flusher writes before it goes on to the next file. It is a multiple of this
-/// number of pages (4 MiB), or less if fewer pages are to be written.
+/// Number of pages (4 MiB) of which a chunk is a multiple. A chunk is the amount of a file that the flusher writes
+/// before it goes on to the next file. A chunk is smaller if fewer pages are to be written.
 pub(super) const CHUNK_PAGES: u64 = 1024;
 
 /// A file on a list of dirty files.
@@ -131,8 +131,9 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// Fills the round's list if it is empty: first with files that had more dirty pages than a chunk in earlier
-    /// rounds, then with files that have been dirty for long enough.
+    /// If the round's list is empty, fills it with files: first those that had more dirty pages than a chunk in earlier
+    /// rounds, then dirty files. For [`Reason::Periodic`], only files that have been dirty for
+    /// `writeback.dirty_expire_ms` are taken from the dirty files.
     fn start_round(&self, backing: &Backing<M>, reason: Reason) {
         let mut work = backing.work.lock();
         if !work.io.is_empty() {

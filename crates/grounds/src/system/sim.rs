@@ -45,7 +45,7 @@ struct Shared {
     has_reaper: Cell<bool>,
     /// The task of each running process, by the number of the process. The main task's process is not included.
     processes: RefCell<BTreeMap<u32, sim::TaskId>>,
-    /// The lines that the simulated kernel logged. Each begins with the time.
+    /// The lines that the simulated kernel logged. Each line begins with its time.
     kernel_log: RefCell<Vec<String>>,
     /// The memory control groups of the machine file.
     groups: Rc<RefCell<NamedGroups>>,
@@ -195,7 +195,7 @@ impl SimSystem {
         id.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
     }
 
-    /// Returns the engine, for checks, for printing lists, and for preparing the state before a run.
+    /// Returns the engine. Callers use it for checks, to print lists, and to prepare the state before a run.
     #[must_use]
     pub fn engine(&self) -> &Engine<Sim> {
         &self.shared.engine
@@ -227,7 +227,7 @@ impl SimSystem {
         self.shared.kernel_tasks.borrow_mut().push(id);
     }
 
-    /// Spends the virtual time that the TLB takes to translate the addresses of `pages`, each of which was touched
+    /// Lets the virtual time pass in which the TLB translates the addresses of `pages`, each of which was touched
     /// `times` times.
     #[inline]
     fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
@@ -346,7 +346,7 @@ impl SimSystem {
         }
     }
 
-    /// Spends the virtual time that a program takes to copy bytes to or from its own memory. Copies by the engine are
+    /// Lets the virtual time pass in which a program copies bytes to or from its own memory. Copies by the engine are
     /// not included.
     fn copy_as_program(&self, bytes: usize) {
         let _program = self.shared.sim.span(Func::User);
@@ -358,14 +358,15 @@ impl SimSystem {
         Self { shared: shared.clone(), process, task: RefCell::new(task) }
     }
 
-    /// Returns the lines that the simulated kernel logged, each with its time. For each kill there is a report of
-    /// several lines.
+    /// Returns the lines that the simulated kernel logged, each with its time. For each process killed for lack of
+    /// memory there is a report of several lines.
     #[must_use]
     pub fn kernel_log(&self) -> Vec<String> {
         self.shared.kernel_log.borrow().clone()
     }
 
-    /// Returns an error if the process was killed: a killed process runs no further, as after a signal.
+    /// Returns an error if the process of this task was killed for lack of memory. The task then ends, as after
+    /// SIGKILL.
     #[inline]
     fn alive(&self) -> Result<(), SystemError> {
         if self.process.is_killed() { Err(self.killed()) } else { Ok(()) }

@@ -52,7 +52,8 @@ pub struct Described {
     /// `true`: no measured task gets more than 128 operations ahead of the slowest one. Default: `false`.
     #[serde(default)]
     pub keeps_step: bool,
-    /// What a miss is in the row `Hit ratio`: a page that was read in, or a major fault. Default: major faults if no
+    /// What a miss is in the row `Hit ratio`: a page that was read in, or a major fault. There is no such row if tasks
+    /// in the background read too. Default: major faults if no
     /// step reads a file, otherwise pages read in.
     pub misses: Option<Misses>,
     /// The files that are there when the tasks start, by name.
@@ -216,7 +217,7 @@ impl Described {
 
     /// Refuses a wait for a signal that no step gives.
     fn check_signal(&self, action: &Action) -> Result<(), String> {
-        let Action::Wait(signal, _) = action else { return Ok(()) };
+        let (Action::Wait(signal, _) | Action::Turn(signal)) = action else { return Ok(()) };
         let is_given = |action: &Action| matches!(action, Action::Signal(given) if given == signal);
         match self.actions().any(is_given) {
             true => Ok(()),
@@ -274,6 +275,7 @@ impl Described {
         };
         self.actions().any(|action| match action {
             Action::Write { file: written, .. } => written == file,
+            Action::Read { file: read, write_percent, .. } => *write_percent > 0 && read == file,
             Action::Touch { region, store_percent, .. } => *store_percent > 0 && is_mapped(region),
             _ => false,
         })
@@ -281,19 +283,30 @@ impl Described {
 
     /// Returns whether some step writes a file.
     pub(super) fn writes(&self) -> bool {
-        self.actions().any(|action| matches!(action, Action::Write { .. }))
+        let writes = |action: &Action| match action {
+            Action::Write { .. } => true,
+            Action::Read { write_percent, .. } => *write_percent > 0,
+            _ => false,
+        };
+        self.actions().any(writes)
     }
 
     /// Returns what counts as a miss.
     pub(super) fn misses(&self) -> Misses {
-        let reads = self.actions().any(|action| matches!(action, Action::Read(..)));
+        let reads = self.actions().any(|action| matches!(action, Action::Read { .. }));
         self.misses.unwrap_or(if reads { Misses::PagesReadIn } else { Misses::MajorFaults })
+    }
+
+    /// Returns whether a task that is not measured reads a file or touches a region.
+    pub(super) fn is_read_in_background(&self) -> bool {
+        let reads = |action: &Action| matches!(action, Action::Read { .. } | Action::Touch { .. });
+        self.task.values().filter(|task| !task.measured).flat_map(TaskOf::actions).any(reads)
     }
 
     /// Returns the names of signals.
     pub(super) fn signals(&self) -> impl Iterator<Item = &str> {
         self.actions().filter_map(|action| match action {
-            Action::Signal(name) | Action::Wait(name, _) => Some(name.as_str()),
+            Action::Signal(name) | Action::Wait(name, _) | Action::Turn(name) => Some(name.as_str()),
             _ => None,
         })
     }
@@ -302,7 +315,7 @@ impl Described {
     pub(super) fn row_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for step in self.task.values().flat_map(|task| &task.steps) {
-            for name in [&step.row, &step.sync_row].into_iter().flatten() {
+            for name in [&step.row, &step.write_row, &step.sync_row].into_iter().flatten() {
                 if !names.contains(&name.as_str()) {
                     names.push(name);
                 }
@@ -313,7 +326,10 @@ impl Described {
 
     /// Returns whether operations of steps have this row, and not syncs after writes alone.
     pub(super) fn is_row_of_operations(&self, name: &str) -> bool {
-        self.task.values().flat_map(|task| &task.steps).any(|step| step.row.as_deref() == Some(name))
+        self.task
+            .values()
+            .flat_map(|task| &task.steps)
+            .any(|step| [&step.row, &step.write_row].into_iter().flatten().any(|row| row == name))
     }
 
     /// Returns the row that has the durations of all measured operations and of no others; none if there is none.
@@ -323,7 +339,8 @@ impl Described {
             tasks.flat_map(|task| &task.steps).filter(|step| step.action.is_operation())
         };
         let name = operations(true).next()?.row.as_deref()?;
-        let has = |step: &Step| step.row.as_deref() == Some(name);
+        let has =
+            |step: &Step| step.row.as_deref() == Some(name) && step.write_row.as_deref().is_none_or(|row| row == name);
         let is_sync =
             self.task.values().flat_map(|task| &task.steps).any(|step| step.sync_row.as_deref() == Some(name));
         (operations(true).all(has) && !operations(false).any(has) && !is_sync).then_some(name)
@@ -348,6 +365,7 @@ impl TaskOf {
     /// Returns the smallest number of operations in one round.
     pub(super) fn operations_at_least(&self) -> u64 {
         let of_step = |step: &Step| match step.repeated {
+            _ if step.is_one => 1,
             Repeated::Operations(operations) if step.action.is_operation() => operations,
             _ => 0,
         };

@@ -31,10 +31,13 @@ impl Reported<'_> {
     /// Returns the rows: rates, hit ratio, durations by row, CPU time and counters, and verified pages.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = self.course.rate_rows(&self.params.name);
-        rows.extend(match self.params.misses() {
-            Misses::PagesReadIn => self.course.hit_row("Hit ratio", 0),
-            Misses::MajorFaults => self.course.fault_hit_row("Hit ratio"),
-        });
+        // What tasks in the background read in is no miss of the measured operations.
+        if !self.params.is_read_in_background() {
+            rows.extend(match self.params.misses() {
+                Misses::PagesReadIn => self.course.hit_row("Hit ratio", 0),
+                Misses::MajorFaults => self.course.fault_hit_row("Hit ratio"),
+            });
+        }
         for (name, durations) in self.rows_with_durations() {
             match durations {
                 None => rows.extend(self.course.latency_rows(name)),

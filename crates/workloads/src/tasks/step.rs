@@ -18,8 +18,14 @@ pub struct Step {
     pub think: Nanos,
     /// Name of the operation in the rows of durations, such as `Read`; none: the durations are not reported.
     pub row: Option<String>,
+    /// Number of writes after which the step syncs its file; 0: it does not.
+    pub sync_every: u64,
+    /// Name of the writes of a step that reads and writes in the rows of durations; none: they have the row of reads.
+    pub write_row: Option<String>,
     /// Name of syncs after every `sync_every` writes in the rows of durations; none: their durations are not reported.
     pub sync_row: Option<String>,
+    /// Whether all operations of the step together count as one, whose duration is that of the whole step.
+    pub is_one: bool,
     /// The step as it is described.
     text: Text,
 }
@@ -38,16 +44,21 @@ pub enum Repeated {
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Reads from a file.
-    Read(String, Places),
-    /// Writes to a file. If `sync_every` is above 0, syncs the file after this number of writes.
+    /// Reads from a file, or writes to it instead with a probability of `write_percent`.
+    Read {
+        /// The file.
+        file: String,
+        /// Where it is read.
+        places: Places,
+        /// Share of operations that write, percent.
+        write_percent: u64,
+    },
+    /// Writes to a file.
     Write {
         /// The file.
         file: String,
         /// Where it is written.
         places: Places,
-        /// Number of writes between two syncs; 0: no sync.
-        sync_every: u64,
     },
     /// Loads a page of a region, and then stores it with a probability of `store_percent`.
     Touch {
@@ -72,6 +83,9 @@ pub enum Action {
     Signal(String),
     /// Waits until the counter of a signal has grown by a number since this task's last wait for the signal.
     Wait(String, u64),
+    /// Waits for this task's turn: until the counter of a signal, divided by the number of tasks of this kind, leaves
+    /// the task's number as remainder. So a task that signals when it has done its work passes the turn on.
+    Turn(String),
     /// Drops the clean pages of all files from memory.
     DropCaches,
 }
@@ -110,7 +124,7 @@ impl Action {
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         match self {
-            Self::Read(file, _) | Self::Write { file, .. } | Self::Sync(file) => Some(file),
+            Self::Read { file, .. } | Self::Write { file, .. } | Self::Sync(file) => Some(file),
             _ => None,
         }
     }
@@ -127,14 +141,14 @@ impl Action {
     /// Returns whether the action is an operation, whose duration is measured.
     #[must_use]
     pub const fn is_operation(&self) -> bool {
-        matches!(self, Self::Read(..) | Self::Write { .. } | Self::Touch { .. } | Self::Sync(_))
+        matches!(self, Self::Read { .. } | Self::Write { .. } | Self::Touch { .. } | Self::Sync(_))
     }
 
     /// Returns the places that the action uses; none if it uses none.
     #[must_use]
     pub fn places(&self) -> Option<&Places> {
         match self {
-            Self::Read(_, places) | Self::Write { places, .. } | Self::Touch { places, .. } => Some(places),
+            Self::Read { places, .. } | Self::Write { places, .. } | Self::Touch { places, .. } => Some(places),
             _ => None,
         }
     }
@@ -154,6 +168,7 @@ struct Text {
     compute_us: Option<u64>,
     signal: Option<String>,
     wait: Option<String>,
+    turn: Option<String>,
     drop_caches: Option<bool>,
 
     order: Option<Order>,
@@ -164,13 +179,16 @@ struct Text {
     random_advice: Option<bool>,
     sync_every: Option<u64>,
     store_percent: Option<u64>,
+    write_percent: Option<u64>,
     count: Option<u64>,
     operations: Option<u64>,
     percent: Option<u64>,
     for_ms: Option<u64>,
     rate: Option<f64>,
     think_us: Option<u64>,
+    as_one: Option<bool>,
     row: Option<String>,
+    write_row: Option<String>,
     sync_row: Option<String>,
 }
 
@@ -187,7 +205,7 @@ impl Serialize for Step {
 }
 
 /// The keys that name an action.
-const ACTIONS: &str = "read, write, touch, sync, map, unmap, sleep_us, compute_us, signal, wait, drop_caches";
+const ACTIONS: &str = "read, write, touch, sync, map, unmap, sleep_us, compute_us, signal, wait, turn, drop_caches";
 
 /// Largest number of KiB of one operation.
 const KIB_MAX: u64 = 16 << 10;
@@ -227,7 +245,10 @@ impl Step {
             rate: text.rate,
             think,
             row: text.row.clone(),
+            sync_every: text.sync_every.unwrap_or(0),
+            write_row: text.write_row.clone(),
             sync_row: text.sync_row.clone(),
+            is_one: text.as_one.unwrap_or(false),
             text,
         })
     }
@@ -238,16 +259,15 @@ fn action(text: &Text) -> Result<Action, String> {
     let us = |us: u64| Nanos(us.saturating_mul(1000));
     let mut actions = Vec::new();
     let mut add = |action: Option<Action>| actions.extend(action);
-    let read = text.read.clone().map(|file| Ok::<_, String>(Action::Read(file, places(text)?))).transpose()?;
-    add(read);
+    if let Some(file) = text.read.clone() {
+        let write_percent = percent("write_percent", text.write_percent)?;
+        add(Some(Action::Read { file, places: places(text)?, write_percent }));
+    }
     if let Some(file) = text.write.clone() {
-        add(Some(Action::Write { file, places: places(text)?, sync_every: text.sync_every.unwrap_or(0) }));
+        add(Some(Action::Write { file, places: places(text)? }));
     }
     if let Some(region) = text.touch.clone() {
-        let store_percent = text.store_percent.unwrap_or(0);
-        if store_percent > 100 {
-            return Err(format!("`store_percent` is {store_percent}: at most 100"));
-        }
+        let store_percent = percent("store_percent", text.store_percent)?;
         add(Some(Action::Touch { region, places: places(text)?, store_percent }));
     }
     add(text.sync.clone().map(Action::Sync));
@@ -257,6 +277,7 @@ fn action(text: &Text) -> Result<Action, String> {
     add(text.compute_us.map(|time| Action::Compute(us(time))));
     add(text.signal.clone().map(Action::Signal));
     add(text.wait.clone().map(|signal| Action::Wait(signal, text.count.unwrap_or(1))));
+    add(text.turn.clone().map(Action::Turn));
     add(text.drop_caches.filter(|is| *is).map(|_| Action::DropCaches));
     match (actions.pop(), actions.is_empty()) {
         (Some(action), true) => Ok(action),
@@ -265,11 +286,23 @@ fn action(text: &Text) -> Result<Action, String> {
     }
 }
 
-/// Returns the places that a step's keys describe.
+/// Returns the share that a key gives, percent; 0 if the key is not there.
+fn percent(key: &str, value: Option<u64>) -> Result<u64, String> {
+    match value.unwrap_or(0) {
+        percent @ 0..=100 => Ok(percent),
+        percent => Err(format!("`{key}` is {percent}: at most 100")),
+    }
+}
+
+/// Returns which pages of a file or region a step uses and in which order, as the step's keys say (`order`, `kib`,
+/// `distribution` and others).
 fn places(text: &Text) -> Result<Places, String> {
     let kib = text.kib.unwrap_or(4);
     if kib == 0 || !kib.is_multiple_of(4) || kib > KIB_MAX {
         return Err(format!("`kib` is {kib}: expected whole pages of 4 KiB, at most {KIB_MAX}"));
+    }
+    if text.own == Some(true) && kib != 4 {
+        return Err("`own` is for operations of 4 KiB, since a task's own pages lie apart".into());
     }
     let order = text.order.unwrap_or_default();
     Ok(Places {
@@ -287,14 +320,18 @@ fn check_keys(text: &Text, action: &Action) -> Result<(), String> {
     let has_places = action.places().is_some();
     let is_touch = matches!(action, Action::Touch { .. });
     let is_write = matches!(action, Action::Write { .. });
+    let is_read = matches!(action, Action::Read { .. });
     let misplaced = [
         ("order", text.order.is_some() && !has_places),
         ("distribution", text.distribution.is_some() && !has_places),
         ("theta", text.theta.is_some() && text.distribution != Some(Distribution::Zipf)),
         ("kib", text.kib.is_some() && (!has_places || is_touch)),
-        ("own", text.own.is_some() && !is_write && !matches!(action, Action::Read(..))),
-        ("random_advice", text.random_advice.is_some() && !matches!(action, Action::Read(..))),
-        ("sync_every", text.sync_every.is_some() && !is_write),
+        ("own", text.own.is_some() && !is_write && !is_read),
+        ("random_advice", text.random_advice.is_some() && !is_read),
+        ("sync_every", text.sync_every.is_some() && !is_write && text.write_percent.is_none()),
+        ("write_percent", text.write_percent.is_some() && !is_read),
+        ("write_row", text.write_row.is_some() && text.write_percent.is_none()),
+        ("as_one", text.as_one.is_some() && !action.is_operation()),
         ("sync_row", text.sync_row.is_some() && text.sync_every.is_none()),
         ("store_percent", text.store_percent.is_some() && !is_touch),
         ("count", text.count.is_some() && !matches!(action, Action::Wait(..))),

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 use std::ops::Deref;
 
-/// Number of pages that a batch holds without allocating memory.
+/// Largest number of pages that a batch can hold without allocated memory.
 const FEW: usize = 2 * CLUSTER as usize;
 
 /// The pages of a batch; a huge page is one entry, its head. A batch has more than [`FEW`] entries only if whole

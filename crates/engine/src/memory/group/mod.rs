@@ -131,7 +131,8 @@ impl Group {
 
 /// All memory control groups of an engine.
 pub struct Groups<M: Machine> {
-    /// The groups by number, with the root group first. Elements for groups that do not exist have no pages.
+    /// The groups in order of their numbers, with the root group first. Elements for groups that do not exist have no
+    /// pages.
     groups: Box<[Group]>,
     tree: Tree<M>,
     stocks: M::PerCpu<Stock>,

@@ -35,8 +35,8 @@ choices! {
         UsedOnce,
     }
 
-    /// Treatment of a page at the tail of its list whose count of uses has reached the maximum. The refault rate of the
-    /// page's tier does not matter.
+    /// Treatment of a page at the tail of its list whose count of uses has reached the maximum. With `protected` and
+    /// `lifted`, the refault rate of the page's tier has no effect.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
         LikeOthers,
@@ -168,8 +168,8 @@ choices! {
 
     /// Treatment of pages at the tail of the oldest generation that cannot be freed at once.
     dirty_at_tail: DirtyAtTail = MovedWithLocked, drawn 136 {
-        /// Dirty file pages, pages under writeback and locked pages go to the next generation, to be reclaimed when
-        /// they are written.
+        /// Dirty file pages, pages under writeback and locked pages go to the next generation, to be reclaimed after
+        /// they have been written.
         MovedWithLocked,
         /// As `moved-with-locked`, but locked pages are isolated.
         Moved,
@@ -194,9 +194,8 @@ choices! {
         WithinScan,
     }
 
-    /// The lowest priority at which a reclaim of kswapd may begin. Kswapd begins at the priority at which its share of
-    /// the inactive pages is about the number of pages that it wants. With 12, kswapd always begins at priority 12, the
-    /// first one.
+    /// The lowest priority at which a reclaim of kswapd may begin. Kswapd chooses its first priority so that a scan
+    /// examines about as many inactive pages as kswapd wants to free. With 12, it always begins at priority 12.
     first_priority_min: u32 = 12 in 0..=12, drawn 160: [12, 0, 6];
 
     /// The number of free pages at which a scan of kswapd ends.
@@ -204,8 +203,8 @@ choices! {
         /// In each zone, 64 pages more than its high mark.
         AtHighMarks,
         /// In each zone, 64 pages more than the sum of its high mark and the reserve that the zone keeps from requests
-        /// of the highest zone (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has so many free pages, so that scans
-        /// go on to their target.
+        /// that could also use the highest zone (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has so many free
+        /// pages, so that scans go on to their target.
         AboveReserves,
     }
 

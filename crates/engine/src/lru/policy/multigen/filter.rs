@@ -68,7 +68,7 @@ impl Filters {
         self.of(seq).has(table)
     }
 
-    /// Notes that a table is worth a walk while generation `seq` is the youngest.
+    /// Puts a table into the filter that walks read while generation `seq` is the youngest.
     pub fn insert(&self, seq: u64, table: u64) {
         self.of(seq).insert(table);
     }

@@ -9,7 +9,7 @@ use crate::memory::GroupId;
 use machine::Machine;
 use std::fmt::Write;
 
-/// The counts of a family's tier that are shown under a generation.
+/// The counts of one tier of a family, which [`Lru::lru_gen_full`] shows under a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TierCounts {
     /// No counts: only the oldest and the youngest generation have counts.
