@@ -31,6 +31,7 @@ mod saved;
 mod stat;
 mod swarm;
 mod sweep;
+mod trace;
 mod truth;
 mod variants;
 
@@ -89,6 +90,9 @@ enum Verb {
     Results(results::Arguments),
     /// Show saved reports side by side, as one page with charts or in any other form
     Report(report::Arguments),
+    /// Read, describe or make a trace of what programs do to files and caches
+    #[command(subcommand)]
+    Trace(trace::Which),
     /// Read logs of MMTests as a report
     Import(import::Arguments),
     /// Test the engine: run random machines, kernels and tasks, and check every page
@@ -115,10 +119,11 @@ enum Verb {
 }
 
 /// Verbs grouped by purpose, in the order of `--help`.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "truth", "sweep", "swarm"]),
     ("Explain", &["list", "explain", "diff"]),
     ("This computer", &["doctor", "stat", "machine", "calibrate", "guest", "bench"]),
+    ("Traces", &["trace"]),
     ("Reports", &["report", "results", "import", "help"]),
 ];
 
@@ -243,6 +248,7 @@ fn carry_out() -> Result<(), End> {
         Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Results(arguments) => results::run(&arguments),
         Verb::Import(arguments) => import::run(&arguments),
+        Verb::Trace(which) => trace::run(&which),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
