@@ -127,16 +127,21 @@ pub struct Report {
 pub enum Impossible {
     /// Sizes are in bytes, and requests have no sizes.
     NoSizes,
+    /// Sizes are in bytes, and this policy counts pages.
+    CountsPages(Kind),
     /// The trace has no request.
     NoRequests,
 }
 
 impl std::fmt::Display for Impossible {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NoSizes => "the requests of this trace have no sizes, so caches cannot be counted in bytes",
-            Self::NoRequests => "the trace has no requests",
-        })
+        match self {
+            Self::NoSizes => {
+                f.write_str("the requests of this trace have no sizes, so caches cannot be counted in bytes")
+            }
+            Self::CountsPages(kind) => write!(f, "the policy {} counts pages, and not bytes", kind.name()),
+            Self::NoRequests => f.write_str("the trace has no requests"),
+        }
     }
 }
 
@@ -147,13 +152,16 @@ impl std::error::Error for Impossible {}
 /// Each cache gets all requests on one thread, so at most as many caches are in memory as there are threads.
 ///
 /// # Errors
-/// When there is no request, or sizes are in bytes and requests have none.
+/// When there is no request, or sizes are in bytes and requests have none or a policy counts pages.
 pub fn replay(requests: &Requests, plan: &Plan) -> Result<Report, Impossible> {
     if requests.is_empty() {
         return Err(Impossible::NoRequests);
     }
     if plan.by_bytes && requests.sizes().is_empty() {
         return Err(Impossible::NoSizes);
+    }
+    if let Some(kind) = plan.policies.iter().find(|kind| plan.by_bytes && !kind.knows_bytes()) {
+        return Err(Impossible::CountsPages(*kind));
     }
     let all = if plan.by_bytes { requests.distinct_bytes() } else { u64::from(requests.distinct()) };
     let capacities: Vec<u64> = plan.sizes.iter().map(|size| size.of(all)).collect();

@@ -1,15 +1,20 @@
 //! The policies, one file each. The head of a file cites the paper and says which version of its rule the file has.
 //!
-//! All policies are generic over the weight of objects ([`Weigh`]), and implement [`Cache`].
+//! All policies implement [`Cache`]. Those of the engine ([`mod@engine`]) cache pages, which all weigh the same; all others
+//! are generic over the weight of objects ([`Weigh`]).
 
 pub mod arc;
+pub mod classic;
 pub mod clock;
 pub mod clock2q_plus;
+pub mod engine;
 pub mod fifo;
+pub mod highwater;
 pub mod lfu;
 pub mod lhd;
 pub mod lirs;
 pub mod lru;
+pub mod multigen;
 pub mod optimal;
 pub mod s3_fifo;
 pub mod s3_fifo_old;
@@ -20,6 +25,7 @@ pub mod two_q;
 pub mod w_tinylfu;
 
 use crate::{Bytes, Cache, One, Requests, Weigh};
+use multigen::Version;
 use three_queues::ThreeQueues;
 
 /// A policy that the replay knows.
@@ -55,6 +61,16 @@ pub enum Kind {
     Lhd,
     /// [`optimal`].
     Optimal,
+    /// [`classic`].
+    Classic,
+    /// [`multigen`] of Linux 7.2.
+    Multigen,
+    /// [`multigen`] of Linux 6.14.
+    Multigen6_14,
+    /// [`multigen`] of Linux 6.1.
+    Multigen6_1,
+    /// [`highwater`].
+    Highwater,
 }
 
 /// The seed of LHD's random choices.
@@ -62,7 +78,7 @@ const LHD_SEED: u64 = 1;
 
 impl Kind {
     /// All policies, in the order of the documentation.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 20] = [
         Self::Lru,
         Self::Fifo,
         Self::Clock,
@@ -78,6 +94,11 @@ impl Kind {
         Self::Clock2QPlus,
         Self::Lhd,
         Self::Optimal,
+        Self::Classic,
+        Self::Multigen,
+        Self::Multigen6_14,
+        Self::Multigen6_1,
+        Self::Highwater,
     ];
 
     /// Returns the name of the policy, as the command takes it.
@@ -99,6 +120,11 @@ impl Kind {
             Self::Clock2QPlus => "clock2q+",
             Self::Lhd => "lhd",
             Self::Optimal => "optimal",
+            Self::Classic => "classic",
+            Self::Multigen => "multigen",
+            Self::Multigen6_14 => "multigen-6.14",
+            Self::Multigen6_1 => "multigen-6.1",
+            Self::Highwater => "highwater",
         }
     }
 
@@ -108,16 +134,33 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
+    /// Returns whether the policy can count its cache in bytes. The engine's policies have pages.
+    #[must_use]
+    pub const fn knows_bytes(self) -> bool {
+        !matches!(
+            self,
+            Self::Classic | Self::Multigen | Self::Multigen6_14 | Self::Multigen6_1 | Self::Highwater
+        )
+    }
+
     /// Returns an empty cache of `capacity` objects for these requests.
     #[must_use]
     pub fn cache(self, capacity: u64, requests: &Requests) -> Box<dyn Cache> {
-        self.weighing(capacity, requests, One)
+        let objects = requests.distinct();
+        match self {
+            Self::Classic => Box::new(classic::cache(capacity, objects)),
+            Self::Multigen => Box::new(multigen::cache(Version::Linux7_2, capacity, objects)),
+            Self::Multigen6_14 => Box::new(multigen::cache(Version::Linux6_14, capacity, objects)),
+            Self::Multigen6_1 => Box::new(multigen::cache(Version::Linux6_1, capacity, objects)),
+            Self::Highwater => Box::new(highwater::cache(capacity, objects)),
+            _ => self.weighing(capacity, requests, One),
+        }
     }
 
     /// Returns an empty cache of `capacity` bytes for these requests, which have sizes.
     ///
     /// # Panics
-    /// When the requests have no sizes.
+    /// When the requests have no sizes, or the policy does not count bytes ([`Kind::knows_bytes`]).
     #[must_use]
     pub fn cache_of_bytes(self, capacity: u64, requests: &Requests) -> Box<dyn Cache> {
         assert_eq!(requests.object_sizes().len(), requests.distinct() as usize, "each object has a size");
@@ -143,6 +186,9 @@ impl Kind {
             Self::Sieve => Box::new(sieve::Sieve::new(capacity, objects, weigh)),
             Self::Lhd => Box::new(lhd::Lhd::new(capacity, objects, weigh, LHD_SEED)),
             Self::Optimal => Box::new(optimal::Optimal::new(capacity, requests, weigh)),
+            Self::Classic | Self::Multigen | Self::Multigen6_14 | Self::Multigen6_1 | Self::Highwater => {
+                panic!("{} counts pages and not bytes", self.name())
+            }
         }
     }
 }

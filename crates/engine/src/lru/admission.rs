@@ -30,21 +30,21 @@ use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
 /// Divisor: the pages that wait on all CPUs together are at most all pages of memory divided by this number. Each CPU
 /// may have one waiting page in any case. Chosen; no other value was tried.
-const WAITING_PART: u64 = 64;
+pub(super) const WAITING_PART: u64 = 64;
 
 /// While all pages of a kind go on lists, one page in this many is dropped as a probe. Probes show whether pages of the
 /// kind are missed (read again soon). One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
-const PROBE_EVERY: u32 = 32;
+pub(super) const PROBE_EVERY: u32 = 32;
 
 /// While even pages that return soon are dropped, one page in this many goes on a list. So lists stay in use, and show
 /// whether the pages that leave them are missed (read again soon). 4, 8, 16 and 32 were tried with the example of
 /// docs/studies/admission.md.
-const LISTED_EVERY: u32 = 8;
+pub(super) const LISTED_EVERY: u32 = 8;
 
 /// Divisor for the least number of pages that memory is said to hold: all pages of memory divided by this number.
 /// Refault distances are compared with the number of listed file pages, or with this minimum if it is more. Chosen; no
 /// other value was tried. docs/studies/admission.md says what happens without a minimum.
-const LEAST_HELD_PART: u64 = 8;
+pub(super) const LEAST_HELD_PART: u64 = 8;
 
 /// Largest number of waiting pages that are judged (listed or freed) at once when there is no room for a reader's page.
 ///

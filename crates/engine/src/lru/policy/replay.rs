@@ -92,6 +92,11 @@ impl Pages for Slab {
         self.clear(page, flag);
         was_set
     }
+
+    #[inline]
+    fn flags(&self, page: FrameNumber) -> Flags {
+        Flags(self.entry(page).flags.get())
+    }
 }
 
 /// The entry of a key, in 32 bits as in the index of a file: the number of the key's page, the shadow of the page, or
@@ -133,6 +138,12 @@ impl<T: Policy<Slab>> Replay<T> {
         let pages = Slab((0..capacity).map(|_| Entry::default()).collect());
         let moves_on_use = policy.moves_on_use();
         Self { policy, moves_on_use, pages, slots: vec![Slot::NONE; keys as usize], used: 0 }
+    }
+
+    /// Returns the bytes of memory that the pages and the slots of all keys occupy.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (size_of_val::<[Entry]>(&self.pages.0) + self.slots.capacity() * size_of::<Slot>()) as u64
     }
 
     /// Requests a key's page, which is in the cache afterwards. Returns whether it was there before.

@@ -29,7 +29,7 @@ const WAITS_BELOW: u32 = 10;
 
 /// The numbers by which it is decided whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ages {
+pub(super) struct Ages {
     /// Numbers of generations: `most` of the type that has most, `fewest` of the type that has fewest among types with
     /// pages.
     most: u64,
@@ -41,7 +41,7 @@ struct Ages {
 }
 
 impl Ages {
-    fn of(generations: &Generations, evictable: Evictable) -> Self {
+    pub(super) fn of(generations: &Generations, evictable: Evictable) -> Self {
         let seqs = generations.seqs();
         let families = || Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
         let sum = |pages: &dyn Fn(Family) -> u64| families().map(pages).sum::<u64>();
@@ -61,7 +61,7 @@ impl Ages {
 }
 
 /// Returns whether a generation begins before a round of kswapd.
-const fn is_wanted_before_round(rule: Ageing, ages: &Ages) -> bool {
+pub(super) const fn is_wanted_before_round(rule: Ageing, ages: &Ages) -> bool {
     match rule {
         Ageing::BeforeRounds => {
             let is_old_enough = ages.total - ages.young >= ages.young * SPREAD && ages.fewest > SPREAD;
@@ -82,7 +82,7 @@ const fn is_wanted_to_keep_three(ages: &Ages) -> bool {
 
 /// Returns whether a generation begins in a scan for this demand. `has_memcg_lru` says that walks over groups are in the
 /// order of a list.
-const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg_lru: bool) -> bool {
+pub(super) const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg_lru: bool) -> bool {
     match rule {
         Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
         // Without a list of groups, the generations that kswapd needs begin before its rounds.
