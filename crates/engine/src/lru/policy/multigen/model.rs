@@ -3,12 +3,13 @@
 //! The model uses the engine's code for lists, generations, counts of uses, tiers, the controller, placement, shadows,
 //! and for the question whether a generation begins. It has a scan of its own: the engine's scans have priorities,
 //! targets and walks of page tables, while the model hands out pages one by one on demand. A *round* of the model hands
-//! out as many pages as the engine isolates under one hold of the lock. Generations begin between two rounds.
+//! out as many pages as the engine isolates under one hold of the lock, and looks at 4096 pages at most. Generations
+//! begin between two rounds.
 
 use super::ageing::{Ages, is_wanted_before_round, is_wanted_in_scan};
 use super::choices::{Choices, FileUse, IsolatedMarks};
 use super::controller::{Controller, Count};
-use super::evict::{Sorted, next_slot, sorted};
+use super::evict::{LOOKED_AT_MAX, Sorted, next_slot, sorted};
 use super::generations::{GENERATIONS, GENERATIONS_MIN, Generations, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
 use super::placement::{Coming, place};
@@ -37,6 +38,8 @@ pub struct MultigenModel {
     tier_limit: usize,
     /// Number of pages that the round may still hand out.
     left_in_round: u32,
+    /// Number of pages that the round may still move elsewhere.
+    left_to_look_at: u64,
 }
 
 impl MultigenModel {
@@ -51,6 +54,7 @@ impl MultigenModel {
             controller: Controller::default(),
             tier_limit: 0,
             left_in_round: 0,
+            left_to_look_at: 0,
         }
     }
 
@@ -99,6 +103,7 @@ impl MultigenModel {
         }
         self.tier_limit = self.controller.tier_limit(&self.choices, Family::File);
         self.left_in_round = self.choices.isolate_batch;
+        self.left_to_look_at = self.generations.all_pages(Family::File).min(LOOKED_AT_MAX);
     }
 
     fn begin_generation(&mut self, pages: &impl Pages) {
@@ -145,6 +150,9 @@ impl MultigenModel {
             return None;
         }
         loop {
+            if self.left_in_round == 0 || self.left_to_look_at == 0 {
+                self.begin_round(pages);
+            }
             self.end_empty();
             if !self.generations.seqs().is_evictable(Family::File) {
                 self.begin_generation(pages);
@@ -152,6 +160,7 @@ impl MultigenModel {
             }
             let slot = slot_of(self.oldest());
             let Some(page) = self.lists.last(ListId::new(slot, Family::File, ZONE)) else { continue };
+            self.left_to_look_at -= 1;
             let flags = pages.flags(page);
             let Choices { use_marks, tiers, saturated, dirty_at_tail, isolated_marks, .. } = self.choices;
             let tier = uses::tier(use_marks, tiers, flags);
@@ -164,6 +173,7 @@ impl MultigenModel {
                     self.move_to(pages, page, next_slot(slot), false);
                 }
                 Sorted::Old => {
+                    self.left_in_round -= 1;
                     self.unlist(pages, page);
                     if matches!(isolated_marks, IsolatedMarks::FirstTaken) {
                         write(pages, page, uses::isolated(flags));
@@ -224,11 +234,7 @@ impl<P: Pages> Policy<P> for MultigenModel {
 
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims) {
         while (out.len() as u64) < want && !out.is_full() {
-            if self.left_in_round == 0 {
-                self.begin_round(pages);
-            }
             let Some(page) = self.take_victim(pages) else { return };
-            self.left_in_round -= 1;
             out.push(page);
         }
     }
