@@ -17,20 +17,26 @@
 //! - [`policy`] has the policies, one file each; [`Kind`] names them.
 //! - [`Cache`] is what a policy implements; a program can bring its own.
 //! - [`replay`](fn@replay) runs many policies and sizes on several threads.
+//! - [`estimate`](fn@estimate) does so on a [`Sample`] of the objects, and states its error.
 
 mod cache;
+pub mod estimate;
 pub mod keys;
 pub mod list;
 pub mod policy;
 pub mod replay;
 pub mod requests;
 mod rng;
+pub mod sample;
+pub mod stack;
 pub mod table;
 pub mod weigh;
 mod xxh64;
 
 pub use cache::Cache;
+pub use estimate::{Estimate, Estimates, estimate};
 pub use policy::Kind;
 pub use replay::{Plan, Report, Row, Size, WarmUp, replay};
 pub use requests::{Requests, RequestsBuilder};
+pub use sample::{Sample, SampleBuilder, Sampling};
 pub use weigh::{Bytes, One, Weigh};

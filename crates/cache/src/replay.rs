@@ -154,15 +154,7 @@ impl std::error::Error for Impossible {}
 /// # Errors
 /// When there is no request, or sizes are in bytes and requests have none or a policy counts pages.
 pub fn replay(requests: &Requests, plan: &Plan) -> Result<Report, Impossible> {
-    if requests.is_empty() {
-        return Err(Impossible::NoRequests);
-    }
-    if plan.by_bytes && requests.sizes().is_empty() {
-        return Err(Impossible::NoSizes);
-    }
-    if let Some(kind) = plan.policies.iter().find(|kind| plan.by_bytes && !kind.knows_bytes()) {
-        return Err(Impossible::CountsPages(*kind));
-    }
+    check(requests, plan)?;
     let all = if plan.by_bytes { requests.distinct_bytes() } else { u64::from(requests.distinct()) };
     let capacities: Vec<u64> = plan.sizes.iter().map(|size| size.of(all)).collect();
     let jobs: Vec<(Kind, u64)> =
@@ -192,6 +184,20 @@ pub fn replay(requests: &Requests, plan: &Plan) -> Result<Report, Impossible> {
         objects: requests.distinct().into(),
         object_bytes: (!requests.sizes().is_empty()).then(|| requests.distinct_bytes()),
     })
+}
+
+/// Checks whether a plan can be carried out with these requests.
+pub(crate) fn check(requests: &Requests, plan: &Plan) -> Result<(), Impossible> {
+    if requests.is_empty() {
+        return Err(Impossible::NoRequests);
+    }
+    if plan.by_bytes && requests.sizes().is_empty() {
+        return Err(Impossible::NoSizes);
+    }
+    if let Some(kind) = plan.policies.iter().find(|kind| plan.by_bytes && !kind.knows_bytes()) {
+        return Err(Impossible::CountsPages(*kind));
+    }
+    Ok(())
 }
 
 /// What one cache did with the counted requests.
