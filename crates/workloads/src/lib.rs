@@ -1,12 +1,11 @@
 //! The workloads, a module for each, and the interface that they use.
 //!
 //! A [`workload::Workload`] uses only a [`system::System`] and knows no ground. [`choose`] draws places in files and
-//! memory. [`extent`] predicts the extent of a run. The crate `grounds` instantiates workloads.
+//! memory; it is a module of the simulator. [`extent`] predicts the extent of a run. The crate `grounds` instantiates workloads.
 
 pub mod anon;
 pub mod big_file;
 pub mod build;
-pub mod choose;
 pub mod compile;
 pub mod controller;
 pub mod cpu_rows;
@@ -36,3 +35,5 @@ pub mod streaming;
 pub mod system;
 pub mod thp;
 pub mod workload;
+
+pub use sim::choose;

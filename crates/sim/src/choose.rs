@@ -1,7 +1,7 @@
 //! Random choice of pages: uniform, or by Zipf's law.
 
+use crate::Rng;
 use serde::{Deserialize, Serialize};
-use sim::Rng;
 
 /// Distribution of accesses over pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

@@ -1,0 +1,294 @@
+//! [`Reuse`]: the reuse distance of each access, exact or of a sample of the keys.
+
+use hashbrown::HashTable;
+
+/// A key that was accessed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry {
+    /// The key.
+    pub key: u64,
+    /// Number of accesses.
+    pub count: u64,
+    /// A number for the user: the interval of the last access.
+    pub interval: u32,
+    /// Place of the last access in the order of accesses.
+    place: u32,
+    /// A number for the user: the object's size, bytes.
+    pub bytes: u64,
+}
+
+/// What is known of an access.
+pub struct Touch<'a> {
+    /// Number of other keys that were accessed since the key's last access; `None` for its first access. Of a sample:
+    /// scaled to all keys.
+    pub distance: Option<u64>,
+    /// Number of accesses for which this one stands: 1, or more of a sample.
+    pub weight: u64,
+    /// The key, with this access counted.
+    pub entry: &'a mut Entry,
+}
+
+/// The accesses so far, in the order of each key's last access.
+///
+/// A set of bits has a one at the place of each key's last access, so the distance is the number of ones behind the
+/// place; sums over words of 64 bits are in a Fenwick tree. With more than `keys_max` keys, half of the keys are dropped,
+/// by a hash of the key, and from then on the others stand for all: C. Waldspurger et al., "Efficient MRC Construction
+/// with SHARDS", FAST 2015.
+#[derive(Debug)]
+pub struct Reuse {
+    keys_max: usize,
+    /// One in 2^shift keys is in the sample.
+    shift: u32,
+    numbers: HashTable<u32>,
+    entries: Vec<Entry>,
+    /// Number of the key whose last access is at each place; of other places, any number.
+    keys_at: Vec<u32>,
+    ones: Vec<u64>,
+    sums: Vec<u32>,
+}
+
+/// Largest number of keys: places are twice as many, and have 32 bits.
+const KEYS_LIMIT: usize = 1 << 30;
+/// Smallest bound: after some halvings, a sample has fewer keys, since different keys have different hashes.
+const KEYS_LEAST: usize = 16;
+const WORD: usize = 64;
+
+/// Spreads keys over 64 bits (the last step of SplitMix64).
+const fn mix(key: u64) -> u64 {
+    let key = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let key = (key ^ key >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    key ^ key >> 31
+}
+
+impl Reuse {
+    /// Makes an empty set that keeps at most `keys_max` keys, 50 to 80 bytes each. The bound is at least 16 and at most 2^30.
+    #[must_use]
+    pub fn new(keys_max: usize) -> Self {
+        let keys_max = keys_max.clamp(KEYS_LEAST, KEYS_LIMIT);
+        let numbers = HashTable::new();
+        Self {
+            keys_max,
+            shift: 0,
+            numbers,
+            entries: Vec::new(),
+            keys_at: Vec::new(),
+            ones: Vec::new(),
+            sums: Vec::new(),
+        }
+    }
+
+    /// Returns how many keys each key stands for: 1 if all are kept.
+    #[must_use]
+    pub const fn keys_per_kept(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// Returns the keys that are kept.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Counts an access. Returns `None` if the key is not in the sample.
+    #[inline]
+    pub fn touch(&mut self, key: u64) -> Option<Touch<'_>> {
+        let hash = mix(key);
+        if hash & (self.keys_per_kept() - 1) != 0 {
+            return None;
+        }
+        if self.keys_at.len() == self.ones.len() * WORD {
+            self.make_room();
+        }
+        let place = self.keys_at.len() as u32;
+        // The low bits of the hash are 0 in a sample.
+        let found =
+            self.numbers.find(hash.rotate_right(self.shift), |number| self.entries[*number as usize].key == key);
+        let (number, distance) = match found.copied() {
+            Some(number) => {
+                let entry = &mut self.entries[number as usize];
+                let last = std::mem::replace(&mut entry.place, place) as usize;
+                entry.count += 1;
+                let up_to = self.count_up_to(last);
+                self.clear(last);
+                (number, Some((self.entries.len() as u64 - up_to) << self.shift))
+            }
+            None => {
+                let number = self.add(Entry { key, count: 1, place, ..Entry::default() }, hash)?;
+                (number, None)
+            }
+        };
+        // Adding a key may have moved all places.
+        let place = self.keys_at.len();
+        self.entries[number as usize].place = place as u32;
+        self.keys_at.push(number);
+        self.ones[place / WORD] |= 1 << (place % WORD);
+        self.change(place, 1);
+        Some(Touch { distance, weight: 1 << self.shift, entry: &mut self.entries[number as usize] })
+    }
+
+    /// Adds a key, after dropping others if there are too many. Returns `None` if that drops the key itself.
+    fn add(&mut self, entry: Entry, hash: u64) -> Option<u32> {
+        while self.entries.len() >= self.keys_max {
+            self.drop_half();
+        }
+        if hash & (self.keys_per_kept() - 1) != 0 {
+            return None;
+        }
+        if self.keys_at.len() == self.ones.len() * WORD {
+            self.make_room();
+        }
+        let number = self.entries.len() as u32;
+        self.entries.push(entry);
+        let (entries, shift) = (&self.entries, self.shift);
+        let hash_of = |number: &u32| mix(entries[*number as usize].key).rotate_right(shift);
+        self.numbers.insert_unique(hash.rotate_right(shift), number, hash_of);
+        Some(number)
+    }
+
+    /// Halves the sample.
+    fn drop_half(&mut self) {
+        self.shift += 1;
+        let kept = self.keys_per_kept() - 1;
+        let mut new_numbers = vec![u32::MAX; self.entries.len()];
+        let mut entries = Vec::with_capacity(self.entries.len() / 2);
+        for (number, entry) in self.entries.iter().enumerate().filter(|(_, entry)| mix(entry.key) & kept == 0) {
+            new_numbers[number] = entries.len() as u32;
+            entries.push(*entry);
+        }
+        let in_order: Vec<u32> = self.in_order().into_iter().map(|number| new_numbers[number as usize]).collect();
+        self.entries = entries;
+        self.numbers.clear();
+        let (entries, shift) = (&self.entries, self.shift);
+        let hash_of = |number: &u32| mix(entries[*number as usize].key).rotate_right(shift);
+        for number in 0..entries.len() as u32 {
+            self.numbers.insert_unique(hash_of(&number), number, hash_of);
+        }
+        self.place(in_order.into_iter().filter(|number| *number != u32::MAX).collect());
+    }
+
+    /// Returns the numbers of the keys in the order of their last accesses.
+    fn in_order(&self) -> Vec<u32> {
+        let is_last = |(place, _): &(usize, &u32)| self.ones[place / WORD] >> (place % WORD) & 1 == 1;
+        self.keys_at.iter().enumerate().filter(is_last).map(|(_, number)| *number).collect()
+    }
+
+    /// Moves the last accesses to the first places.
+    fn make_room(&mut self) {
+        let in_order = self.in_order();
+        self.place(in_order);
+    }
+
+    /// Puts the last accesses on the first places, in this order, with as much room behind them, or more.
+    fn place(&mut self, in_order: Vec<u32>) {
+        let live = in_order.len();
+        let words = (2 * live + 16 * WORD).div_ceil(WORD);
+        for (place, number) in in_order.iter().enumerate() {
+            self.entries[*number as usize].place = place as u32;
+        }
+        self.keys_at = in_order;
+        self.ones = (0..words)
+            .map(|word| {
+                let ones = live.saturating_sub(word * WORD).min(WORD);
+                if ones == WORD { u64::MAX } else { (1 << ones) - 1 }
+            })
+            .collect();
+        // Each node of the tree is the sum of the words that its lowest bit spans.
+        self.sums = vec![0; words + 1];
+        for word in 1..=words {
+            self.sums[word] += self.ones[word - 1].count_ones();
+            let up = word + (word & word.wrapping_neg());
+            if up <= words {
+                self.sums[up] += self.sums[word];
+            }
+        }
+    }
+
+    /// Returns the number of ones up to a place, that place included.
+    fn count_up_to(&self, place: usize) -> u64 {
+        let mut word = place / WORD;
+        let mut count = u64::from((self.ones[word] << (WORD - 1 - place % WORD)).count_ones());
+        while word > 0 {
+            count += u64::from(self.sums[word]);
+            word &= word - 1;
+        }
+        count
+    }
+
+    fn clear(&mut self, place: usize) {
+        self.ones[place / WORD] &= !(1 << (place % WORD));
+        self.change(place, u32::MAX);
+    }
+
+    /// Adds 1, or for the largest number takes 1 off, in the tree.
+    fn change(&mut self, place: usize, by: u32) {
+        let mut word = place / WORD + 1;
+        while word < self.sums.len() {
+            self.sums[word] = self.sums[word].wrapping_add(by);
+            word += word & word.wrapping_neg();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The distances by a list with the last access first.
+    fn naive(keys: &[u64]) -> Vec<Option<u64>> {
+        let mut list = Vec::<u64>::new();
+        let mut distances = Vec::new();
+        for key in keys {
+            let at = list.iter().position(|one| one == key);
+            distances.push(at.map(|at| at as u64));
+            at.map(|at| list.remove(at));
+            list.insert(0, *key);
+        }
+        distances
+    }
+
+    proptest! {
+        #[test]
+        fn distances_are_those_of_a_list(keys in prop::collection::vec(0_u64..300, 0..4000), spread in 1_u64..1 << 50) {
+            let keys: Vec<u64> = keys.iter().map(|key| key * spread).collect();
+            let mut reuse = Reuse::new(1000);
+            let found: Vec<_> = keys.iter().map(|key| reuse.touch(*key).unwrap().distance).collect();
+            prop_assert_eq!(found, naive(&keys));
+            let accesses: u64 = reuse.entries().iter().map(|entry| entry.count).sum();
+            prop_assert_eq!(accesses, keys.len() as u64);
+        }
+
+        #[test]
+        fn the_keys_of_a_sample_have_all_their_accesses(keys in prop::collection::vec(0_u64..5000, 0..6000), most in 16_usize..200) {
+            let mut reuse = Reuse::new(most);
+            for key in &keys {
+                let _ = reuse.touch(*key);
+            }
+            prop_assert!(reuse.entries().len() <= most);
+            for entry in reuse.entries() {
+                prop_assert_eq!(entry.count, keys.iter().filter(|key| **key == entry.key).count() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn a_sample_has_nearly_the_distances_of_all() {
+        let rng = &mut sim::Rng::new(1, 0);
+        let keys: Vec<u64> = (0..400_000).map(|_| rng.below(100).pow(2) * rng.below(10)).collect();
+        let mean = |most: usize| {
+            let mut reuse = Reuse::new(most);
+            let (mut sum, mut weights) = (0.0, 0.0);
+            for key in &keys {
+                if let Some(Touch { distance: Some(distance), weight, .. }) = reuse.touch(*key) {
+                    sum += distance as f64 * weight as f64;
+                    weights += weight as f64;
+                }
+            }
+            (sum / weights, reuse.keys_per_kept())
+        };
+        let (exact, all) = mean(100_000);
+        let (about, kept) = mean(256);
+        assert!(all == 1 && kept > 1, "{kept}");
+        assert!((about / exact - 1.0).abs() < 0.2, "{about} {exact}");
+    }
+}

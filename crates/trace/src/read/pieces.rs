@@ -1,0 +1,109 @@
+//! [`Pieces`]: an input in lines, or in records of fixed width.
+
+use super::stream::Shape;
+use std::io::{self, BufRead};
+
+/// Longest line, bytes. Of a longer line only the start is kept, and the line counts as not understood.
+pub const LINE_MAX: usize = 1 << 20;
+
+/// An input that is read piece by piece. Holds one piece in memory.
+pub struct Pieces {
+    input: Box<dyn BufRead>,
+    shape: Shape,
+    piece: Vec<u8>,
+    /// Number of pieces so far.
+    count: u64,
+    /// Bytes of the input before the piece.
+    at: u64,
+    /// Bytes of the input so far.
+    end: u64,
+    is_cut: bool,
+}
+
+impl Pieces {
+    /// Takes an input apart. Skips the head of records.
+    ///
+    /// # Errors
+    /// When the head cannot be read, or the input ends within it.
+    pub fn new(mut input: Box<dyn BufRead>, shape: Shape) -> io::Result<Self> {
+        let mut end = 0;
+        if let Shape::Records { head, .. } = shape {
+            end = io::copy(&mut io::Read::take(&mut input, head), &mut io::sink())?;
+        }
+        Ok(Self { input, shape, piece: Vec::new(), count: 0, at: end, end, is_cut: false })
+    }
+
+    /// Reads the next piece: a line without its end, or a record. Returns `false` at the end of the input.
+    ///
+    /// # Errors
+    /// When the input cannot be read.
+    pub fn advance(&mut self) -> io::Result<bool> {
+        self.piece.clear();
+        self.at = self.end;
+        self.is_cut = false;
+        let is_there = match self.shape {
+            Shape::Lines => self.line()?,
+            Shape::Records { width, .. } => self.record(width)?,
+        };
+        self.count += u64::from(is_there);
+        Ok(is_there)
+    }
+
+    fn line(&mut self) -> io::Result<bool> {
+        loop {
+            let buffer = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                buffer => buffer?,
+            };
+            if buffer.is_empty() {
+                return Ok(self.end > self.at);
+            }
+            let end = memchr::memchr(b'\n', buffer);
+            let part = &buffer[..end.unwrap_or(buffer.len())];
+            let room = LINE_MAX - self.piece.len();
+            self.is_cut |= part.len() > room;
+            self.piece.extend_from_slice(&part[..part.len().min(room)]);
+            let used = part.len() + usize::from(end.is_some());
+            self.input.consume(used);
+            self.end += used as u64;
+            if end.is_some() {
+                if self.piece.last() == Some(&b'\r') {
+                    self.piece.pop();
+                }
+                return Ok(true);
+            }
+        }
+    }
+
+    fn record(&mut self, width: usize) -> io::Result<bool> {
+        let read = io::Read::read_to_end(&mut io::Read::take(&mut self.input, width as u64), &mut self.piece)?;
+        self.end += read as u64;
+        self.is_cut = read < width;
+        Ok(read > 0)
+    }
+
+    /// Returns the piece.
+    #[inline]
+    #[must_use]
+    pub fn piece(&self) -> &[u8] {
+        &self.piece
+    }
+
+    /// Returns the number of the piece, from 1.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the offset of the piece in the unpacked input, bytes.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns `true` if the piece is a line longer than [`LINE_MAX`], or a record that the end of the input cuts.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+}

@@ -1,0 +1,93 @@
+//! [`Sink`]: what parsers fill.
+
+use crate::hwtrace::Metadata;
+use crate::names::Names;
+use crate::request::{Kind, Request};
+
+/// The requests, names and remarks that a parser finds.
+#[derive(Debug)]
+pub struct Sink {
+    kind: Kind,
+    /// The source's time of the first request, µs.
+    start_us: Option<u64>,
+    pub(super) requests: Vec<Request>,
+    /// Names of files, by number.
+    pub files: Names,
+    /// Names of tasks, by number.
+    pub tasks: Names,
+    /// What the parser remarks on the source.
+    pub metadata: Metadata,
+}
+
+impl Sink {
+    /// Makes an empty sink.
+    #[must_use]
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            start_us: None,
+            requests: Vec::new(),
+            files: Names::new(),
+            tasks: Names::new(),
+            metadata: Metadata::new(),
+        }
+    }
+
+    /// Appends a request, whose time is the source's own, µs. The first request's time becomes 0, and earlier times too.
+    ///
+    /// # Errors
+    /// When the request has a [fault](Request::fault).
+    #[inline]
+    pub fn push(&mut self, mut request: Request) -> Result<(), String> {
+        let start = self.start_us.unwrap_or(request.time_us);
+        request.time_us = request.time_us.saturating_sub(start);
+        if let Some(fault) = request.fault(self.kind) {
+            return Err(fault);
+        }
+        self.start_us = Some(start);
+        self.requests.push(request);
+        Ok(())
+    }
+
+    /// Returns what the requests address.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns the source's time of the first request, µs.
+    #[must_use]
+    pub const fn start_us(&self) -> Option<u64> {
+        self.start_us
+    }
+
+    /// Returns the requests that were not taken yet.
+    #[must_use]
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    /// Adds a text to the list of what the source cannot tell.
+    pub fn not_seen(&mut self, what: &str) {
+        let list = self.metadata.entry("not_seen").or_insert_with(|| serde_json::json!([]));
+        if let Some(list) = list.as_array_mut()
+            && !list.iter().any(|known| known == what)
+        {
+            list.push(what.into());
+        }
+    }
+
+    /// Adds one to a count of the metadata.
+    pub fn count(&mut self, key: &str) {
+        let count = self.metadata.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0);
+        self.metadata.insert(key.to_owned(), (count + 1).into());
+    }
+
+    /// Notes a file's size at its first use. Later sizes are ignored.
+    pub fn file_bytes(&mut self, file: u32, bytes: u64) {
+        let sizes = self.metadata.entry("file_bytes").or_insert_with(|| serde_json::json!({}));
+        if let Some(sizes) = sizes.as_object_mut() {
+            sizes.entry(file.to_string()).or_insert_with(|| bytes.into());
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! [`Stream`]: the requests of an input, in batches.
+
+use super::options::Options;
+use super::pieces::Pieces;
+use super::sink::Sink;
+use super::unpack;
+use crate::formats::{self, Format};
+use crate::hwtrace::Metadata;
+use crate::names::Names;
+use crate::request::{Kind, Request};
+use kit::input::why;
+use kit::wrong::Wrong;
+use std::fmt;
+use std::io::{BufRead, Cursor, Read as _};
+use std::path::Path;
+
+/// Form of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Lines of text.
+    Lines,
+    /// Records of `width` bytes after `head` bytes.
+    Records {
+        /// Bytes before the first record.
+        head: u64,
+        /// Bytes of a record.
+        width: usize,
+    },
+}
+
+/// A reader of a format. Gets one piece of the input after the other.
+pub trait Parser {
+    /// Takes a piece apart. The requests that it has go to the sink, or those of an earlier piece that are complete now.
+    ///
+    /// # Errors
+    /// When the piece is not understood: what was expected. Reading goes on with the next piece.
+    fn parse(&mut self, piece: &[u8], sink: &mut Sink) -> Result<(), String>;
+
+    /// Ends the input: the requests that were held back go to the sink.
+    fn end(&mut self, sink: &mut Sink) {
+        let _ = sink;
+    }
+}
+
+/// The first bytes of an input, by which its format is recognised.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// At most [`Start::BYTES`] bytes.
+    pub bytes: &'a [u8],
+    /// `true` if these are all bytes of the input.
+    pub is_all: bool,
+}
+
+impl<'a> Start<'a> {
+    /// Number of bytes that are looked at.
+    pub const BYTES: usize = 1 << 16;
+
+    /// Returns the lines that are there as a whole.
+    pub fn lines(self) -> impl Iterator<Item = &'a [u8]> {
+        let whole = if self.is_all {
+            self.bytes.len()
+        } else {
+            // A single line that is longer than the start counts as it is.
+            memchr::memrchr(b'\n', self.bytes).map_or(self.bytes.len(), |at| at + 1)
+        };
+        let text = &self.bytes[..whole];
+        text.split(|byte| *byte == b'\n')
+            .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+            .filter(|line| !line.is_empty())
+    }
+
+    /// Returns `true` if the start has no byte that texts do not have.
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        !self.bytes.iter().any(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31))
+    }
+}
+
+/// A piece that was not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unparsed {
+    /// Number of the line or record, from 1.
+    pub number: u64,
+    /// First byte of the piece in the unpacked input.
+    pub offset: u64,
+    /// The piece's first bytes: text, or hexadecimal digits of a record.
+    pub text: String,
+    /// What was expected.
+    pub why: String,
+}
+
+/// Counts of what was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lines or records.
+    pub pieces: u64,
+    /// Pieces that were not understood.
+    pub unparsed: u64,
+    /// The first of them, at most [`Counts::SHOWN`].
+    pub first: Vec<Unparsed>,
+    /// Requests.
+    pub requests: u64,
+    /// `true` if the pieces are lines.
+    pub are_lines: bool,
+}
+
+impl Counts {
+    /// Number of pieces that are kept to be shown.
+    pub const SHOWN: usize = 5;
+
+    /// Returns `true` if more than 1 % of the pieces were not understood.
+    #[must_use]
+    pub const fn is_doubtful(&self) -> bool {
+        self.unparsed * 100 > self.pieces
+    }
+}
+
+/// Largest length of all names together, bytes.
+const NAMES_MAX: usize = 1 << 30;
+
+/// The requests of an input, in batches. Memory does not grow with the input, except for names.
+pub struct Stream {
+    name: String,
+    format: &'static Format,
+    pieces: Pieces,
+    parser: Box<dyn Parser>,
+    sink: Sink,
+    counts: Counts,
+    is_over: bool,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("name", &self.name).field("format", &self.format.name).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// Number of requests of a batch, about.
+    const BATCH: usize = 4096;
+
+    /// Opens a file, or standard input for `-`.
+    ///
+    /// # Errors
+    /// When the input cannot be read, is empty, or no format is recognised.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, Wrong> {
+        Self::of(unpack::open(path)?, &path.display().to_string(), options)
+    }
+
+    /// Reads unpacked bytes. `name` stands for the file in errors.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn of(mut input: Box<dyn BufRead>, name: &str, options: &Options) -> Result<Self, Wrong> {
+        let wrong = |what: String| Wrong::of(name, what);
+        let mut bytes = Vec::new();
+        let most = Start::BYTES as u64;
+        input.by_ref().take(most + 1).read_to_end(&mut bytes).map_err(|error| wrong(why(&error)))?;
+        let start = Start { bytes: &bytes[..bytes.len().min(Start::BYTES)], is_all: bytes.len() <= Start::BYTES };
+        if bytes.is_empty() {
+            return Err(wrong("it is empty: expected a trace".to_owned()));
+        }
+        let format = match &options.from {
+            Some(from) => formats::by_name(from),
+            None if !options.columns.0.is_empty() => formats::by_name("csv"),
+            None => formats::recognise(start),
+        };
+        let format = format.map_err(wrong)?;
+        let (shape, kind, parser) =
+            (format.open)(start, options).map_err(|what| wrong(format!("{}: {what}", format.name)))?;
+        let pieces =
+            Pieces::new(Box::new(Cursor::new(bytes).chain(input)), shape).map_err(|error| wrong(why(&error)))?;
+        let counts = Counts { are_lines: shape == Shape::Lines, ..Counts::default() };
+        Ok(Self { name: name.to_owned(), format, pieces, parser, sink: Sink::new(kind), counts, is_over: false })
+    }
+
+    /// Returns the next requests; none at the end.
+    ///
+    /// # Errors
+    /// When the input cannot be read further: with the number of the piece.
+    pub fn batch(&mut self) -> Result<Option<&[Request]>, Wrong> {
+        self.sink.requests.clear();
+        while !self.is_over && self.sink.requests.len() < Self::BATCH {
+            let is_there = self.pieces.advance().map_err(|error| {
+                Wrong::of(&self.name, format!("byte {} of the unpacked input: {}", self.pieces.offset(), why(&error)))
+            })?;
+            if !is_there {
+                self.is_over = true;
+                self.parser.end(&mut self.sink);
+                break;
+            }
+            self.counts.pieces += 1;
+            let parsed = if self.pieces.is_cut() {
+                Err(self.cut())
+            } else {
+                self.parser.parse(self.pieces.piece(), &mut self.sink)
+            };
+            if let Err(why) = parsed {
+                self.unparsed(why);
+            }
+            self.check_names()?;
+        }
+        self.counts.requests += self.sink.requests.len() as u64;
+        Ok((!self.sink.requests.is_empty()).then_some(&self.sink.requests))
+    }
+
+    /// Refuses inputs whose names do not fit into memory: names are all that grows with an input.
+    fn check_names(&self) -> Result<(), Wrong> {
+        let Sink { files, tasks, .. } = &self.sink;
+        if files.bytes() + tasks.bytes() <= NAMES_MAX && files.len() + tasks.len() <= Request::FILE_LIMIT as usize {
+            return Ok(());
+        }
+        let what = format!(
+            "{} {}: the names of files and tasks are too many: expected less than {} with {} MiB",
+            if self.counts.are_lines { "line" } else { "record" },
+            self.pieces.number(),
+            Request::FILE_LIMIT,
+            NAMES_MAX >> 20
+        );
+        Err(Wrong::of(&self.name, what))
+    }
+
+    fn cut(&self) -> String {
+        if self.counts.are_lines {
+            format!("a line of more than {} bytes", super::pieces::LINE_MAX)
+        } else {
+            format!("the input ends after {} bytes of this record", self.pieces.piece().len())
+        }
+    }
+
+    fn unparsed(&mut self, why: String) {
+        self.counts.unparsed += 1;
+        if self.counts.first.len() < Counts::SHOWN {
+            let text = shown(self.pieces.piece(), self.counts.are_lines);
+            let (number, offset) = (self.pieces.number(), self.pieces.offset());
+            self.counts.first.push(Unparsed { number, offset, text, why });
+        }
+    }
+
+    /// Returns the format that is read.
+    #[must_use]
+    pub const fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// Returns what the requests address.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.sink.kind()
+    }
+
+    /// Returns the counts so far.
+    #[must_use]
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Returns the names of files so far.
+    #[must_use]
+    pub const fn files(&self) -> &Names {
+        &self.sink.files
+    }
+
+    /// Returns the names of tasks so far.
+    #[must_use]
+    pub const fn tasks(&self) -> &Names {
+        &self.sink.tasks
+    }
+
+    /// Returns what is known of the source so far: the parser's remarks, and `source`, `format`, `start_us`, `unparsed`.
+    #[must_use]
+    pub fn metadata(&self) -> Metadata {
+        let mut metadata = Metadata::new();
+        metadata.insert("source".to_owned(), self.name.as_str().into());
+        metadata.insert("format".to_owned(), self.format.name.into());
+        if let Some(start_us) = self.sink.start_us() {
+            metadata.insert("start_us".to_owned(), start_us.into());
+        }
+        metadata.insert("unparsed".to_owned(), self.counts.unparsed.into());
+        metadata.extend(self.sink.metadata.clone());
+        metadata
+    }
+}
+
+/// Returns the first bytes of a piece, for people.
+fn shown(piece: &[u8], is_line: bool) -> String {
+    const MOST: usize = 120;
+    let first = &piece[..piece.len().min(MOST)];
+    let more = if piece.len() > MOST { "…" } else { "" };
+    if is_line {
+        return format!("{}{more}", kit::shown::harmless(&String::from_utf8_lossy(first)));
+    }
+    let digits: String = first.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{digits}{more}")
+}
+
+/// Reads a whole input into memory, for tests and small inputs.
+///
+/// # Errors
+/// When the input cannot be read.
+#[cfg(test)]
+pub(crate) fn stream_all(bytes: &[u8], options: &Options) -> Result<(Vec<Request>, Stream), Wrong> {
+    let input = unpack::unpacked(Cursor::new(bytes.to_vec()))
+        .map_err(|error: std::io::Error| Wrong::of("test", why(&error)))?;
+    let mut stream = Stream::of(input, "test", options)?;
+    let mut requests = Vec::new();
+    while let Some(batch) = stream.batch()? {
+        requests.extend_from_slice(batch);
+    }
+    Ok((requests, stream))
+}
