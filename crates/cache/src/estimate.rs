@@ -53,6 +53,8 @@ pub struct Estimates {
     pub warm_up: u64,
     /// Estimated number of distinct objects of the trace.
     pub objects: u64,
+    /// Estimated bytes of the distinct objects; their number if requests have no sizes.
+    pub object_bytes: u64,
 }
 
 /// Requests and misses of each sampled object.
@@ -114,6 +116,7 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
         requests: sample.of_requests,
         warm_up: (sample.of_requests as f64 * share) as u64,
         objects: sample.distinct(),
+        object_bytes: sample.distinct_bytes(),
     })
 }
 

@@ -320,3 +320,40 @@ impl<W: Weigh> Cache for Lhd<W> {
         (classes + self.tags.capacity() * size_of::<Tag>()) as u64 + self.table.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The density of an age is, of the objects that reach it, the number that is hit, divided by the time that all of
+    /// them stay from then on.
+    #[test]
+    fn a_density_is_hits_by_time() {
+        let mut class = Class { hits: vec![0.0; AGES], evictions: vec![0.0; AGES], densities: vec![0.0; AGES] };
+        for (age, hits, evictions) in [(0, 8.0, 0.0), (3, 4.0, 2.0), (100, 2.0, 8.0), (AGES - 1, 0.0, 16.0)] {
+            (class.hits[age], class.evictions[age]) = (hits, evictions);
+        }
+        class.compute();
+        for age in [0, 1, 3, 4, 99, 100, 101, AGES - 2] {
+            let hits: f32 = class.hits[age..].iter().sum();
+            let time: f32 = (age..AGES).map(|end| (class.hits[end] + class.evictions[end]) * (end - age + 1) as f32).sum();
+            assert!((class.densities[age] - hits / time).abs() <= 1e-4 * hits / time, "{age}");
+        }
+    }
+
+    #[test]
+    fn other_units_of_ages_keep_the_counts() {
+        let counts = |values: &[f32]| values.iter().sum::<f32>();
+        let mut values = vec![0.0; AGES];
+        for (age, value) in [(0, 4.0), (1, 8.0), (700, 16.0), (AGES - 1, 2.0)] {
+            values[age] = value;
+        }
+        let before = counts(&values);
+        stretch(&mut values, 1);
+        assert_eq!((counts(&values), values[0], values[1400]), (before, 2.0, 8.0));
+        let mut values = vec![1.0; AGES];
+        values[AGES - 1] = 0.0;
+        compress(&mut values, 2);
+        assert_eq!((values[0], values[AGES / 4 - 2], values[AGES / 4]), (4.0, 4.0, 0.0));
+    }
+}

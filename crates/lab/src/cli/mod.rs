@@ -24,6 +24,7 @@ mod machine_from;
 mod options;
 mod output;
 mod rank;
+mod replay;
 mod report;
 mod results;
 mod saved;
@@ -88,6 +89,8 @@ enum Verb {
     Results(results::Arguments),
     /// Set saved reports side by side, as one page with charts or in any other form
     Report(report::Arguments),
+    /// Replay a trace on cache policies without time: which share of the requests does each miss, in caches of several sizes?
+    Replay(replay::Arguments),
     /// Read logs of MMTests as a report
     Import(import::Arguments),
     /// Test the engine: run random machines, kernels and tasks, and check every page
@@ -113,10 +116,11 @@ enum Verb {
 }
 
 /// Verbs grouped by purpose, in the order of `--help`.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "truth", "sweep", "swarm"]),
     ("Explain", &["list", "explain", "diff"]),
     ("This computer", &["doctor", "stat", "machine", "calibrate", "guest", "bench"]),
+    ("Traces", &["replay"]),
     ("Reports", &["report", "results", "import", "help"]),
 ];
 
@@ -241,6 +245,7 @@ fn carry_out() -> Result<(), End> {
         Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Results(arguments) => results::run(&arguments),
         Verb::Import(arguments) => import::run(&arguments),
+        Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
