@@ -100,7 +100,8 @@ impl<W: Weigh> WTinyLfu<W> {
     pub fn new(capacity: u64, hashes: Arc<[[u32; 2]]>, weigh: W) -> Self {
         let window = (capacity as f64 * 0.01) as u64;
         let main = capacity - window;
-        let objects = (main as f64 / weigh.mean()).ceil() as u64;
+        // A cache with room for more objects than there are evicts none, and needs no counters for more.
+        let objects = ((main as f64 / weigh.mean()).ceil() as u64).min(hashes.len() as u64);
         let expected = (capacity as f64 / weigh.mean()).ceil().min(hashes.len() as f64) as usize;
         Self {
             capacity,
