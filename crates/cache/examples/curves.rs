@@ -13,16 +13,8 @@ use std::time::Instant;
 const KEYS: u32 = 1_000_000;
 const REQUESTS: usize = 20_000_000;
 const SIZES: [f64; 6] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
-const POLICIES: [Kind; 8] = [
-    Kind::Lru,
-    Kind::Fifo,
-    Kind::Arc,
-    Kind::Lirs,
-    Kind::S3Fifo,
-    Kind::Sieve,
-    Kind::WTinyLfu,
-    Kind::Lhd,
-];
+const POLICIES: [Kind; 8] =
+    [Kind::Lru, Kind::Fifo, Kind::Arc, Kind::Lirs, Kind::S3Fifo, Kind::Sieve, Kind::WTinyLfu, Kind::Lhd];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
@@ -34,7 +26,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         curves("block trace", &pages(&folder)?, rate)?;
     }
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
-        status.lines().filter(|line| line.starts_with("VmHWM")).for_each(|line| println!("most memory, keys included: {line}"));
+        status
+            .lines()
+            .filter(|line| line.starts_with("VmHWM"))
+            .for_each(|line| println!("most memory, keys included: {line}"));
     }
     Ok(())
 }
@@ -65,8 +60,12 @@ fn curves(name: &str, keys: &[u64], rate: f64) -> Result<(), Box<dyn std::error:
     keys.chunks(4096).try_for_each(|keys| builder.add(keys, &[]))?;
     let estimates = cache::estimate(&builder.finish()?, &plan)?;
     let took = began.elapsed().as_secs_f64();
-    let errors: Vec<f64> =
-        exact.rows.iter().zip(&estimates.rows).map(|(row, estimate)| (row.miss_ratio() - estimate.miss_ratio).abs()).collect();
+    let errors: Vec<f64> = exact
+        .rows
+        .iter()
+        .zip(&estimates.rows)
+        .map(|(row, estimate)| (row.miss_ratio() - estimate.miss_ratio).abs())
+        .collect();
     let rows = errors.len() as f64;
     let stated = estimates.rows.iter().map(|estimate| estimate.error).sum::<f64>() / rows;
     println!(

@@ -136,9 +136,8 @@ fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool
     };
     let counted = 1.0 - share;
     let (miss_ratio, error) = tally(&|_| 1.0).estimate(sample.of_requests as f64 * counted, sample.rate);
-    let byte_miss_ratio = (!requests.sizes().is_empty()).then(|| {
-        tally(&|n| f64::from(requests.sizes()[n])).estimate(sample.of_bytes as f64 * counted, sample.rate)
-    });
+    let byte_miss_ratio = (!requests.sizes().is_empty())
+        .then(|| tally(&|n| f64::from(requests.sizes()[n])).estimate(sample.of_bytes as f64 * counted, sample.rate));
     let [capacity, small_capacity] = sizes;
     Estimate { policy: kind, capacity, small_capacity, miss_ratio, error, byte_miss_ratio, is_rough }
 }
@@ -159,7 +158,8 @@ fn lru(sample: &Sample, capacities: &[u64], share: f64) -> Vec<Estimate> {
     let from = first_counted(sample, share);
     let estimate = |capacity: &u64| {
         let pages = *capacity as f64 * sample.rate;
-        let is_miss: Vec<bool> = distances[from..].iter().map(|distance| f64::from(*distance) > pages.max(1.0)).collect();
+        let is_miss: Vec<bool> =
+            distances[from..].iter().map(|distance| f64::from(*distance) > pages.max(1.0)).collect();
         row(sample, Kind::Lru, [*capacity, small(sample, *capacity)], share, &is_miss, pages < ROUGH_BELOW)
     };
     capacities.iter().map(estimate).collect()

@@ -23,7 +23,12 @@ impl Distances {
     #[must_use]
     pub fn new(objects: u32) -> Self {
         let positions = (objects as usize * 2).max(64);
-        Self { sums: vec![0; positions + 1], object: Vec::with_capacity(positions), last: vec![NONE; objects as usize], marked: 0 }
+        Self {
+            sums: vec![0; positions + 1],
+            object: Vec::with_capacity(positions),
+            last: vec![NONE; objects as usize],
+            marked: 0,
+        }
     }
 
     /// Requests an object. Returns the number of different objects that were requested since its last request, itself

@@ -105,7 +105,8 @@ fn objects_take_the_room_of_their_sizes() {
 #[test]
 fn a_sample_states_its_error() {
     let desk = Desk::new();
-    let keys: String = (0..60_000_u64).map(|n| format!("{}\n", (n * 7919 % 20_011).min(n * 104_729 % 20_011))).collect();
+    let keys: String =
+        (0..60_000_u64).map(|n| format!("{}\n", (n * 7919 % 20_011).min(n * 104_729 % 20_011))).collect();
     desk.file("keys", keys);
     let exact = desk.json("replay keys --policies lru,sieve --sizes 10%,30%");
     for sample in ["10%", "3000"] {
@@ -153,8 +154,12 @@ fn a_block_trace_is_split_into_pages() {
     let desk = Desk::new();
     let trace = folder.join("cloudPhysicsIO.vscsi");
     let report = desk.json(&format!("replay {} --policies lru,s3-fifo,sieve --sizes 16M,32768", trace.display()));
-    let ratios: Vec<String> =
-        report["rows"].as_array().unwrap().iter().map(|row| format!("{:.4}", row["miss_ratio"].as_f64().unwrap())).collect();
+    let ratios: Vec<String> = report["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| format!("{:.4}", row["miss_ratio"].as_f64().unwrap()))
+        .collect();
     assert_eq!(ratios, ["0.8955", "0.8687", "0.8867", "0.7996", "0.8988", "0.7995"]);
     assert_eq!((&report["requests"], &report["objects"]), (&1_141_869.into(), &269_210.into()));
 }

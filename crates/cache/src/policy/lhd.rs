@@ -336,7 +336,8 @@ mod tests {
         class.compute();
         for age in [0, 1, 3, 4, 99, 100, 101, AGES - 2] {
             let hits: f32 = class.hits[age..].iter().sum();
-            let time: f32 = (age..AGES).map(|end| (class.hits[end] + class.evictions[end]) * (end - age + 1) as f32).sum();
+            let time: f32 =
+                (age..AGES).map(|end| (class.hits[end] + class.evictions[end]) * (end - age + 1) as f32).sum();
             assert!((class.densities[age] - hits / time).abs() <= 1e-4 * hits / time, "{age}");
         }
     }

@@ -137,10 +137,7 @@ impl Kind {
     /// Returns whether the policy can count its cache in bytes. The engine's policies have pages.
     #[must_use]
     pub const fn knows_bytes(self) -> bool {
-        !matches!(
-            self,
-            Self::Classic | Self::Multigen | Self::Multigen6_14 | Self::Multigen6_1 | Self::Highwater
-        )
+        !matches!(self, Self::Classic | Self::Multigen | Self::Multigen6_14 | Self::Multigen6_1 | Self::Highwater)
     }
 
     /// Returns an empty cache of `capacity` objects for these requests.

@@ -1,7 +1,7 @@
 //! LRU, FIFO, Clock, SIEVE, LFU and the optimum, naively.
 
-use crate::lists::{Ids, Weights};
 use crate::Naive;
+use crate::lists::{Ids, Weights};
 use std::collections::HashSet;
 
 pub struct Lru(pub Weights, pub u64, pub Ids);

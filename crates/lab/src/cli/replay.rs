@@ -72,16 +72,8 @@ enum Policies {
 }
 
 /// The policies without `--policies`.
-const USUAL: [Kind; 8] = [
-    Kind::Lru,
-    Kind::Arc,
-    Kind::S3Fifo,
-    Kind::Sieve,
-    Kind::Classic,
-    Kind::Multigen,
-    Kind::Highwater,
-    Kind::Optimal,
-];
+const USUAL: [Kind; 8] =
+    [Kind::Lru, Kind::Arc, Kind::S3Fifo, Kind::Sieve, Kind::Classic, Kind::Multigen, Kind::Highwater, Kind::Optimal];
 
 /// The results of caches that replayed all requests, or a sample of them.
 pub enum Results {
@@ -151,7 +143,9 @@ fn parse_policy(text: &str) -> Result<Policies, String> {
 fn parse_warm_up(text: &str) -> Result<WarmUp, String> {
     match sizes::parse_share(text) {
         Some(share) => Ok(WarmUp::Share(share)),
-        None => text.parse().map(WarmUp::Requests).map_err(|_| "expected a share such as 10%, or a whole number".into()),
+        None => {
+            text.parse().map(WarmUp::Requests).map_err(|_| "expected a share such as 10%, or a whole number".into())
+        }
     }
 }
 

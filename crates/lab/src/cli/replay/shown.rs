@@ -105,14 +105,17 @@ impl<'a> Shown<'a> {
     /// Returns the policy with the fewest misses at a size, other than the optimum.
     fn best(&self, size: usize, ratio: impl Fn(&Line) -> Option<f64>) -> Option<&Line> {
         let lines = self.policies().filter_map(|lines| lines.get(size)).filter(|line| line.policy != Policy::Optimal);
-        lines.filter(|line| ratio(line).is_some()).min_by(|a, b| ratio(a).unwrap_or(1.0).total_cmp(&ratio(b).unwrap_or(1.0)))
+        lines
+            .filter(|line| ratio(line).is_some())
+            .min_by(|a, b| ratio(a).unwrap_or(1.0).total_cmp(&ratio(b).unwrap_or(1.0)))
     }
 
     /// Returns the result in a few sentences.
     fn answer(&self) -> String {
         // The size in the middle of the list stands for all.
         let size = self.sizes.len() / 2;
-        let at = |policy: Policy| self.policies().find_map(|lines| lines.get(size).filter(|line| line.policy == policy));
+        let at =
+            |policy: Policy| self.policies().find_map(|lines| lines.get(size).filter(|line| line.policy == policy));
         let Some(best) = self.best(size, |line| Some(line.misses.value)).or(at(Policy::Optimal)) else {
             return String::new();
         };
@@ -316,9 +319,9 @@ impl<'a> Shown<'a> {
                 })
             })
             .collect();
-        let sample = self.sampled.map(|(rate, requests, objects)| {
-            json!({ "rate": rate, "requests": requests, "objects": objects })
-        });
+        let sample = self
+            .sampled
+            .map(|(rate, requests, objects)| json!({ "rate": rate, "requests": requests, "objects": objects }));
         kit::shown::json(&json!({
             "schema": 1,
             "answer": self.answer(),

@@ -96,7 +96,8 @@ impl<'a> Reader<'a> {
     /// Opens a trace, of which all requests or a sample are wanted.
     pub fn open(source: &'a Source, sampling: Option<Sampling>) -> Result<Self, End> {
         let Source { file, from, columns } = source;
-        let options = Options { from: from.clone(), columns: columns.clone().unwrap_or_default(), ..Options::default() };
+        let options =
+            Options { from: from.clone(), columns: columns.clone().unwrap_or_default(), ..Options::default() };
         let told = |wrong: Wrong| End::Usage(wrong.to_string());
         let input = match read::is_own(file) && from.is_none() {
             true => Input::Own(Trace::open(file).map_err(told)?),
