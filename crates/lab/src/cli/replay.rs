@@ -5,13 +5,14 @@ mod sizes;
 mod source;
 
 use super::options::PlotOptions;
+use super::trace::SourceOptions;
 use super::{End, output, with_command};
 use ::cache::estimate::Estimates;
 use ::cache::replay::Report;
 use ::cache::{Kind, Plan, Sampling, WarmUp};
 use shown::Shown;
 use sizes::{Size, Unit};
-use source::{Reader, Source};
+use source::Reader;
 use std::num::NonZero;
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    source: Source,
+    source: SourceOptions,
     /// The policies; `all` for all. Names: lru, fifo, clock, lfu, 2q, arc, lirs, w-tinylfu, s3-fifo, s3-fifo-old, s4-fifo, sieve,
     /// clock2q+, lhd, optimal, classic, multigen, multigen-6.14, multigen-6.1, highwater
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_policy)]

@@ -2,29 +2,15 @@
 
 use super::Results;
 use crate::cli::End;
+use crate::cli::trace::{SourceOptions, tell, wrong_input};
 use ::cache::replay::Impossible;
 use ::cache::requests::Refused;
 use ::cache::{Plan, Requests, RequestsBuilder, Sample, SampleBuilder, Sampling};
-use ::trace::read::{self, Columns, Counts, Options, Stream};
+use ::trace::formats::OWN;
+use ::trace::read::{self, Stream};
 use ::trace::request::Kind;
-use ::trace::{Request, Trace, Wrong};
-use kit::shown::warn;
-use std::path::{Path, PathBuf};
-
-/// How to read a trace.
-#[derive(clap::Args)]
-pub struct Source {
-    /// The trace, in any format of docs/traces.md; `-` is standard input. It may be packed by gzip, zstd or xz
-    #[arg(value_name = "TRACE")]
-    pub file: PathBuf,
-    /// Its format, if its first bytes do not show it
-    #[arg(long, value_name = "FORMAT")]
-    from: Option<String>,
-    /// The columns of a csv file, by name or number, as in time=ts:ms,op=type,offset=lba:512,size=bytes,file=dev; objects have key= in
-    /// place of offset=
-    #[arg(long, value_name = "ROLE=COLUMN,…")]
-    columns: Option<Columns>,
-}
+use ::trace::{Request, Trace, load};
+use std::path::Path;
 
 /// A trace that was opened.
 pub struct Reader<'a> {
@@ -94,14 +80,15 @@ impl Into {
 
 impl<'a> Reader<'a> {
     /// Opens a trace, of which all requests or a sample are wanted.
-    pub fn open(source: &'a Source, sampling: Option<Sampling>) -> Result<Self, End> {
-        let Source { file, from, columns } = source;
-        let options =
-            Options { from: from.clone(), columns: columns.clone().unwrap_or_default(), ..Options::default() };
-        let told = |wrong: Wrong| End::Usage(wrong.to_string());
-        let input = match read::is_own(file) && from.is_none() {
-            true => Input::Own(Trace::open(file).map_err(told)?),
-            false => Input::Other(Box::new(Stream::open(file, &options).map_err(told)?)),
+    pub fn open(source: &'a SourceOptions, sampling: Option<Sampling>) -> Result<Self, End> {
+        let SourceOptions { file, from, .. } = source;
+        // A trace that was converted is read in place, and from a pipe by way of a file.
+        let is_own = read::is_own(file) || from.as_deref() == Some(OWN);
+        let input = match is_own {
+            true => Input::Own(load(file, &source.options()).map_err(|wrong| wrong_input(&wrong))?.trace),
+            false => {
+                Input::Other(Box::new(Stream::open(file, &source.options()).map_err(|wrong| wrong_input(&wrong))?))
+            }
         };
         let into = match sampling {
             Some(sampling) => Into::Sample(Box::new(SampleBuilder::new(sampling))),
@@ -135,11 +122,11 @@ impl<'a> Reader<'a> {
                 self.into.add(&mut batch).map_err(refused)?;
             }
             Input::Other(stream) => {
-                while let Some(requests) = stream.batch().map_err(|wrong| End::Usage(wrong.to_string()))? {
+                while let Some(requests) = stream.batch().map_err(|wrong| wrong_input(&wrong))? {
                     requests.iter().for_each(|request| batch.push(kind, request));
                     self.into.add(&mut batch).map_err(refused)?;
                 }
-                verdict = tell(&name, stream.counts());
+                verdict = tell(self.name, stream.counts());
             }
         }
         let requests = match self.into {
@@ -163,25 +150,4 @@ impl Loaded {
             Which::Sample(sample) => ::cache::estimate(sample, plan).map(Results::Sampled),
         }
     }
-}
-
-/// Tells what was not understood.
-///
-/// # Errors
-/// When it is more than 1 %.
-fn tell(name: &str, counts: &Counts) -> Result<(), End> {
-    if counts.unparsed == 0 {
-        return Ok(());
-    }
-    let (one, all) = if counts.are_lines { ("line", "lines") } else { ("record", "records") };
-    for read::Unparsed { number, offset, text, why } in &counts.first {
-        warn(&format!("{name}: {one} {number} (byte {offset}) is not understood: {why}: `{text}`"));
-    }
-    let share = counts.unparsed as f64 / counts.pieces.max(1) as f64 * 100.0;
-    let message = format!("{name}: {} of {} {all} ({share:.2} %) are not understood", counts.unparsed, counts.pieces);
-    if counts.is_doubtful() {
-        return Err(End::Failed(format!("{message}: expected at most 1 %. The others were read")));
-    }
-    warn(&message);
-    Ok(())
 }
