@@ -20,7 +20,7 @@ impl Rng {
     /// Returns a number below `end`, with equal chances but for a bias of at most `end / 2^32`.
     #[inline]
     pub(crate) const fn below(&mut self, end: u32) -> u32 {
-        ((self.next() >> 32) * end as u64 >> 32) as u32
+        (((self.next() >> 32) * end as u64) >> 32) as u32
     }
 }
 

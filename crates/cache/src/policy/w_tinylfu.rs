@@ -40,7 +40,7 @@ impl Sketch {
     #[inline]
     fn place(&self, hash: u32) -> usize {
         let low = self.reciprocal.wrapping_mul(u64::from(hash));
-        (u128::from(low) * self.counters.len() as u128 >> 64) as usize
+        ((u128::from(low) * self.counters.len() as u128) >> 64) as usize
     }
 
     #[inline]

@@ -152,7 +152,7 @@ impl Lhd {
         value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         value ^= value >> 31;
-        ((value >> 32) * u64::from(end) >> 32) as u32
+        (((value >> 32) * u64::from(end)) >> 32) as u32
     }
 
     fn density(&self, at: usize) -> f32 {
