@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(keys);
     println!("keys numbered, once for all caches: {:.1} million a CPU second", REQUESTS as f64 / mapping / 1e6);
     // What is shared is computed before time is taken.
-    (requests.hashes(), requests.next_uses());
+    let _ = (requests.hashes(), requests.next_uses());
     println!("policy        miss ratio  million requests a CPU second  with numbering  bytes a cached page");
     for word in words {
         let kind = Kind::named(&word).ok_or_else(|| format!("{word}: not a policy"))?;

@@ -104,7 +104,8 @@ impl SampleBuilder {
         self.bytes += sizes.iter().map(|size| u64::from(*size)).sum::<u64>();
         self.has_sizes |= !sizes.is_empty();
         let (mut wanted, mut wanted_sizes) = std::mem::take(&mut self.scratch);
-        (wanted.clear(), wanted_sizes.clear());
+        wanted.clear();
+        wanted_sizes.clear();
         for (n, key) in keys.iter().enumerate() {
             let hash = hash(*key);
             if hash < self.threshold {

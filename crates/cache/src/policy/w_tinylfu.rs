@@ -30,7 +30,7 @@ impl Sketch {
     /// Counters for `objects` objects with an error of one in a thousand.
     fn new(objects: u64) -> Self {
         let bits = -0.001_f64.ln() / 0.480_453_013_918_201;
-        let hashes = (0.693_147_180_559_945 * bits).ceil() as u32;
+        let hashes = (std::f64::consts::LN_2 * bits).ceil() as u32;
         let wanted = (bits * objects as f64).ceil().min(f64::from(i32::MAX)) as u32;
         let len = if wanted < hashes { hashes * 2 } else { wanted };
         Self { counters: vec![0; len as usize], reciprocal: u64::MAX / u64::from(len) + 1, hashes }

@@ -163,10 +163,7 @@ impl Highwater {
                 (false, true) => unreachable!("a second use follows a first"),
                 (_, false) => return self.leave(id, Left::Evicted),
             }
-            // The page that stays was asked for, and so are others.
-            while self.waiting.0.len() >= self.waiting_max() {
-                unreachable!("no page has come to wait meanwhile");
-            }
+            assert!(self.waiting.0.len() < self.waiting_max(), "no page has come to wait meanwhile");
         }
     }
 }

@@ -73,7 +73,8 @@ impl Into {
             Self::All(builder) => builder.add_sized(keys, sizes)?,
             Self::Sample(builder) => builder.add(keys, sizes)?,
         }
-        (keys.clear(), sizes.clear());
+        keys.clear();
+        sizes.clear();
         Ok(())
     }
 }
