@@ -13,7 +13,8 @@ const MACHINE: &str = "randread-512m";
 /// The kernels that are compared by default.
 const KERNELS: &str = r#"["6.1-classic", "6.1-mglru"]"#;
 
-/// Keys that do not change the load, or whose only value here is the usual one of this workload.
+/// Keys of fio that are ignored: they do not change what the load does, or fio needs them to behave as the workload
+/// here always does.
 const HARMLESS: [&str; 33] = [
     "allow_file_create",
     "clat_percentiles",

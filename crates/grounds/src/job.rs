@@ -200,7 +200,7 @@ pub struct Outcome {
     /// Curves to draw in pictures of the run, in addition to the counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// The consecutive steps of the run, which pictures over time mark.
+    /// The consecutive steps of the run. Plots over time mark them.
     #[serde(default)]
     pub steps: Steps,
     /// Durations of the workload's operations.

@@ -83,8 +83,8 @@ impl Block<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<usize, String>);
 
-/// Largest number of lines whose numbers are listed for one reason. If there are more, only their number and range are
-/// given.
+/// Largest number of lines, left out for one reason, that [`LeftOut::told`] lists by their numbers. Of more lines, it
+/// gives only the count, and the first and last number.
 const NAMED_MAX: usize = 3;
 
 impl LeftOut {

@@ -100,7 +100,7 @@ pub enum Fate {
     AddToSwap,
     /// Step: unmap the page.
     Unmap,
-    /// Step: write the page. This is the end, unless the page is clean and locked afterwards.
+    /// Step: write the page. No other step follows, unless the page is clean and locked afterwards.
     Pageout,
     /// End: do with the page, which is under writeback, what the [`Writeback`] says.
     Unwritten(Writeback),
