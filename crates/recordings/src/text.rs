@@ -54,7 +54,7 @@ pub struct Text<'t> {
 /// Consecutive lines of a text that have one format.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'t> {
-    /// The name of the file.
+    /// Name of the file that the text is from.
     pub file: &'t str,
     /// The lines, in the order of the file.
     pub lines: &'t [Line<'t>],

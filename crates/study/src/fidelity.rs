@@ -78,7 +78,7 @@ pub struct Row {
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Whether the row is counted apart from the plain rows, because it is context or follows from other rows.
+    /// Whether the row is counted apart from the plain rows, because it only gives context or follows from other rows.
     pub is_apart: bool,
     /// A cell for each published kernel.
     pub cells: Vec<Cell>,
