@@ -245,8 +245,8 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the number of tasks that use one file: one for each request in flight, if the order is random. Requests in
-    /// order go through readahead, and those in flight wait for each other.
+    /// Returns the number of tasks that use one file. If the order is random, there is a task for each request in
+    /// flight. Otherwise there is one task, because sequential requests wait for the same readahead.
     fn tasks(&self) -> u64 {
         if self.is_random && !self.is_mapped { self.depth } else { 1 }
     }

@@ -31,7 +31,7 @@ pub struct Job {
     pub kernel: Kernel,
     /// The machine.
     pub machine: Arc<Machine>,
-    /// The section `[params]` of the experiment, from which a workload reads its own type of parameters.
+    /// The section `[params]` of the experiment. The workload reads its parameters from this section.
     pub params: Node,
     /// The random seed.
     pub seed: u64,

@@ -236,9 +236,9 @@ struct Reader {
 const DAY: f64 = 86_400.0;
 
 impl Reader {
-    /// Converts the time of day of a line to seconds since the midnight before the recording began. If the current
-    /// heading or the previous line has the same time of day, the line is taken to be of the same moment. Otherwise the
-    /// days that have passed are not counted.
+    /// Returns the moment of a line with the time of day `time`, in seconds since the midnight before the recording
+    /// began. If the current heading or the previous line has the same time of day, the line is of the same moment.
+    /// Otherwise the line is taken to be of the first day.
     fn place(&self, time: f64) -> f64 {
         let known = [self.heading_at, self.now].into_iter().flatten();
         known.into_iter().find(|known| known.rem_euclid(DAY) == time).unwrap_or(time)

@@ -47,7 +47,7 @@ pub struct Text<'t> {
     pub lines: Vec<Line<'t>>,
     /// The commands typed after prompts, each with the number of its line.
     pub commands: Vec<(usize, String)>,
-    /// Parts that were removed.
+    /// The lines and parts of lines that were removed, with the reasons.
     pub left_out: LeftOut,
 }
 

@@ -230,7 +230,7 @@ pub struct Blocked {
     pub is_in_reclaim: bool,
 }
 
-/// A CPU on which one task ran for long.
+/// A report of the kernel that one task occupied a CPU for too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// The number of the line that reports the CPU, from 1.
