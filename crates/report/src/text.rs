@@ -255,7 +255,7 @@ pub const fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// Returns the word for the better direction of a row.
+/// Returns the word for the direction in which values are better, `higher` or `lower`; an empty text if neither is.
 pub(super) fn arrow(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher",

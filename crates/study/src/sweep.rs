@@ -47,7 +47,7 @@ pub struct Sweep {
 pub struct SweepRun {
     /// The hash of the run's key.
     pub hash: String,
-    /// Name of the run.
+    /// The identity of the run: experiment, machine, scale, kernel, changes and seed.
     pub identity: Identity,
     plan: usize,
     number: usize,

@@ -160,7 +160,7 @@ impl Record {
     }
 }
 
-/// What the guest of one kernel file counted under one load.
+/// The counters that a guest had after it ran one load. The guest's kernel corresponds to one kernel file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {

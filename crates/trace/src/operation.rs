@@ -13,7 +13,7 @@ pub enum Operation {
     Open = 2,
     /// An open file description is closed for the last time.
     Close = 3,
-    /// A file gets the size `offset`; pages beyond are gone.
+    /// The file gets the size `offset`. Its pages beyond this size are dropped.
     Truncate = 4,
     /// A file, or an object, is deleted.
     Delete = 5,
@@ -30,17 +30,19 @@ pub enum Operation {
     /// Contents of the range are removed, the size stays (`fallocate` with `FALLOC_FL_PUNCH_HOLE`; a block device's
     /// discard).
     Punch = 11,
-    /// `POSIX_FADV_NORMAL`, `MADV_NORMAL`. In this and the other kinds of advice, `len` 0 means: to the end.
+    /// Advice that the range is accessed in no special way (`POSIX_FADV_NORMAL`, `MADV_NORMAL`). In this and the other
+    /// kinds of advice, a `len` of 0 means: to the end of the file.
     AdviseNormal = 12,
-    /// `POSIX_FADV_RANDOM`, `MADV_RANDOM`.
+    /// Advice that the range is accessed at random (`POSIX_FADV_RANDOM`, `MADV_RANDOM`).
     AdviseRandom = 13,
-    /// `POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`.
+    /// Advice that the range is accessed sequentially (`POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`).
     AdviseSequential = 14,
-    /// `POSIX_FADV_WILLNEED`, `MADV_WILLNEED`, `readahead`.
+    /// Advice that the range is needed soon, so that it is read ahead (`POSIX_FADV_WILLNEED`, `MADV_WILLNEED`,
+    /// `readahead`).
     AdviseWillNeed = 15,
-    /// `POSIX_FADV_DONTNEED`, `MADV_DONTNEED`.
+    /// Advice that the range is not needed any more (`POSIX_FADV_DONTNEED`, `MADV_DONTNEED`).
     AdviseDontNeed = 16,
-    /// `POSIX_FADV_NOREUSE`.
+    /// Advice that the range is accessed only once (`POSIX_FADV_NOREUSE`).
     AdviseNoReuse = 17,
     /// The task starts another task, whose number is `offset`.
     Fork = 18,

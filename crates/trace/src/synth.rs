@@ -17,12 +17,12 @@ use std::str::FromStr;
 pub enum Order {
     /// At random; the page of rank r has a weight of r^-theta. Frequent pages are not neighbours.
     Zipf {
-        /// The exponent, above 0 and at most 10.
+        /// The exponent of Zipf's law, above 0 and at most 10.
         theta: f64,
     },
     /// At random, all pages equally often.
     Uniform,
-    /// One page after the other, and no page twice: the set has no end.
+    /// One page after the other, without end. No page is accessed twice.
     Scan,
     /// One page after the other, again and again.
     Loop,
@@ -41,9 +41,9 @@ pub struct Pattern {
     pub reads: f64,
     /// Pages of a request. The set then consists of blocks of so many pages.
     pub len: u64,
-    /// After so many requests of this pattern, the set moves; 0: never.
+    /// Number of requests of this pattern after which its set of accessed pages moves; 0 if the set never moves.
     pub shift_every: u64,
-    /// Number of pages by which the set moves.
+    /// Number of pages by which the set of accessed pages moves each time. Its first pages are then no longer accessed.
     pub shift_by: u64,
 }
 
@@ -202,12 +202,12 @@ pub fn number(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Settings of a made trace.
+/// Settings of a generated trace, apart from its patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Number of requests.
     pub requests: u64,
-    /// The seed: the same patterns and settings give the same requests on every computer.
+    /// The seed of all random choices. The same patterns, settings and seed give the same requests on every computer.
     pub seed: u64,
     /// Requests in a second of the trace's time, at least 1.
     pub rate: u64,
@@ -239,7 +239,7 @@ struct State {
     pattern: Pattern,
     chooser: Option<Chooser>,
     rng: Rng,
-    /// Requests so far.
+    /// Number of requests that this pattern has made so far.
     made: u64,
     reads_of_65536: u32,
 }

@@ -101,7 +101,7 @@ impl<M: Machine> Lru<M> {
         if is_missed { Left::Returned } else { Left::UsedOnce }
     }
 
-    /// Returns the largest number of pages that may wait on one CPU.
+    /// Returns the largest number of pages that may wait on one CPU for the decision whether they go on LRU lists.
     fn waiting_max(&self) -> u64 {
         (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }

@@ -144,8 +144,9 @@ choices! {
     family_balance: FamilyBalance = ByRotation, drawn 113 {
         /// The share of recently scanned pages that were found in use, for each of the two kinds.
         ByRotation,
-        /// The recent reads and writes that the eviction of pages caused, for each of the two kinds: refaults of
-        /// workingset pages, and pages that reclaim wrote. Pages found in use cost nothing.
+        /// The numbers of recent reads and writes that the eviction of anonymous pages caused, and that the eviction of
+        /// file pages caused: refaults of workingset pages, and pages that reclaim wrote. Pages found in use cost
+        /// nothing.
         ByIo,
         /// As `by-io`, and each page that was scanned without success counts as 1/32 of a read.
         ByIoAndRotation,

@@ -33,7 +33,7 @@ impl Tag {
     pub(super) const ALL: [Self; 3] = [Self::Dirty, Self::Writeback, Self::WriteFailed];
 }
 
-/// Number of pages that have their bits in one word.
+/// Number of pages whose bits for a tag share one word.
 const WORD_PAGES: usize = u64::BITS as usize;
 /// Number of places that one count covers directly. A place is a word or, on higher floors, a count of the floor below.
 /// A count is the number of its places that are not 0.

@@ -319,7 +319,7 @@ impl<M: Machine> Writeback<M> {
         Some(Written { source, pages })
     }
 
-    /// Marks a folio as under writeback, of which the first `pages` pages are about to be written. The caller has given
+    /// Marks a folio as under writeback, because its first `pages` pages are about to be written. The caller has given
     /// these pages blocks.
     fn begin_folio_write(&self, file: &File<M>, frame: FrameNumber, pages: u32) {
         let folio = self.frames.folio(frame);

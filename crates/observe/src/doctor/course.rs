@@ -16,9 +16,9 @@ const INTERVALS_MAX: usize = 1 << 17;
 pub enum Extent {
     /// Lines of a text, counted from 1. The place includes the first and the last line.
     Lines {
-        /// The first line.
+        /// Number of the first line.
         first: usize,
-        /// The last line.
+        /// Number of the last line.
         last: usize,
     },
     /// Times as the recording has them: `10:07:12`.

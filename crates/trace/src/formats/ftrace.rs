@@ -23,7 +23,7 @@ use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, PAGE_BYTES, Request};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// The format.
+/// The format `ftrace`: the kernel's filemap events as text.
 pub static FORMAT: Format = Format {
     name: "ftrace",
     about: "ftrace text of filemap events (trace-cmd report, tracefs, perf script)",
@@ -136,10 +136,10 @@ struct Held {
     is_open: bool,
 }
 
-/// A read that may go on.
+/// A read that the next event of its task may continue.
 #[derive(Clone, Copy)]
 struct Open {
-    /// Number of the request since the start.
+    /// Number of the request, counted from the first request of the input.
     number: u64,
     last_start: u64,
     end: u64,
@@ -288,7 +288,7 @@ impl Ftrace {
         self.open.insert(base.task, Open { number, last_start: start, end });
     }
 
-    /// Returns the number of the file.
+    /// Returns the number of the file with this device and inode in the sink's table of names. A new file is added.
     fn file(&mut self, device: &[u8], inode: u64, sink: &mut Sink) -> u32 {
         let device = String::from_utf8_lossy(device).replace(',', ":");
         let name = format!("{device} {inode:x}");

@@ -5,7 +5,7 @@ use super::{Format, Opened, most_lines};
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `keys`: each line is the key of an object.
 pub static FORMAT: Format = Format {
     name: "keys",
     about: "keys, one in a line: numbers or texts",

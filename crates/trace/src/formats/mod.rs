@@ -30,7 +30,7 @@ pub const OWN: &str = "hwtrace";
 /// What opening an input gives: its shape, what its requests address, and the reader.
 pub type Opened = (Shape, Kind, Box<dyn Parser>);
 
-/// A format.
+/// A format of traces: its name, how it is recognised, and how it is read.
 pub struct Format {
     /// Name on command lines.
     pub name: &'static str,

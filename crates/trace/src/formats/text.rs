@@ -3,7 +3,7 @@
 use std::hash::Hasher as _;
 use twox_hash::XxHash64;
 
-/// Returns the fields of a line between blanks.
+/// Splits a line at blanks and returns the fields that are not empty.
 pub fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
@@ -30,7 +30,7 @@ pub fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns a hexadecimal number, with or without `0x`.
+/// Reads a hexadecimal number, with or without `0x` before it; `None` for any other text.
 pub fn hex(text: &[u8]) -> Option<u64> {
     let digits = text.strip_prefix(b"0x").unwrap_or(text);
     if digits.is_empty() || digits.len() > 16 {
@@ -102,7 +102,8 @@ pub fn clock_micros(text: &[u8]) -> Option<u64> {
     (hours < 24 && minutes < 60 && seconds < 61_000_000).then_some((hours * 60 + minutes) * 60_000_000 + seconds)
 }
 
-/// Returns a text for messages.
+/// Returns the first 40 bytes of a text for use in an error message. Bytes that are not UTF-8, and control characters,
+/// are replaced.
 pub fn lossy(text: &[u8]) -> String {
     kit::shown::harmless(&String::from_utf8_lossy(&text[..text.len().min(40)])).into_owned()
 }

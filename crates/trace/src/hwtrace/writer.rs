@@ -15,14 +15,14 @@ pub struct Writer<W: Write> {
     out: BufWriter<W>,
     kind: Kind,
     requests: u64,
-    /// Bytes written.
+    /// Number of bytes written so far.
     at: u64,
     records: Hasher,
     entries: Vec<[u8; ENTRY]>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a trace.
+    /// Begins a trace by writing its header to `out`. `kind` says what the requests of the trace address.
     ///
     /// # Errors
     /// When the header cannot be written.

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 pub struct Entry {
     /// The key.
     pub key: u64,
-    /// Number of accesses.
+    /// Number of accesses to the key so far.
     pub count: u64,
     /// A number for the user: the interval of the last access.
     pub interval: u32,
@@ -24,7 +24,7 @@ pub struct Touch<'a> {
     pub distance: Option<u64>,
     /// Number of accesses for which this one stands: 1, or more of a sample.
     pub weight: u64,
-    /// The key, with this access counted.
+    /// The entry of the key that was accessed. It counts this access already.
     pub entry: &'a mut Entry,
 }
 
@@ -41,7 +41,8 @@ pub struct Reuse {
     shift: u32,
     numbers: HashTable<u32>,
     entries: Vec<Entry>,
-    /// Number of the key whose last access is at each place; of other places, any number.
+    /// For each place, the number of the key that was accessed there. It is of use only for the key's last access: at
+    /// other places the number may be stale.
     keys_at: Vec<u32>,
     ones: Vec<u64>,
     sums: Vec<u32>,
@@ -77,7 +78,8 @@ impl Reuse {
         }
     }
 
-    /// Returns how many keys each key stands for: 1 if all are kept.
+    /// Returns how many keys of the trace each kept key stands for. This is 1 as long as all keys are kept, and more
+    /// once they are a sample.
     #[must_use]
     pub const fn keys_per_kept(&self) -> u64 {
         1 << self.shift
@@ -219,7 +221,8 @@ impl Reuse {
         self.change(place, u32::MAX);
     }
 
-    /// Adds 1, or for the largest number takes 1 off, in the tree.
+    /// Adds `by` to the number of ones at `place` in the tree of sums. With `u32::MAX`, subtracts 1, because the sums
+    /// wrap around.
     fn change(&mut self, place: usize, by: u32) {
         let mut word = place / WORD + 1;
         while word < self.sums.len() {

@@ -38,15 +38,15 @@ impl Default for Limits {
 /// An interval of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of accesses that write.
     pub writes: u64,
-    /// Different objects that were accessed: the working set.
+    /// Number of different objects that were accessed: the working set.
     pub objects: u64,
     /// Objects that were not accessed before.
     pub new_objects: u64,
-    /// Bytes of the requests that access something.
+    /// Total length of the requests that access something, bytes.
     pub bytes: u64,
 }
 
@@ -70,13 +70,13 @@ pub struct Info {
     pub operations: Vec<(Operation, u64)>,
     /// Requests that access something.
     pub access_requests: u64,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of accesses that write.
     pub writes: u64,
-    /// Bytes of requests that read.
+    /// Total length of the requests that read, bytes.
     pub bytes_read: u64,
-    /// Bytes of requests that write.
+    /// Total length of the requests that write, bytes.
     pub bytes_written: u64,
     /// Lengths of the requests that access something, bytes.
     pub lengths: Histogram,
@@ -88,7 +88,7 @@ pub struct Info {
     pub tasks: u64,
     /// Files with accesses, most accesses first; of a trace of objects, nothing.
     pub by_file: Vec<FileUse>,
-    /// Different objects that were accessed.
+    /// Number of different objects that were accessed.
     pub objects: u64,
     /// Bytes of these objects. An object that changes its size counts with the last.
     pub object_bytes: u64,

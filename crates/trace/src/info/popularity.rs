@@ -20,19 +20,19 @@ pub struct Popularity {
     pub counts: Vec<(u64, u64)>,
 }
 
-/// The share of accesses of the first objects.
+/// The share of all accesses that goes to the most accessed objects, up to a certain rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Number of first objects.
+    /// Number of most accessed objects: those of rank 1 to this number.
     pub objects: u64,
-    /// Their share of the accesses.
+    /// Share of all accesses that these objects have.
     pub share: f64,
-    /// Their share by Zipf's law with the fitted exponent.
+    /// Share of all accesses that these objects would have by Zipf's law with the fitted exponent.
     pub by_law: f64,
 }
 
 impl Popularity {
-    /// Counts. `counts` has the number of accesses of each object, in any order.
+    /// Computes the popularity of objects. `counts` has the number of accesses of each object, in any order.
     #[must_use]
     pub fn of(mut counts: Vec<u64>) -> Self {
         counts.sort_unstable_by(|a, b| b.cmp(a));

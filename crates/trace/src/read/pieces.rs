@@ -21,7 +21,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Takes an input apart. Skips the head of records.
+    /// Begins to read an input piece by piece. If the pieces are records, skips the head before them.
     ///
     /// # Errors
     /// When the head cannot be read, or the input ends within it.
@@ -89,7 +89,7 @@ impl Pieces {
         &self.piece
     }
 
-    /// Returns the number of the piece, from 1.
+    /// Returns the number of the piece that was read last, from 1.
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.count

@@ -11,16 +11,16 @@ pub struct Sink {
     /// The source's time of the first request, µs.
     start_us: Option<u64>,
     pub(super) requests: Vec<Request>,
-    /// Names of files, by number.
+    /// The names of the files, in the order of their numbers.
     pub files: Names,
-    /// Names of tasks, by number.
+    /// The names of the tasks, in the order of their numbers.
     pub tasks: Names,
-    /// What the parser remarks on the source.
+    /// The metadata that the parser has found out about the source.
     pub metadata: Metadata,
 }
 
 impl Sink {
-    /// Makes an empty sink.
+    /// Makes a sink without requests and names. `kind` says what the requests to come address.
     #[must_use]
     pub fn new(kind: Kind) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Returns what the requests address.
+    /// Returns what the requests address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
@@ -61,7 +61,7 @@ impl Sink {
         self.start_us
     }
 
-    /// Returns the requests that were not taken yet.
+    /// Returns the requests of the current batch so far.
     #[must_use]
     pub fn requests(&self) -> &[Request] {
         &self.requests
@@ -77,7 +77,7 @@ impl Sink {
         }
     }
 
-    /// Adds one to a count of the metadata.
+    /// Adds 1 to the number under `key` in the metadata, which is 0 at first.
     pub fn count(&mut self, key: &str) {
         let count = self.metadata.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0);
         self.metadata.insert(key.to_owned(), (count + 1).into());

@@ -14,16 +14,16 @@ use std::fmt;
 use std::io::{BufRead, Cursor, Read as _};
 use std::path::Path;
 
-/// Form of an input.
+/// The way in which an input is divided into pieces, which a parser gets one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Lines of text.
     Lines,
-    /// Records of `width` bytes after `head` bytes.
+    /// Records of `width` bytes each, which follow a head of `head` bytes.
     Records {
-        /// Bytes before the first record.
+        /// Number of bytes before the first record.
         head: u64,
-        /// Bytes of a record.
+        /// Number of bytes of each record.
         width: usize,
     },
 }
@@ -55,7 +55,8 @@ impl<'a> Start<'a> {
     /// Number of bytes that are looked at.
     pub const BYTES: usize = 1 << 16;
 
-    /// Returns the lines that are there as a whole.
+    /// Returns the lines of the start that are not empty. A last line that may be cut off is left out, unless it is the
+    /// only one.
     pub fn lines(self) -> impl Iterator<Item = &'a [u8]> {
         let whole = if self.is_all {
             self.bytes.len()
@@ -92,7 +93,7 @@ pub struct Unparsed {
 /// Counts of what was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lines or records.
+    /// Number of pieces (lines or records) that were read.
     pub pieces: u64,
     /// Pieces that were not understood.
     pub unparsed: u64,
@@ -136,7 +137,8 @@ impl fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Number of requests of a batch, about.
+    /// Number of requests at which a batch ends. A batch may have a few requests more, because a piece may hold
+    /// several.
     const BATCH: usize = 4096;
 
     /// Opens a file, or standard input for `-`.
@@ -177,7 +179,7 @@ impl Stream {
         Ok(Self { name: name.to_owned(), format, pieces, parser, sink: Sink::new(kind), counts, is_over: false })
     }
 
-    /// Returns the next requests; none at the end.
+    /// Returns the next batch of requests; none at the end of the input.
     ///
     /// # Errors
     /// When the input cannot be read further: with the number of the piece.
@@ -207,7 +209,8 @@ impl Stream {
         Ok((!self.sink.requests.is_empty()).then_some(&self.sink.requests))
     }
 
-    /// Refuses inputs whose names do not fit into memory: names are all that grows with an input.
+    /// Refuses an input whose names of files and tasks would take too much memory. Nothing else in memory grows with an
+    /// input.
     fn check_names(&self) -> Result<(), Wrong> {
         let Sink { files, tasks, .. } = &self.sink;
         if files.bytes() + tasks.bytes() <= NAMES_MAX && files.len() + tasks.len() <= Request::FILE_LIMIT as usize {
@@ -258,13 +261,13 @@ impl Stream {
         &self.counts
     }
 
-    /// Returns the names of files so far.
+    /// Returns the names of all files that requests have used so far.
     #[must_use]
     pub const fn files(&self) -> &Names {
         &self.sink.files
     }
 
-    /// Returns the names of tasks so far.
+    /// Returns the names of all tasks that have made requests so far.
     #[must_use]
     pub const fn tasks(&self) -> &Names {
         &self.sink.tasks
@@ -285,7 +288,7 @@ impl Stream {
     }
 }
 
-/// Returns the first bytes of a piece, for people.
+/// Returns the first bytes of a piece as text for a message: a line as it is, a record as hexadecimal digits.
 fn shown(piece: &[u8], is_line: bool) -> String {
     const MOST: usize = 120;
     let first = &piece[..piece.len().min(MOST)];

@@ -28,7 +28,7 @@ const OPENED: &str = "a step that uses a file has opened it";
 pub(super) struct Load {
     /// Number of pages that a region has in each task, by the region's name; none for regions of files.
     region_pages: BTreeMap<String, Option<u64>>,
-    /// The counters of signals.
+    /// For each signal, by name, how often tasks have given it.
     signals: BTreeMap<String, AtomicU64>,
     /// Names of the rows of durations, in order.
     pub rows: Vec<String>,
@@ -269,7 +269,7 @@ impl<'a, S: System> Task<'a, S> {
         Ok((row, time))
     }
 
-    /// Does an action that is no operation.
+    /// Does an action that is not measured as an operation, such as a sleep or a signal.
     fn act_between(&mut self, action: &Action, tally: Option<&Tally>) -> Result<(), SystemError> {
         let system = self.system;
         match action {

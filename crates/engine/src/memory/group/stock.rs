@@ -84,7 +84,7 @@ impl<M: Machine> Groups<M> {
         self.limit(id, Limit::Max).saturating_sub(self.usage(id))
     }
 
-    /// Returns whether the group or an ancestor is above its `high` line.
+    /// Returns whether the group or an ancestor uses more memory than its `memory.high` allows.
     pub(crate) fn is_over_high(&self, id: GroupId) -> bool {
         self.over_high(id).next().is_some()
     }

@@ -2,7 +2,7 @@
 
 use crate::formats::text::{SECOND, c_number, clock_micros, lossy, micros, number};
 
-/// A line.
+/// A line of strace's output, split into process, time and event.
 pub struct Line<'a> {
     /// The process; 0 if strace follows one alone.
     pub process: u64,
@@ -29,13 +29,13 @@ pub enum Spoken<'a> {
 /// The time of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// None.
+    /// The line has no time.
     Unknown,
-    /// Since 1970, µs (`-ttt`).
+    /// The time since 1970, µs (`-ttt`).
     Absolute(u64),
-    /// Since midnight, µs (`-t`, `-tt`).
+    /// The time since midnight, µs (`-t`, `-tt`).
     OfDay(u64),
-    /// Since the line before, µs (`-r`).
+    /// The time since the line before this one, µs (`-r`).
     Since(u64),
 }
 
@@ -103,7 +103,7 @@ pub fn before_path(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Takes process and time off. Returns `None` for an empty line.
+/// Splits a line of strace's output into the process, the time and the rest. Returns `None` for an empty line.
 pub fn split(text: &[u8]) -> Result<Option<Line<'_>>, String> {
     let mut rest = text.trim_ascii();
     if rest.is_empty() {
@@ -171,7 +171,7 @@ fn spoken(rest: &[u8]) -> Option<Spoken<'_>> {
     Some(Spoken::Call(rest))
 }
 
-/// Returns `true` if a line is one of strace, for recognition.
+/// Returns whether a line looks like output of strace. The format of an input is recognised by this.
 pub fn is_line(text: &[u8]) -> bool {
     match split(text) {
         Ok(Some(Line { spoken: Spoken::Call(text), .. })) => call(text).is_ok(),
@@ -201,7 +201,8 @@ pub fn call(text: &[u8]) -> Result<Call<'_>, String> {
     Ok(Call { name: &text[..open], arguments, result: is_done.then_some(result) })
 }
 
-/// Returns the arguments between `(` and its `)`, and the place of that.
+/// Splits the arguments of a call, which stand between the `(` at byte `open` and the matching `)`. Returns the
+/// arguments and the place of this `)`; `None` if it is missing.
 fn arguments(text: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
     /// No call has more.
     const MOST: usize = 32;
@@ -232,7 +233,7 @@ fn arguments(text: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
     None
 }
 
-/// Returns the place of the quotation mark that ends a string.
+/// Returns the place of the quotation mark that ends the string that begins at byte `start`; `None` if there is none.
 fn end_of_string(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     while at < text.len() {

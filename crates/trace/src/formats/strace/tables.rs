@@ -27,7 +27,7 @@ pub struct OpenFile {
 pub struct Descriptor {
     /// The description that it refers to.
     pub open: Rc<RefCell<OpenFile>>,
-    /// Whether `execve` closes it.
+    /// Whether `execve` closes the descriptor.
     pub closes_on_exec: bool,
 }
 
@@ -36,18 +36,18 @@ pub struct Descriptor {
 pub struct Mapping {
     /// The address behind it.
     pub end: u64,
-    /// The file.
+    /// Number of the mapped file.
     pub file: u32,
-    /// The description that was mapped.
+    /// Number of the open file description through which the file was mapped.
     pub handle: u32,
-    /// Place in the file of the first address.
+    /// Offset in the file of the byte that is mapped at the mapping's first address.
     pub offset: u64,
 }
 
 /// The tables of a process. Threads share them.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
-    /// Number of the task.
+    /// Number of the process's task in the trace.
     pub task: u32,
     /// Descriptors.
     pub descriptors: Rc<RefCell<HashMap<u64, Descriptor>>>,
@@ -94,13 +94,14 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns what the flags in a text of arguments say.
+    /// Reads from the arguments of `clone` what the new process shares: `CLONE_FILES` stands for the table of
+    /// descriptors, `CLONE_VM` for memory.
     pub fn of(arguments: &[u8]) -> Self {
         let has = |flag: &[u8]| arguments.windows(flag.len()).any(|part| part == flag);
         Self { descriptors: has(b"CLONE_FILES"), memory: has(b"CLONE_VM") }
     }
 
-    /// Returns what either says.
+    /// Returns the union: a table is shared if `self` or `other` says so.
     pub const fn or(self, other: Self) -> Self {
         Self { descriptors: self.descriptors || other.descriptors, memory: self.memory || other.memory }
     }
@@ -161,7 +162,7 @@ impl World {
         shares
     }
 
-    /// Ends a process: its descriptors are closed.
+    /// Ends process `number`, and closes its descriptors unless another thread shares them.
     pub fn exit(&mut self, number: u64, time_us: u64, sink: &mut Sink) -> Result<(), String> {
         self.early.remove(&number);
         let Some(process) = self.processes.remove(&number) else { return Ok(()) };
@@ -214,7 +215,9 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Returns the description behind a descriptor. A path that strace names makes one, if there is none.
+    /// Returns the open file description that a descriptor refers to. `path` is the path that strace shows for the
+    /// descriptor, if any. If the descriptor is unknown or has another path, a new description of `path` takes its
+    /// place.
     pub fn open_file(
         &mut self,
         descriptor: u64,
@@ -252,7 +255,7 @@ impl View<'_> {
         before.map_or(Ok(()), |before| self.release(&before.open, sink))
     }
 
-    /// Closes a descriptor.
+    /// Removes a descriptor, and closes its description if no other descriptor refers to it.
     pub fn close(&mut self, descriptor: u64, sink: &mut Sink) -> Result<(), String> {
         let before = self.process.descriptors.borrow_mut().remove(&descriptor);
         before.map_or(Ok(()), |before| self.release(&before.open, sink))

@@ -22,8 +22,8 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Returns the amounts for a putback of pages that reclaim isolated but did not free. `scanned` is the number of
-    /// pages that were isolated, including freed ones.
+    /// Returns the amounts by which the counts change when pages that reclaim isolated, but did not free, are put back.
+    /// `scanned` is the number of pages that were isolated, including freed ones.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }
