@@ -324,7 +324,8 @@ const fn next_slot(slot: usize) -> usize {
     (slot + 1) % GENERATIONS
 }
 
-/// Returns the kind of a page at the tail of the list of `slot`.
+/// Returns the kind of a page with `flags`, which decides where the page goes. The page is at the tail of the list of
+/// the generation in slot `slot`.
 const fn sorted(flags: Flags, slot: usize, is_above_limit: bool, saturated: Saturated, dirty: DirtyAtTail) -> Sorted {
     if slot_in(flags) != slot {
         return Sorted::Elsewhere;
