@@ -50,9 +50,9 @@ pub struct Wait {
 /// `total` are about the whole group; all other fields describe its longest stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Number of similar stalls.
+    /// Number of stalls in the group.
     pub count: usize,
-    /// Total duration of the similar stalls.
+    /// Total duration of all stalls in the group.
     pub total: Nanos,
     /// The task's name, which is also the name of its track in the trace.
     pub task: String,

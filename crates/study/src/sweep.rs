@@ -220,7 +220,8 @@ impl Sweep {
         names.unwrap_or_default().concat()
     }
 
-    /// Returns the sweep's runs, each once, in order.
+    /// Returns the sweep's runs in the order in which they are planned. A run that several plans share is returned
+    /// once.
     #[must_use]
     pub fn runs(&self) -> &[SweepRun] {
         &self.runs

@@ -223,8 +223,8 @@ impl Head {
         &self.report.main_rows
     }
 
-    /// Returns whether an imported column comes from a single run and has exactly the rows that were written with the
-    /// report.
+    /// Returns whether an imported column has one run, and the same rows as the column of the report when the report
+    /// was written.
     fn is_as_written(&self, imported: &Table, column: usize) -> bool {
         let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
         let written = self.digests.get(&imported.columns[column].id);

@@ -51,7 +51,8 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// If the pages in swap are at least this share of memory, percent, programs need the memory that the marks keep free.
+/// If the pages in swap are at least this share of memory, percent, programs are taken to need the memory that the
+/// marks keep free.
 const IN_SWAP_MIN: f64 = 1.0;
 
 /// Returns the number of pages that the high marks keep free, from the marks of the zones or else from the settings;
