@@ -22,10 +22,10 @@ pub struct Popularity {
     pub counts: Vec<(u64, u64)>,
 }
 
-/// The share of accesses that the most accessed objects have together.
+/// The share of accesses that some of the most accessed objects have together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Number of these objects, which have the ranks from 1 to this number.
+    /// Number of the objects: those with the ranks from 1 to this number.
     pub objects: u64,
     /// The objects' share of all accesses.
     pub share: f64,

@@ -215,8 +215,8 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Returns the open file description to which a descriptor refers. If none is known, or one of another path, and
-    /// strace names a path, makes one for this path.
+    /// Returns the open file description to which a descriptor refers. If strace names a path, and the description is
+    /// unknown or of another path, makes a new one for this path.
     pub fn open_file(
         &mut self,
         descriptor: u64,
