@@ -212,8 +212,8 @@ fn packed_log(folder: &Path, words: &[Option<&str>]) -> Option<Wrong> {
     paths.into_iter().find(|path| otherwise_packed(path).is_some()).map(|path| Wrong::packed(&path))
 }
 
-/// Returns the first of a file's faults, `wrong`. Its text then also says how many other faults there are. Returns none
-/// if `wrong` is empty.
+/// Returns the first of `wrong`, the faults of a file; none if there are no faults. The text of the result also says
+/// how many other faults there are.
 #[must_use]
 pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     let more = match wrong.len() {

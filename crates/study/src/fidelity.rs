@@ -98,7 +98,7 @@ pub struct Cell {
     pub ratio: Option<f64>,
     /// Whether the ratio is within [`FACTOR`], so that the level (the figure itself) is met.
     pub is_met: bool,
-    /// Whether the level counts, because the published figure is above [`LEVEL`].
+    /// Whether the level (the figure itself) is counted in summaries: only if the published figure is above [`LEVEL`].
     pub counts: bool,
     /// The reason why chance decides whether the level is met; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,

@@ -158,7 +158,8 @@ pub fn check(folder: &Path) -> io::Result<()> {
 pub struct Head {
     folder: PathBuf,
     report: Table,
-    /// Digests of the rows of the report's columns, by column id; empty if unknown.
+    /// For each column of the report, by the column's id, a digest of the column's rows; empty if the digests are
+    /// unknown.
     digests: BTreeMap<String, String>,
     /// The folders of the report's columns, in order.
     folders: Vec<String>,
