@@ -155,7 +155,8 @@ impl<'t> Text<'t> {
         this
     }
 
-    /// Removes code fences from a line. Returns whether the line is to be kept.
+    /// Removes the marks of a code block, such as three backquotes, from a line. Returns whether the line is to be
+    /// kept: it is not if at most one word is left, which is the language of the block.
     fn keep_unfenced(&mut self, line: &mut Line<'t>) -> bool {
         let trimmed = line.text.trim();
         let Some(inner) = fenced(trimmed) else {

@@ -25,10 +25,11 @@ pub enum Operation {
     Load = 8,
     /// A write access through a mapping.
     Store = 9,
-    /// Dirty data of the range is written (`fsync`, `fdatasync`, `msync`, `sync_file_range`); `len` 0: of the file.
+    /// Dirty data of the range is written (`fsync`, `fdatasync`, `msync`, `sync_file_range`). If `len` is 0, all dirty
+    /// data of the file is written.
     Sync = 10,
-    /// Contents of the range are removed, the size stays (`fallocate` with `FALLOC_FL_PUNCH_HOLE`; a block device's
-    /// discard).
+    /// The contents of the range are removed, and the file keeps its size (`fallocate` with `FALLOC_FL_PUNCH_HOLE`, or
+    /// a discard on a block device).
     Punch = 11,
     /// Advice that the range is accessed in no special way (`POSIX_FADV_NORMAL`, `MADV_NORMAL`). In this and the other
     /// kinds of advice, a `len` of 0 means: to the end of the file.
@@ -84,8 +85,8 @@ impl Operation {
         if (code as usize) < Self::ALL.len() { Self::ALL[code as usize] } else { Self::Unknown }
     }
 
-    /// Returns `true` for what touches the pages of the range, or the object: read, write, load and store. A cache
-    /// counts a hit or a miss for these alone.
+    /// Returns `true` for the operations that touch the pages of their range, or their object: read, write, load and
+    /// store. Only for these does a cache count hits and misses.
     #[inline]
     #[must_use]
     pub const fn is_access(self) -> bool {

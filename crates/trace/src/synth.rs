@@ -15,12 +15,13 @@ use std::str::FromStr;
 /// Order in which a pattern accesses its set of pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// At random; the page of rank r has a weight of r^-theta. Frequent pages are not neighbours.
+    /// The pages are chosen at random; the page of rank r with a probability proportional to r^-theta. The most
+    /// frequent pages do not lie side by side.
     Zipf {
         /// The exponent of Zipf's law, above 0 and at most 10.
         theta: f64,
     },
-    /// At random, all pages equally often.
+    /// The pages are chosen at random, all equally often.
     Uniform,
     /// One page after the other, without end. No page is accessed twice.
     Scan,
@@ -33,13 +34,14 @@ pub enum Order {
 pub struct Pattern {
     /// Order of accesses.
     pub order: Order,
-    /// Number of pages, or objects, of the set. Without meaning for a scan.
+    /// Number of pages, or objects, of the set. A scan has no such number.
     pub pages: u64,
-    /// Requests of this pattern are so much more frequent than those of a pattern with weight 1.
+    /// Relative frequency of the pattern: with weight 3, its requests come three times as often as those of a pattern
+    /// with weight 1.
     pub weight: u64,
     /// Share of requests that read; the others write.
     pub reads: f64,
-    /// Pages of a request. The set then consists of blocks of so many pages.
+    /// Number of pages of each request. The set then consists of blocks of this many pages.
     pub len: u64,
     /// Number of requests of this pattern after which its set of accessed pages moves; 0 if the set never moves.
     pub shift_every: u64,
@@ -303,7 +305,8 @@ impl Synth {
         Ok(Self { settings, states, weights, rng: Rng::new(seed, 0), made: 0 })
     }
 
-    /// Returns the names of the files: the patterns' texts.
+    /// Returns the names of the files. Each pattern has a file, whose name is the text of the pattern. A trace of
+    /// objects has no files.
     #[must_use]
     pub fn files(&self) -> Names {
         let mut names = Names::new();

@@ -42,7 +42,7 @@ const FAN_OUT: usize = 64;
 /// largest file has 256 counts of this floor.
 const FLOORS: usize = 3;
 
-/// Returns the number of words that one count of the floor `floor` covers.
+/// Returns the number of words (64 pages each) that one count on the floor `floor` of the tower covers.
 const fn words_of(floor: usize) -> usize {
     FAN_OUT.pow(floor as u32 + 1)
 }

@@ -27,7 +27,7 @@ pub(crate) enum Purpose {
     Retry,
 }
 
-/// The order to write back a file: why, how many pages, and up to which page.
+/// What a writeback of a file is to do: why it writes, how many pages, and up to which page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteControl {
     /// The purpose of the writeback.

@@ -38,8 +38,8 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Returns the place from the start of `self` to the end of the later place `end`. If the two places are of
-    /// different kinds, such as lines and times, returns `self`.
+    /// Returns the place of the part of the recording from the start of `self` to the end of the later place `end`. If
+    /// the two places are of different kinds, such as lines and times, returns `self`.
     #[must_use]
     pub fn until(&self, end: &Self) -> Self {
         match (self, end) {

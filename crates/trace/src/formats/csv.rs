@@ -10,8 +10,8 @@ use crate::request::{Flags, Kind, Request};
 pub static FORMAT: Format =
     Format { name: "csv", about: "comma-separated values, columns by name or `--columns`", recognise, open };
 
-/// Names of columns that are known without `--columns`: the role, the unit (of a time in ns, of others in bytes), the
-/// names in lower case.
+/// Columns that are recognised without `--columns`. Each entry has the role of such columns, their unit (ns for a time,
+/// otherwise bytes), and their names in lower case.
 const KNOWN: [(Role, u64, &[&str]); 11] = [
     (Role::Time, SECOND, &["time", "timestamp", "ts", "time_s", "timestamp_s", "seconds", "sec"]),
     (Role::Time, 1_000_000, &["time_ms", "timestamp_ms", "ts_ms", "ms"]),
@@ -42,7 +42,7 @@ impl Places {
         self.0[role as usize].get_or_insert((at, unit));
     }
 
-    /// Returns the places by the names of a heading.
+    /// Finds the column of each role by the column names in `fields`, the heading of the file.
     fn by_heading(fields: &Fields) -> Self {
         let mut places = Self::default();
         for (at, name) in fields.iter().enumerate() {

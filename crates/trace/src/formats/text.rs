@@ -39,7 +39,7 @@ pub fn hex(text: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |value, byte| Some(value << 4 | u64::from(char::from(*byte).to_digit(16)?)))
 }
 
-/// Returns a number as C writes it: decimal, hexadecimal after `0x`, or octal after `0`.
+/// Reads a number that is written as in C: decimal, hexadecimal after `0x`, or octal after `0`.
 pub fn c_number(text: &[u8]) -> Option<u64> {
     if text.starts_with(b"0x") {
         return hex(text);
@@ -47,7 +47,8 @@ pub fn c_number(text: &[u8]) -> Option<u64> {
     number(text)
 }
 
-/// Returns a decimal number with an optional fraction in units of `unit_ns` nanoseconds, as µs, rounded down.
+/// Reads a time: a decimal number with an optional fraction, in units of `unit_ns` nanoseconds. Returns the time in µs,
+/// rounded down.
 pub fn micros(text: &[u8], unit_ns: u64) -> Option<u64> {
     let (whole, fraction) = match text.iter().position(|byte| *byte == b'.') {
         Some(at) => (&text[..at], &text[at + 1..]),

@@ -198,7 +198,7 @@ impl Trace {
         self.bytes[self.records.clone()].as_chunks().0
     }
 
-    /// Checks everything but the records.
+    /// Opens the trace that `bytes` contain, and checks all of its sections except the records.
     fn check(bytes: Bytes) -> Result<Self, String> {
         let (kind, table_at, table) = check_ends(&bytes)?;
         let mut trace = Self {
@@ -323,7 +323,8 @@ fn check_ends(bytes: &[u8]) -> Result<(Kind, usize, &[u8]), String> {
     Ok((kind, table_at, table))
 }
 
-/// Returns the bytes of the section of an entry, which must end before the table.
+/// Returns the place, in bytes, of the section that `entry` of the table describes. The section must end before the
+/// table, which begins at byte `table_at`.
 fn section_of(entry: &[u8; ENTRY], table_at: usize) -> Result<Range<usize>, String> {
     let (at, bytes) = (u64_at(entry, 8).unwrap_or(0), u64_at(entry, 16).unwrap_or(0));
     let end = at.checked_add(bytes).filter(|end| *end <= table_at as u64 && at >= HEADER as u64 && at % 8 == 0);

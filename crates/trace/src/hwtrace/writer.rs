@@ -67,8 +67,8 @@ impl<W: Write> Writer<W> {
         self.kind
     }
 
-    /// Ends the trace: writes the names of files and tasks, by number, and the metadata. A table may have fewer names
-    /// than the requests have numbers; the others have no name.
+    /// Ends the trace: writes the names of files and tasks, in the order of their numbers, and the metadata. Files or
+    /// tasks whose numbers are beyond the end of their table have no name.
     ///
     /// # Errors
     /// When something cannot be written.
@@ -116,7 +116,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Returns the section of a table of names.
+/// Encodes a table of names as the contents of a section.
 fn table_of(names: &Names) -> Vec<u8> {
     let mut section = Vec::new();
     section.extend((names.len() as u64).to_le_bytes());

@@ -3,7 +3,7 @@
 use super::stream::Shape;
 use std::io::{self, BufRead};
 
-/// Longest line, bytes. Of a longer line only the start is kept, and the line counts as not understood.
+/// Largest length of a line, bytes. Only the start of a longer line is kept, and the line counts as not understood.
 pub const LINE_MAX: usize = 1 << 20;
 
 /// An input that is read piece by piece. Holds one piece in memory.
@@ -11,11 +11,11 @@ pub struct Pieces {
     input: Box<dyn BufRead>,
     shape: Shape,
     piece: Vec<u8>,
-    /// Number of pieces so far.
+    /// Number of pieces that were read so far.
     count: u64,
-    /// Bytes of the input before the piece.
+    /// Number of bytes of the input before the present piece.
     at: u64,
-    /// Bytes of the input so far.
+    /// Number of bytes of the input that were read so far.
     end: u64,
     is_cut: bool,
 }

@@ -8,7 +8,7 @@ use crate::request::{Kind, Request};
 #[derive(Debug)]
 pub struct Sink {
     kind: Kind,
-    /// The source's time of the first request, µs.
+    /// Time of the first request on the source's clock, µs.
     start_us: Option<u64>,
     pub(super) requests: Vec<Request>,
     /// The names of the files, in the order of their numbers.
@@ -33,7 +33,8 @@ impl Sink {
         }
     }
 
-    /// Appends a request, whose time is the source's own, µs. The first request's time becomes 0, and earlier times too.
+    /// Appends a request, whose time the caller states on the source's clock, µs. Changes the time so that it counts
+    /// from the first request; a time before that of the first request becomes 0.
     ///
     /// # Errors
     /// When the request has a [fault](Request::fault).
@@ -55,7 +56,7 @@ impl Sink {
         self.kind
     }
 
-    /// Returns the source's time of the first request, µs.
+    /// Returns the time of the first request on the source's clock, µs; `None` if there is no request yet.
     #[must_use]
     pub const fn start_us(&self) -> Option<u64> {
         self.start_us

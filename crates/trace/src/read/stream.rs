@@ -28,15 +28,16 @@ pub enum Shape {
     },
 }
 
-/// A reader of a format. Gets one piece of the input after the other.
+/// A reader of a format. It gets the pieces of the input (lines or records) one after the other.
 pub trait Parser {
-    /// Takes a piece apart. The requests that it has go to the sink, or those of an earlier piece that are complete now.
+    /// Reads a piece, and gives the sink the piece's requests, and also requests of earlier pieces that are complete
+    /// only now.
     ///
     /// # Errors
-    /// When the piece is not understood: what was expected. Reading goes on with the next piece.
+    /// When the piece is not understood. The error says what was expected. Reading goes on with the next piece.
     fn parse(&mut self, piece: &[u8], sink: &mut Sink) -> Result<(), String>;
 
-    /// Ends the input: the requests that were held back go to the sink.
+    /// Called at the end of the input. Gives the sink the requests that were held back.
     fn end(&mut self, sink: &mut Sink) {
         let _ = sink;
     }
@@ -45,14 +46,14 @@ pub trait Parser {
 /// The first bytes of an input, by which its format is recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// At most [`Start::BYTES`] bytes.
+    /// The first bytes of the input, at most [`Start::BYTES`].
     pub bytes: &'a [u8],
     /// `true` if these are all bytes of the input.
     pub is_all: bool,
 }
 
 impl<'a> Start<'a> {
-    /// Number of bytes that are looked at.
+    /// Largest number of bytes by which a format is recognised.
     pub const BYTES: usize = 1 << 16;
 
     /// Returns the lines of the start that are not empty. A last line that may be cut off is left out, unless it is the
@@ -95,18 +96,18 @@ pub struct Unparsed {
 pub struct Counts {
     /// Number of pieces (lines or records) that were read.
     pub pieces: u64,
-    /// Pieces that were not understood.
+    /// Number of pieces that were not understood.
     pub unparsed: u64,
-    /// The first of them, at most [`Counts::SHOWN`].
+    /// The first pieces that were not understood, at most [`Counts::SHOWN`].
     pub first: Vec<Unparsed>,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// `true` if the pieces are lines.
     pub are_lines: bool,
 }
 
 impl Counts {
-    /// Number of pieces that are kept to be shown.
+    /// Largest number of pieces that are kept to be shown because they were not understood.
     pub const SHOWN: usize = 5;
 
     /// Returns `true` if more than 1 % of the pieces were not understood.
@@ -119,7 +120,7 @@ impl Counts {
 /// Largest length of all names together, bytes.
 const NAMES_MAX: usize = 1 << 30;
 
-/// The requests of an input, in batches. Memory does not grow with the input, except for names.
+/// The requests of an input, in batches. The memory that a stream needs does not grow with the input, except for names.
 pub struct Stream {
     name: String,
     format: &'static Format,

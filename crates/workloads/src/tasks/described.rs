@@ -291,7 +291,8 @@ impl Described {
         self.actions().any(writes)
     }
 
-    /// Returns what counts as a miss.
+    /// Returns what counts as a miss in reports of this load: the description's own rule or, by default, pages read in
+    /// if the load reads files, and otherwise major faults.
     pub(super) fn misses(&self) -> Misses {
         let reads = self.actions().any(|action| matches!(action, Action::Read { .. }));
         self.misses.unwrap_or(if reads { Misses::PagesReadIn } else { Misses::MajorFaults })

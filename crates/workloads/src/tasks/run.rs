@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Interval at which a task that waits for a signal looks at the signal's counter.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
-/// Time for which a task sleeps that was to write a page which another task writes.
+/// Time for which a task sleeps when it wants to write a page that another task is writing.
 const CLAIM_AGAIN: Nanos = Nanos(10_000);
 
 /// Why the handle of a step's file exists.

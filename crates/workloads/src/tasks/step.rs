@@ -48,7 +48,7 @@ pub enum Action {
     Read {
         /// The file.
         file: String,
-        /// Where it is read.
+        /// The places in the file that are read.
         places: Places,
         /// Share of operations that write, percent.
         write_percent: u64,
@@ -57,7 +57,7 @@ pub enum Action {
     Write {
         /// The file.
         file: String,
-        /// Where it is written.
+        /// The places in the file that are written.
         places: Places,
     },
     /// Loads a page of a region, and then stores it with a probability of `store_percent`.
@@ -111,11 +111,11 @@ pub struct Places {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Chosen at random.
+    /// The places are chosen at random.
     #[default]
     Random,
-    /// From the beginning to the end, and from the beginning again. A task goes on where its last operation of this step
-    /// ended.
+    /// From the beginning to the end, and then from the beginning again. Each operation of a task begins where the
+    /// task's last operation of this step ended.
     Sequential,
 }
 

@@ -40,7 +40,8 @@ pub(in crate::lru) enum State<M: Machine> {
     Classic(classic::State<M>),
     /// The state of the multi-generational LRU.
     Multigen(Generational<M>),
-    /// A value of a policy that implements the trait [`Policy`](super::Policy).
+    /// The state of a policy that implements the trait [`Policy`](super::Policy): the value on which its methods are
+    /// called.
     Own(M::Lock<OwnPolicy>),
 }
 

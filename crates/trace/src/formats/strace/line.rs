@@ -8,7 +8,7 @@ pub struct Line<'a> {
     pub process: u64,
     /// The time.
     pub time: Time,
-    /// The rest.
+    /// What the line says, after the process and the time.
     pub spoken: Spoken<'a>,
 }
 
@@ -18,9 +18,9 @@ pub enum Spoken<'a> {
     Nothing,
     /// The process ends.
     Exit,
-    /// The start of a call that another task interrupts.
+    /// The start of a call. Lines of other tasks come before the rest of the call.
     Unfinished(&'a [u8]),
-    /// The rest of such a call.
+    /// The rest of a call whose start was an earlier line, [`Self::Unfinished`].
     Resumed(&'a [u8]),
     /// A whole call.
     Call(&'a [u8]),
@@ -39,7 +39,7 @@ pub enum Time {
     Since(u64),
 }
 
-/// Makes one course of the times of lines.
+/// Converts the times of all lines to times on one clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     now_us: u64,
@@ -47,7 +47,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the time of the next line, µs.
+    /// Returns the time of the next line on this clock, µs. `time` is what the line states. A line without a time has
+    /// the time of the line before.
     pub fn at(&mut self, time: Time) -> u64 {
         const DAY_US: u64 = 86_400_000_000;
         match time {
@@ -69,7 +70,7 @@ impl Clock {
 pub struct Call<'a> {
     /// Name.
     pub name: &'a [u8],
-    /// Arguments, as they are written.
+    /// The arguments, as strace writes them.
     pub arguments: Vec<&'a [u8]>,
     /// The result if the call succeeded, with a path where `-y` gives one.
     pub result: Option<&'a [u8]>,
@@ -139,7 +140,7 @@ fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn time_of(word: &[u8]) -> Option<Time> {
-    /// A time since 1970 is later than 1973, a time since the line before is shorter than that.
+    /// Smallest time that is taken as a time since 1970: a day in 1973. A time since the line before is always shorter.
     const EPOCH_US: u64 = 100_000_000_000_000;
     if let Some(us) = clock_micros(word) {
         return Some(Time::OfDay(us));

@@ -190,7 +190,8 @@ impl View<'_> {
         sink.push(Request { time_us: self.time_us, task: self.process.task, ..request })
     }
 
-    /// Starts a process, which shares tables with this one or gets copies.
+    /// Notes that this process has started the process `number`, which shares this process's tables or gets copies of
+    /// them, as `shares` says.
     pub fn fork(&mut self, number: u64, shares: Shares, sink: &mut Sink) -> Result<(), String> {
         self.world.forking = self.world.forking.filter(|(process, _)| *process != self.number);
         let task = task(number, sink);
@@ -235,7 +236,7 @@ impl View<'_> {
         Some(open)
     }
 
-    /// Makes a description of a path.
+    /// Makes a new open file description for the file at `path`.
     pub fn describe(&mut self, path: &[u8], flags: Flags, sink: &mut Sink) -> Rc<RefCell<OpenFile>> {
         let file = has_pages(path).then(|| self.file(path, sink));
         self.world.handles = self.world.handles.wrapping_add(1).max(1);
@@ -243,7 +244,8 @@ impl View<'_> {
         Rc::new(RefCell::new(OpenFile { file, path: path.to_vec(), handle, position: 0, flags }))
     }
 
-    /// Puts a description behind a descriptor; what was there is closed.
+    /// Makes `descriptor` refer to the open file description `open`. If `descriptor` referred to another one, closes it
+    /// there first.
     pub fn install(
         &mut self,
         descriptor: u64,
@@ -261,7 +263,8 @@ impl View<'_> {
         before.map_or(Ok(()), |before| self.release(&before.open, sink))
     }
 
-    /// Tells that a description is closed, if this was the last reference.
+    /// Gives the sink the request [`Operation::Close`] if `open` is the last reference to its open file description.
+    /// Does nothing if the file has no pages.
     fn release(&self, open: &Rc<RefCell<OpenFile>>, sink: &mut Sink) -> Result<(), String> {
         let OpenFile { file: Some(file), handle, .. } = *open.borrow() else { return Ok(()) };
         if Rc::strong_count(open) > 1 {
@@ -270,22 +273,22 @@ impl View<'_> {
         self.push(sink, Request { operation: Operation::Close, file, handle, ..Request::default() })
     }
 
-    /// Returns the file of a path.
+    /// Returns the number of the file at a path. A path that was not used before gets a new number.
     pub fn file(&mut self, path: &[u8], sink: &mut Sink) -> u32 {
         *self.world.paths.entry(path.to_vec()).or_insert_with(|| sink.files.push(path))
     }
 
-    /// Returns the file of a path, if it was used before.
+    /// Returns the number of the file at a path; `None` if the path was not used before.
     pub fn known_file(&self, path: &[u8]) -> Option<u32> {
         self.world.paths.get(path).copied()
     }
 
-    /// Forgets a path. Returns its file.
+    /// Forgets a path. Returns the file that had this path.
     pub fn forget(&mut self, path: &[u8]) -> Option<u32> {
         self.world.paths.remove(path)
     }
 
-    /// Gives a file a path. Returns the file that had it.
+    /// Gives `file` the path `path`. Returns the file that had this path before.
     pub fn rename(&mut self, path: &[u8], file: u32) -> Option<u32> {
         self.world.paths.insert(path.to_vec(), file)
     }
@@ -295,7 +298,7 @@ impl View<'_> {
         self.world.sizes.get(&file).copied().unwrap_or(0)
     }
 
-    /// Notes that a file is at least so long.
+    /// Notes that a file is at least `end` bytes long.
     pub fn grow(&mut self, file: u32, end: u64) {
         let size = self.world.sizes.entry(file).or_insert(0);
         *size = end.max(*size);

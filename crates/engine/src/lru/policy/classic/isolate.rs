@@ -16,8 +16,8 @@ pub struct Recent {
     pub scanned: u64,
     /// Number that is added to [`Lists::recent_rotated`].
     pub rotated: u64,
-    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). A
-    /// folio then counts with all its pages.
+    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). Of a
+    /// folio, all pages count.
     pub counts_active: bool,
 }
 
