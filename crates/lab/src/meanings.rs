@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_meaning_is_one_line_with_the_workloads_that_have_it() {
-        assert_eq!(of_machine("cpu.count").as_deref(), Some("Logical CPUs."));
+        assert_eq!(of_machine("cpu.count").as_deref(), Some("Number of logical CPUs."));
         assert_eq!(of_machine("cost.scan_page").as_deref(), Some(Step::ScanPage.about().trim()));
         assert_eq!((of_machine("cpu.cuont"), of_param("nonesuch")), (None, Vec::new()));
         let found = of_param("sync_every");
