@@ -30,17 +30,18 @@ pub enum Operation {
     /// Contents of the range are removed, the size stays (`fallocate` with `FALLOC_FL_PUNCH_HOLE`; a block device's
     /// discard).
     Punch = 11,
-    /// `POSIX_FADV_NORMAL`, `MADV_NORMAL`. In this and the other kinds of advice, `len` 0 means: to the end.
+    /// The program advises of normal access to the range (`POSIX_FADV_NORMAL`, `MADV_NORMAL`). In this and the other
+    /// kinds of advice, `len` 0 means: to the end.
     AdviseNormal = 12,
-    /// `POSIX_FADV_RANDOM`, `MADV_RANDOM`.
+    /// The program advises of random access to the range (`POSIX_FADV_RANDOM`, `MADV_RANDOM`).
     AdviseRandom = 13,
-    /// `POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`.
+    /// The program advises of sequential access to the range (`POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`).
     AdviseSequential = 14,
-    /// `POSIX_FADV_WILLNEED`, `MADV_WILLNEED`, `readahead`.
+    /// The program advises that it will need the range soon (`POSIX_FADV_WILLNEED`, `MADV_WILLNEED`, `readahead`).
     AdviseWillNeed = 15,
-    /// `POSIX_FADV_DONTNEED`, `MADV_DONTNEED`.
+    /// The program advises that it does not need the range any more (`POSIX_FADV_DONTNEED`, `MADV_DONTNEED`).
     AdviseDontNeed = 16,
-    /// `POSIX_FADV_NOREUSE`.
+    /// The program advises that it will use the range only once (`POSIX_FADV_NOREUSE`).
     AdviseNoReuse = 17,
     /// The task starts another task, whose number is `offset`.
     Fork = 18,

@@ -34,15 +34,15 @@ pub struct Request {
 }
 
 impl Request {
-    /// Bound of [`time_us`](Self::time_us): 8.9 years.
+    /// Every [`time_us`](Self::time_us) is less than this: 8.9 years.
     pub const TIME_LIMIT_US: u64 = 1 << 48;
-    /// Bound of [`task`](Self::task).
+    /// Every [`task`](Self::task) is less than this.
     pub const TASK_LIMIT: u32 = 1 << 24;
-    /// Bound of [`file`](Self::file), so that page keys are unique.
+    /// Every [`file`](Self::file) is less than this, so that each page has a key of its own ([`page_key`]).
     pub const FILE_LIMIT: u32 = 1 << 24;
-    /// Bound of the end of a range, bytes: 4 PiB, so that page keys are unique.
+    /// Every range ends at this byte or before, at 4 PiB, so that each page has a key of its own ([`page_key`]).
     pub const END_LIMIT: u64 = 1 << 52;
-    /// Bound of [`len`](Self::len), bytes: 1 TiB.
+    /// Every [`len`](Self::len) is less than this: 1 TiB.
     pub const LEN_LIMIT: u64 = 1 << 40;
     /// Largest range of one access (read, write, load or store), bytes: 4 GiB, twice as much as a system call of Linux
     /// transfers. The number of pages of a request is bounded by it.

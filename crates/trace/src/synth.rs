@@ -35,13 +35,14 @@ pub struct Pattern {
     pub order: Order,
     /// Number of pages, or objects, of the set. Without meaning for a scan.
     pub pages: u64,
-    /// Requests of this pattern are so much more frequent than those of a pattern with weight 1.
+    /// The weight of this pattern. A pattern with weight 2 makes twice as many requests as a pattern with weight 1.
     pub weight: u64,
     /// Share of requests that read; the others write.
     pub reads: f64,
-    /// Pages of a request. The set then consists of blocks of so many pages.
+    /// Length of each request, in pages. If it is more than 1, the set of pages is divided into blocks of this length,
+    /// and each request accesses one block.
     pub len: u64,
-    /// After so many requests of this pattern, the set moves; 0: never.
+    /// Number of requests of this pattern after which its set of pages moves; 0 if the set never moves.
     pub shift_every: u64,
     /// Number of pages by which the set moves.
     pub shift_by: u64,
@@ -49,7 +50,8 @@ pub struct Pattern {
 
 /// Largest number of pages of a set, and of a number in a pattern: page keys have 40 bits.
 const PAGES_MAX: u64 = 1 << 40;
-/// Largest set that is drawn from, pages: above, a draw of 64 bits is too coarse for Zipf's law.
+/// Largest set from which pages are drawn at random, in pages. For a larger set, a random number of 64 bits would be
+/// too coarse for Zipf's law.
 const DRAWN_MAX: u64 = 1 << 36;
 const WEIGHT_MAX: u64 = 1_000_000;
 
@@ -213,7 +215,8 @@ pub struct Settings {
     pub rate: u64,
     /// What the requests address.
     pub kind: Kind,
-    /// Smallest and largest size of objects, bytes. Sizes are spread evenly over the logarithm; an object keeps its size.
+    /// Smallest and largest size of objects, bytes. The logarithms of the sizes are spread evenly. An object keeps its
+    /// size.
     pub object_bytes: (u64, u64),
 }
 

@@ -57,7 +57,8 @@ impl Histogram {
         whole + part
     }
 
-    /// Returns the number that is not below a share of the numbers: the first of its bucket. `None` if there is none.
+    /// Returns a quantile: the smallest counted number for which `share` of all counted numbers are not larger, from 0
+    /// to 1. The result is rounded down to the first number of its bucket. Returns `None` if nothing was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = ((share * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));

@@ -38,15 +38,15 @@ impl Default for Limits {
 /// An interval of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Accesses.
+    /// Number of accesses in the interval.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of the accesses that write.
     pub writes: u64,
-    /// Different objects that were accessed: the working set.
+    /// Number of different objects that were accessed in the interval (its working set).
     pub objects: u64,
-    /// Objects that were not accessed before.
+    /// Number of objects that were accessed in the interval for the first time in the trace.
     pub new_objects: u64,
-    /// Bytes of the requests that access something.
+    /// Length of all requests of the interval that read or write, bytes.
     pub bytes: u64,
 }
 
@@ -55,9 +55,9 @@ pub struct Interval {
 pub struct FileUse {
     /// Number of the file.
     pub file: u32,
-    /// Pages that were read.
+    /// Number of reads of pages of the file. A page that is read again counts again.
     pub reads: u64,
-    /// Pages that were written.
+    /// Number of writes of pages of the file. A page that is written again counts again.
     pub writes: u64,
 }
 
@@ -66,13 +66,13 @@ pub struct FileUse {
 pub struct Info {
     /// What the requests address.
     pub kind: Kind,
-    /// Number of requests by operation, the operations without requests left out.
+    /// Number of requests for each operation. Operations without requests are left out.
     pub operations: Vec<(Operation, u64)>,
-    /// Requests that access something.
+    /// Number of requests that read or write.
     pub access_requests: u64,
-    /// Accesses.
+    /// Number of accesses: reads and writes of a page or of an object.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of the accesses that write.
     pub writes: u64,
     /// Bytes of requests that read.
     pub bytes_read: u64,
@@ -94,11 +94,12 @@ pub struct Info {
     pub object_bytes: u64,
     /// How many objects each followed object stands for: 1 if all were followed, and then all figures are exact.
     pub objects_per_followed: u64,
-    /// First accesses to objects.
+    /// Number of accesses that were the first to their object.
     pub first_accesses: u64,
     /// Reuse distances of other accesses: number of different other objects since the last access.
     pub distances: Histogram,
-    /// Intervals of equal time, or without times of equal numbers of requests.
+    /// The intervals into which the trace is divided. All of them have the same length in time. If the trace has no
+    /// times, all of them have the same number of requests.
     pub intervals: Vec<Interval>,
     /// How often objects are accessed.
     pub popularity: Popularity,

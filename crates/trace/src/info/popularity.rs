@@ -20,14 +20,14 @@ pub struct Popularity {
     pub counts: Vec<(u64, u64)>,
 }
 
-/// The share of accesses of the first objects.
+/// The share of all accesses that go to the most accessed objects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Number of first objects.
+    /// Number of objects, counted from the most accessed object on.
     pub objects: u64,
-    /// Their share of the accesses.
+    /// Share of all accesses that go to these objects, from 0 to 1.
     pub share: f64,
-    /// Their share by Zipf's law with the fitted exponent.
+    /// The share that these objects would have by Zipf's law with the fitted exponent.
     pub by_law: f64,
 }
 
@@ -103,8 +103,9 @@ fn theta(counts: &[u64]) -> Option<f64> {
     Some(f64::midpoint(low, high))
 }
 
-/// Zipf's law over some objects, in groups of ranks: single ranks first, later ranks that differ by less than 1 %, whose
-/// weight is that of the one in the middle. Shares are then exact to six digits.
+/// Zipf's law for a number of objects. The ranks are put into groups to save time. Low ranks have groups of their own.
+/// Each later group has ranks that differ by less than 1 %, and all of them count with the weight of the rank in the
+/// middle. So shares are still exact to six digits.
 struct Law {
     /// Last rank, weight, and mean logarithm of the ranks of each group.
     groups: Vec<(u64, f64, f64)>,

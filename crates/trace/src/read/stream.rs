@@ -36,7 +36,7 @@ pub trait Parser {
     /// When the piece is not understood: what was expected. Reading goes on with the next piece.
     fn parse(&mut self, piece: &[u8], sink: &mut Sink) -> Result<(), String>;
 
-    /// Ends the input: the requests that were held back go to the sink.
+    /// Called at the end of the input. Passes the requests that were held back to the sink.
     fn end(&mut self, sink: &mut Sink) {
         let _ = sink;
     }
@@ -47,7 +47,7 @@ pub trait Parser {
 pub struct Start<'a> {
     /// At most [`Start::BYTES`] bytes.
     pub bytes: &'a [u8],
-    /// `true` if these are all bytes of the input.
+    /// `true` if `bytes` is the whole input.
     pub is_all: bool,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Start<'a> {
 pub struct Unparsed {
     /// Number of the line or record, from 1.
     pub number: u64,
-    /// First byte of the piece in the unpacked input.
+    /// Offset of the piece's first byte in the unpacked input.
     pub offset: u64,
     /// The piece's first bytes: text, or hexadecimal digits of a record.
     pub text: String,
@@ -92,13 +92,13 @@ pub struct Unparsed {
 /// Counts of what was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lines or records.
+    /// Number of pieces (lines or records) that were read.
     pub pieces: u64,
-    /// Pieces that were not understood.
+    /// Number of pieces that were not understood.
     pub unparsed: u64,
-    /// The first of them, at most [`Counts::SHOWN`].
+    /// The first pieces that were not understood, at most [`Counts::SHOWN`].
     pub first: Vec<Unparsed>,
-    /// Requests.
+    /// Number of requests that were read.
     pub requests: u64,
     /// `true` if the pieces are lines.
     pub are_lines: bool,
