@@ -126,12 +126,12 @@ pub struct Effect {
     pub left_to_chance: Option<LeftToChance>,
 }
 
-/// How many figures are met, of how many that count.
+/// The number of published figures that the simulation meets, and the number of those that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// Number of figures that are met.
+    /// Number of figures that count and that the simulation meets.
     pub met: usize,
-    /// Number of figures that count.
+    /// Number of all figures that count, met or not.
     pub of: usize,
 }
 
@@ -180,7 +180,7 @@ impl Share {
         self.of += 1;
     }
 
-    /// Returns the sum of two shares.
+    /// Adds the numbers of met figures of two shares, and their numbers of all figures.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { met: self.met + other.met, of: self.of + other.of }

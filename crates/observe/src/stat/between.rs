@@ -85,7 +85,8 @@ impl Interval<'_> {
         self.rows_with(blocks_in_short)
     }
 
-    /// Returns all rows. `blocks` makes the rows of the free blocks of a zone.
+    /// Returns the rows of the report on the time between the two snapshots. `blocks` makes the rows of the free blocks
+    /// of a zone.
     fn rows_with(&self, blocks: fn(&ZoneNow) -> Vec<Row>) -> Vec<Row> {
         let counters = difference(&self.before.vmstat, &self.after.vmstat);
         let mut rows = match self.command {

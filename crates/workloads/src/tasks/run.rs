@@ -32,7 +32,7 @@ pub(super) struct Load {
     signals: BTreeMap<String, AtomicU64>,
     /// Names of the rows of durations, in order.
     pub rows: Vec<String>,
-    /// The description.
+    /// The description of the load, from the experiment's file.
     pub described: Params,
 }
 

@@ -33,18 +33,18 @@ pub struct Step {
 /// How often a step does its action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeated {
-    /// This number of operations.
+    /// The step does this number of operations.
     Operations(u64),
-    /// As many operations as pass over the whole file or region, times this number, divided by 100.
+    /// The step does this percentage of the operations that would use each page of the file or region once.
     Percent(u64),
-    /// For this time.
+    /// The step does operations for this time.
     For(Nanos),
 }
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Reads from a file, or writes to it instead with a probability of `write_percent`.
+    /// Reads from a file. With a probability of `write_percent` percent, writes to the file instead.
     Read {
         /// The file.
         file: String,
@@ -60,7 +60,8 @@ pub enum Action {
         /// Where it is written.
         places: Places,
     },
-    /// Loads a page of a region, and then stores it with a probability of `store_percent`.
+    /// Reads a page of a region through the mapping. Then, with a probability of `store_percent` percent, writes to the
+    /// page.
     Touch {
         /// The region.
         region: String,
@@ -254,7 +255,7 @@ impl Step {
     }
 }
 
-/// Returns the action that a step's keys name.
+/// Reads a step's action from the keys of the step in the load's description.
 fn action(text: &Text) -> Result<Action, String> {
     let us = |us: u64| Nanos(us.saturating_mul(1000));
     let mut actions = Vec::new();
