@@ -13,7 +13,7 @@
 
 use crate::statistics::{CONFIDENCE, median};
 
-/// An estimate of the amount by which the values of one set exceed those of another, with a confidence interval.
+/// An estimate, with a confidence interval, of how much larger the values of one set are than the values of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// The estimated amount.

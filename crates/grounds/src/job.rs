@@ -29,7 +29,7 @@ pub struct Job {
     pub experiment: String,
     /// The kernel.
     pub kernel: Kernel,
-    /// The machine.
+    /// The machine on which the workload runs.
     pub machine: Arc<Machine>,
     /// The section `[params]` of the experiment, from which a workload reads its own type of parameters.
     pub params: Node,
@@ -107,7 +107,7 @@ pub struct NamedJob {
     pub kernel: String,
     /// Name of a built-in machine, or path of a machine file; followed by changes to it, if any.
     pub machine: String,
-    /// The ground.
+    /// The ground on which the job runs.
     pub ground: Ground,
     /// The random seed.
     pub seed: u64,

@@ -42,7 +42,7 @@ pub struct Benchmark {
     pub name: String,
     /// The directory of the benchmark's logs.
     pub folder: PathBuf,
-    /// The run's name as part of file names; none if file names do not contain it.
+    /// The part of the names of log files that names the run; none if their names do not contain the run.
     pub suffix: Option<String>,
     /// User, system and elapsed time, s, as the shell's `time` printed them.
     pub times: Option<[f64; 3]>,
@@ -461,7 +461,7 @@ pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
     done
 }
 
-/// Returns both values; none if either is unknown.
+/// Returns the two values without `Option`; none if either is unknown.
 fn pair_of([first, second]: [Option<u64>; 2]) -> Option<[u64; 2]> {
     first.zip(second).map(|(first, second)| [first, second])
 }

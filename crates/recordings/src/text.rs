@@ -40,7 +40,7 @@ impl Line<'_> {
     }
 }
 
-/// A cleaned text.
+/// A text from which prompts, line numbers, quoting marks and the like were removed.
 #[derive(Clone, Debug, Default)]
 pub struct Text<'t> {
     /// The lines that remain.

@@ -168,9 +168,9 @@ pub struct Worst {
     pub row: String,
     /// Name of the figure's kernel.
     pub kernel: String,
-    /// The published figure.
+    /// The figure that the posting states.
     pub published: f64,
-    /// The simulated figure; none if the simulation has no such row.
+    /// The figure that the simulation gives; none if the simulation has no such row.
     pub simulated: Option<f64>,
 }
 

@@ -213,7 +213,7 @@ pub struct Settings {
     pub seed: u64,
     /// Requests in a second of the trace's time, at least 1.
     pub rate: u64,
-    /// What the requests address.
+    /// Whether the requests address ranges of files, or objects.
     pub kind: Kind,
     /// Smallest and largest size of objects, bytes. The logarithms of the sizes are spread evenly. An object keeps its
     /// size.

@@ -40,7 +40,7 @@ const STREAM_OF_HOG: u64 = 6999;
 
 /// Name of the file with the server's code.
 const SERVER: &str = "server";
-/// Name of the files with the code of the programs beside the server.
+/// Prefix of the names of the files that hold the code of the programs that run beside the server.
 const PROGRAM: &str = "program";
 /// Name of the files with the code of the shared libraries.
 const LIBRARY: &str = "library";

@@ -325,10 +325,10 @@ struct Clients {
     waiting: Mutex<Waiting>,
 }
 
-/// The clients that are being served, and the number of clients that the server may accept beside them.
+/// The clients that are being served, and the number of clients that the server may still accept.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Number of clients that the server may accept beside those that it serves now.
+    /// Number of clients that the server may still accept, in addition to the clients that it serves now.
     more: u64,
     /// Data that were sent and not yet freed. The first part of the key is the time at which the client has received
     /// the data. The second part, the number of the read, makes keys unique.

@@ -271,7 +271,7 @@ impl Frame {
         self.flags().has(flag)
     }
 
-    /// Sets state bits.
+    /// Sets bits of the frame's state.
     #[inline]
     pub fn set(&self, flag: Flags) {
         self.flags.fetch_or(flag.0, Ordering::AcqRel);

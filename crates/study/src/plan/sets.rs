@@ -39,7 +39,7 @@ impl Set {
 /// A machine and the workload's parameters, each possibly changed.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// The machine.
+    /// The machine, after the changes.
     pub machine: Arc<Machine>,
     /// Name or file of the machine, followed by the changes to its keys.
     pub machine_word: String,

@@ -64,7 +64,7 @@ pub struct FileUse {
 /// What a trace does, in numbers.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// What the requests address.
+    /// Whether the requests address ranges of files, or objects.
     pub kind: Kind,
     /// Number of requests for each operation. Operations without requests are left out.
     pub operations: Vec<(Operation, u64)>,

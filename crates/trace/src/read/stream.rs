@@ -246,7 +246,7 @@ impl Stream {
         self.format
     }
 
-    /// Returns what the requests address.
+    /// Returns what the requests of the input address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.sink.kind()

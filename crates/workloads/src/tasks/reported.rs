@@ -75,7 +75,8 @@ impl Reported<'_> {
             .map(move |(name, durations)| (name, (whole != Some(name)).then_some(durations)))
     }
 
-    /// Returns the row with the rate of a row's operations in the whole run; none if syncs alone have this row.
+    /// Returns the row with the rate of the operations that the row `name` is about, over the whole run. Returns none
+    /// if the row is about syncs only.
     fn rate_of(&self, name: &str, durations: &Histogram<u64>) -> Option<Row> {
         let rate = durations.len() as f64 / self.course.elapsed_s().max(1e-9);
         let row = format!("Ops {} {name}", self.params.name);

@@ -112,11 +112,11 @@ pub struct Places {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Chosen at random.
+    /// The places are chosen at random.
     #[default]
     Random,
-    /// From the beginning to the end, and from the beginning again. A task goes on where its last operation of this step
-    /// ended.
+    /// The places follow each other from the beginning to the end, and then from the beginning again. A task goes on
+    /// where its last operation of this step ended.
     Sequential,
 }
 

@@ -95,8 +95,7 @@ pub(super) fn capitalized(name: &str) -> String {
     format!("T{}", called.strip_prefix('t').unwrap_or(&called))
 }
 
-/// Returns the signs that come from the cgroup's own counters, for the cgroup `name`; none if the input has no such
-/// counters.
+/// Returns the signs of the cgroup `name` that come from its own counters; none if the input has no such counters.
 fn own<'s>(signs: &'s Signs, name: &str) -> Option<&'s Signs> {
     if signs.group.is_some() { Some(signs) } else { signs.groups.get(name) }
 }
