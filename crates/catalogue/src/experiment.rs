@@ -359,7 +359,7 @@ pub struct PublishedRow {
     /// Whether the row is only context, so that neither more nor less is better.
     #[serde(default)]
     pub neutral: bool,
-    /// Number of runs behind each figure.
+    /// Number of runs from which each figure was computed.
     #[serde(default = "one_run")]
     pub runs: u32,
     /// The way in which each figure summarises its runs.

@@ -89,7 +89,7 @@ pub struct Params {
     /// Exponent of Zipf's law for calls of functions: above 0. Default 1.
     pub theta: f64,
     /// Number of calls of functions that a request makes, at full scale. The default, 1024 calls, reaches about 600
-    /// different functions with 10 MiB of code, as when a browser draws a page.
+    /// different functions with 10 MiB of code, about as much as a browser needs to show a web page.
     pub calls: u64,
     /// Share of a process's calls that go to functions in libraries, percent. Default 50.
     pub library_calls_percent: u64,

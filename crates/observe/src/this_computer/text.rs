@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// the same factor, so that an experiment takes as much CPU time on the simulated system as on this computer.
 #[derive(Debug)]
 pub struct Group {
-    /// Name of the experiment whose CPU time determines the factor.
+    /// Name of the experiment whose CPU time determines the factor by which the costs of the steps are multiplied.
     pub experiment: &'static str,
     /// Changes to the experiment, each a key and its new value.
     pub set: &'static [(&'static str, &'static str)],

@@ -30,7 +30,7 @@ pub(super) struct Load {
     region_pages: BTreeMap<String, Option<u64>>,
     /// The counters of signals.
     signals: BTreeMap<String, AtomicU64>,
-    /// Names of the rows of durations, in order.
+    /// Names of the report's rows with durations of operations, in the order of the report.
     pub rows: Vec<String>,
     /// The description of the load, from the experiment's file.
     pub described: Params,
