@@ -126,7 +126,7 @@ pub struct Effect {
     pub left_to_chance: Option<LeftToChance>,
 }
 
-/// The number of published figures that the simulation meets, and the number of those that count.
+/// The share of the published figures that the simulation meets, as two numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
     /// Number of figures that count and that the simulation meets.

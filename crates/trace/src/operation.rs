@@ -30,18 +30,18 @@ pub enum Operation {
     /// Contents of the range are removed, the size stays (`fallocate` with `FALLOC_FL_PUNCH_HOLE`; a block device's
     /// discard).
     Punch = 11,
-    /// The program advises of normal access to the range (`POSIX_FADV_NORMAL`, `MADV_NORMAL`). In this and the other
-    /// kinds of advice, `len` 0 means: to the end.
+    /// A program withdraws its advice on a range (`POSIX_FADV_NORMAL`, `MADV_NORMAL`). In requests of every kind of
+    /// advice, a `len` of 0 means that the range goes to the end of the file.
     AdviseNormal = 12,
-    /// The program advises of random access to the range (`POSIX_FADV_RANDOM`, `MADV_RANDOM`).
+    /// A program announces reads in random order (`POSIX_FADV_RANDOM`, `MADV_RANDOM`).
     AdviseRandom = 13,
-    /// The program advises of sequential access to the range (`POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`).
+    /// A program announces reads in sequential order (`POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`).
     AdviseSequential = 14,
-    /// The program advises that it will need the range soon (`POSIX_FADV_WILLNEED`, `MADV_WILLNEED`, `readahead`).
+    /// A program asks for a range to be read into memory (`POSIX_FADV_WILLNEED`, `MADV_WILLNEED`, `readahead`).
     AdviseWillNeed = 15,
-    /// The program advises that it does not need the range any more (`POSIX_FADV_DONTNEED`, `MADV_DONTNEED`).
+    /// A program says that it does not need a range any more (`POSIX_FADV_DONTNEED`, `MADV_DONTNEED`).
     AdviseDontNeed = 16,
-    /// The program advises that it will use the range only once (`POSIX_FADV_NOREUSE`).
+    /// A program says that it will use a range only once (`POSIX_FADV_NOREUSE`).
     AdviseNoReuse = 17,
     /// The task starts another task, whose number is `offset`.
     Fork = 18,

@@ -34,15 +34,15 @@ pub struct Request {
 }
 
 impl Request {
-    /// Every [`time_us`](Self::time_us) is less than this: 8.9 years.
+    /// The value below which [`time_us`](Self::time_us) must be: 8.9 years.
     pub const TIME_LIMIT_US: u64 = 1 << 48;
-    /// Every [`task`](Self::task) is less than this.
+    /// The value below which [`task`](Self::task) must be.
     pub const TASK_LIMIT: u32 = 1 << 24;
-    /// Every [`file`](Self::file) is less than this, so that each page has a key of its own ([`page_key`]).
+    /// The value below which [`file`](Self::file) must be, so that page keys are unique.
     pub const FILE_LIMIT: u32 = 1 << 24;
-    /// Every range ends at this byte or before, at 4 PiB, so that each page has a key of its own ([`page_key`]).
+    /// Largest end of a range, bytes: 4 PiB. Pages beyond it would not have unique keys.
     pub const END_LIMIT: u64 = 1 << 52;
-    /// Every [`len`](Self::len) is less than this: 1 TiB.
+    /// The value below which [`len`](Self::len) must be, bytes: 1 TiB.
     pub const LEN_LIMIT: u64 = 1 << 40;
     /// Largest range of one access (read, write, load or store), bytes: 4 GiB, twice as much as a system call of Linux
     /// transfers. The number of pages of a request is bounded by it.

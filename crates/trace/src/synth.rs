@@ -35,7 +35,8 @@ pub struct Pattern {
     pub order: Order,
     /// Number of pages, or objects, of the set. Without meaning for a scan.
     pub pages: u64,
-    /// The weight of this pattern. A pattern with weight 2 makes twice as many requests as a pattern with weight 1.
+    /// Relative frequency of the pattern: with weight 3, its requests come three times as often as those of a pattern
+    /// with weight 1.
     pub weight: u64,
     /// Share of requests that read; the others write.
     pub reads: f64,

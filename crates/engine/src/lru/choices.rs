@@ -201,10 +201,10 @@ choices! {
         /// There is no such condition: anonymous and file pages are both scanned, in proportion to the recent success
         /// of scanning each kind.
         Never,
-        /// Only file pages are scanned if enough file pages are inactive by the rule of `inactive_ratio`.
+        /// Only file pages are scanned as long as enough file pages are inactive, by the rule of `inactive_ratio`.
         WhileInactiveSuffices,
-        /// Only file pages are scanned if no active file pages need to become inactive, and if at this priority at
-        /// least one inactive file page is to be scanned.
+        /// Only file pages are scanned if no active file pages need to become inactive, and at this priority at least
+        /// one inactive file page is to be scanned.
         WhileInactiveIsScanned,
     }
 

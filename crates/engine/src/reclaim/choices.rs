@@ -356,7 +356,7 @@ choices! {
 
     /// The unit that kswapd shrinks in a pass. The value `node` works only with `kswapd_priority = "by-scan-volume"`.
     kswapd_scope: KswapdScope = Zones, drawn 118 {
-        /// Kswapd shrinks single zones: each zone that lacks pages, up to the highest such zone.
+        /// Single zones, one after the other: from the lowest zone up to the highest one that lacks pages.
         Zones,
         /// Kswapd shrinks the lists of the whole node, once a pass. The target is the sum of the high marks of all
         /// zones that the request can use. Kswapd checks whether the node is balanced before each pass, and does not

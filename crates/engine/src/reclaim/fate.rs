@@ -85,14 +85,15 @@ impl ScanRights {
     }
 }
 
-/// What is to be done with a page: either a step, after which the fate is decided again, or a last step.
+/// The fate of a page: the next step that reclaim takes with the page. Unless it is the last step, the fate is decided
+/// again afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The next step is to count the page as scanned.
     Count,
     /// The next step is to wait until the page is written.
     WaitForWrite,
-    /// The next step is to ask the policy for a verdict on the page.
+    /// The next step is to ask the policy for a verdict.
     Judge,
     /// The next step is to split the large folio into single pages.
     Split,

@@ -93,7 +93,7 @@ pub enum Activity {
     },
     /// A handler dealt with one interrupt. A handler keeps running while more interrupts wait.
     Interrupt {
-        /// The CPU that ran the interrupt handler.
+        /// The CPU on which the handler ran.
         cpu: usize,
         /// The disk that raised the interrupt; `None` if the network card did.
         disk: Option<DeviceId>,
@@ -102,7 +102,7 @@ pub enum Activity {
     },
     /// A CPU spun for a lock.
     LockWait {
-        /// The CPU that spun for the lock.
+        /// The CPU that spun.
         cpu: usize,
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,

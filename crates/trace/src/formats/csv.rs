@@ -41,7 +41,7 @@ impl Places {
         self.0[role as usize].get_or_insert((at, unit));
     }
 
-    /// Returns the places by the names of a heading.
+    /// Returns the places of the columns whose names in the heading are known.
     fn by_heading(fields: &Fields) -> Self {
         let mut places = Self::default();
         for (at, name) in fields.iter().enumerate() {

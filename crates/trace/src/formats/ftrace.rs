@@ -271,7 +271,8 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a step of a read from `start` to `end`.
+    /// Handles an event of a read from `start` to `end`: continues the task's last read if the event belongs to it, and
+    /// otherwise begins a new one.
     fn read(&mut self, base: Request, start: u64, end: u64, sink: &mut Sink) {
         let ends = self.ends.entry(base.file).or_default();
         ends.begun = ends.begun.max(start / PAGE_BYTES);

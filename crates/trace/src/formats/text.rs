@@ -3,7 +3,7 @@
 use std::hash::Hasher as _;
 use twox_hash::XxHash64;
 
-/// Returns the fields of a line, which are separated by blanks.
+/// Splits a line at blanks and returns the fields that are not empty.
 pub fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }

@@ -86,12 +86,12 @@ pub fn decode(record: &[u8; RECORD]) -> Request {
     }
 }
 
-/// Returns the 32-bit number that is stored from byte `at` on; none if the bytes end before.
+/// Returns the number in the four bytes of `bytes` from byte `at` on; `None` if they are not all there.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Returns the 64-bit number that is stored from byte `at` on; none if the bytes end before.
+/// Returns the number in the eight bytes of `bytes` from byte `at` on; `None` if they are not all there.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }

@@ -68,7 +68,7 @@ pub struct Info {
     pub kind: Kind,
     /// Number of requests for each operation. Operations without requests are left out.
     pub operations: Vec<(Operation, u64)>,
-    /// Number of requests that read or write.
+    /// Number of requests that access something.
     pub access_requests: u64,
     /// Number of accesses: reads and writes of a page or of an object.
     pub accesses: u64,
@@ -94,7 +94,7 @@ pub struct Info {
     pub object_bytes: u64,
     /// How many objects each followed object stands for: 1 if all were followed, and then all figures are exact.
     pub objects_per_followed: u64,
-    /// Number of accesses that were the first to their object.
+    /// Number of first accesses to objects.
     pub first_accesses: u64,
     /// Reuse distances of other accesses: number of different other objects since the last access.
     pub distances: Histogram,

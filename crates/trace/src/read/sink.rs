@@ -49,7 +49,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Returns what the requests of the input address: ranges of files, or objects.
+    /// Returns what the requests address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind

@@ -92,13 +92,13 @@ pub struct Unparsed {
 /// Counts of what was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Number of pieces (lines or records) that were read.
+    /// Number of pieces: lines or records.
     pub pieces: u64,
     /// Number of pieces that were not understood.
     pub unparsed: u64,
     /// The first pieces that were not understood, at most [`Counts::SHOWN`].
     pub first: Vec<Unparsed>,
-    /// Number of requests that were read.
+    /// Number of requests.
     pub requests: u64,
     /// `true` if the pieces are lines.
     pub are_lines: bool,
@@ -258,13 +258,13 @@ impl Stream {
         &self.counts
     }
 
-    /// Returns the names of files so far.
+    /// Returns the names of the files that the input has named so far.
     #[must_use]
     pub const fn files(&self) -> &Names {
         &self.sink.files
     }
 
-    /// Returns the names of tasks so far.
+    /// Returns the names of the tasks that the input has named so far.
     #[must_use]
     pub const fn tasks(&self) -> &Names {
         &self.sink.tasks

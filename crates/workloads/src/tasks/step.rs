@@ -20,9 +20,10 @@ pub struct Step {
     pub row: Option<String>,
     /// Number of writes after which the step syncs its file; 0: it does not.
     pub sync_every: u64,
-    /// Name of the writes of a step that reads and writes in the rows of durations; none: they have the row of reads.
+    /// Name of the row that shows the durations of the writes, if the step reads and writes. None: the row of the reads
+    /// shows them, too.
     pub write_row: Option<String>,
-    /// Name of syncs after every `sync_every` writes in the rows of durations; none: their durations are not reported.
+    /// Name of the row that shows the durations of the syncs after every `sync_every` writes. None: no row shows them.
     pub sync_row: Option<String>,
     /// Whether all operations of the step together count as one, whose duration is that of the whole step.
     pub is_one: bool,
@@ -76,9 +77,9 @@ pub enum Action {
     Map(String),
     /// Unmaps a region.
     Unmap(String),
-    /// Sleeps.
+    /// Sleeps for this time.
     Sleep(Nanos),
-    /// Uses a CPU.
+    /// Keeps a CPU busy for this time.
     Compute(Nanos),
     /// Adds 1 to the counter of a signal.
     Signal(String),

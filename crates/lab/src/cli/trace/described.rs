@@ -13,7 +13,7 @@ use report::plot::lines::{Lines, Panel, Plot};
 pub struct Described<'a> {
     /// What the trace does, in numbers.
     pub info: &'a Info,
-    /// The trace, as it was read.
+    /// The trace, and how it was read.
     pub loaded: &'a Loaded,
     /// Name of the trace's file.
     pub name: &'a str,
@@ -66,7 +66,7 @@ impl Described<'_> {
         text
     }
 
-    /// Returns all as text.
+    /// Returns the whole description of the trace as text.
     pub fn text(&self, look: Look) -> String {
         let page = self.page_of(LINES);
         let mut text = page.about.iter().map(|words| grid::prose(words, look)).collect::<String>();

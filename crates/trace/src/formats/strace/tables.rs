@@ -40,7 +40,7 @@ pub struct Mapping {
     pub file: u32,
     /// Number of the open file description that was mapped.
     pub handle: u32,
-    /// Offset in the file that the mapping's first address shows, bytes.
+    /// Offset in the file, bytes, at which the mapping begins.
     pub offset: u64,
 }
 
