@@ -44,7 +44,7 @@ pub struct SeenPage {
     pub was_unmapped: bool,
 }
 
-/// The rights and rules of a scan.
+/// What a scan may do with pages, and for whom it scans. The fate of each page depends on this.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRights {
     /// `true` if mapped pages may be taken.

@@ -31,7 +31,7 @@ pub static FORMAT: Format = Format {
     open: |_, _: &Options| -> Result<Opened, String> { Ok((Shape::Lines, Kind::Ranges, Box::<IoTracer>::default())) },
 };
 
-/// A file of IO Tracer.
+/// The kind of output file of IO Tracer. Each kind has its own columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum File {
     Calls,

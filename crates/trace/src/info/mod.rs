@@ -46,11 +46,11 @@ pub struct Interval {
     pub objects: u64,
     /// Number of objects that were accessed in the interval for the first time in the trace.
     pub new_objects: u64,
-    /// Length of all requests of the interval that read or write, bytes.
+    /// Total length of the requests that access something, bytes.
     pub bytes: u64,
 }
 
-/// A file of a trace.
+/// A file of a trace, and how much it was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileUse {
     /// Number of the file.
@@ -74,9 +74,9 @@ pub struct Info {
     pub accesses: u64,
     /// Number of the accesses that write.
     pub writes: u64,
-    /// Bytes of requests that read.
+    /// Total length of the requests that read, bytes.
     pub bytes_read: u64,
-    /// Bytes of requests that write.
+    /// Total length of the requests that write, bytes.
     pub bytes_written: u64,
     /// Lengths of the requests that access something, bytes.
     pub lengths: Histogram,
@@ -86,20 +86,21 @@ pub struct Info {
     pub files: u64,
     /// Number of tasks with requests.
     pub tasks: u64,
-    /// Files with accesses, most accesses first; of a trace of objects, nothing.
+    /// The files that were accessed, those with most accesses first; empty for a trace of objects.
     pub by_file: Vec<FileUse>,
-    /// Different objects that were accessed.
+    /// Number of different objects that were accessed.
     pub objects: u64,
-    /// Bytes of these objects. An object that changes its size counts with the last.
+    /// Total size of the accessed objects, bytes. For an object that changes its size, the last size counts.
     pub object_bytes: u64,
     /// How many objects each followed object stands for: 1 if all were followed, and then all figures are exact.
     pub objects_per_followed: u64,
     /// Number of first accesses to objects.
     pub first_accesses: u64,
-    /// Reuse distances of other accesses: number of different other objects since the last access.
+    /// Reuse distances of all accesses except first ones. A reuse distance is the number of different other objects
+    /// that were accessed since the last access to the same object.
     pub distances: Histogram,
-    /// The intervals into which the trace is divided. All of them have the same length in time. If the trace has no
-    /// times, all of them have the same number of requests.
+    /// The figures of consecutive intervals. The intervals have equal lengths in time or, if the trace has no times,
+    /// equal numbers of requests.
     pub intervals: Vec<Interval>,
     /// How often objects are accessed.
     pub popularity: Popularity,

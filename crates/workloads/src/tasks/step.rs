@@ -49,7 +49,7 @@ pub enum Action {
     Read {
         /// The file.
         file: String,
-        /// Where it is read.
+        /// The places in the file that are read.
         places: Places,
         /// Share of operations that write, percent.
         write_percent: u64,
@@ -58,7 +58,7 @@ pub enum Action {
     Write {
         /// The file.
         file: String,
-        /// Where it is written.
+        /// The places in the file that are written.
         places: Places,
     },
     /// Reads a page of a region through the mapping. Then, with a probability of `store_percent` percent, writes to the
@@ -101,7 +101,7 @@ pub struct Places {
     pub distribution: Distribution,
     /// Exponent of the distribution `zipf`.
     pub theta: f64,
-    /// Pages of each operation.
+    /// Number of pages that each operation reads, writes or touches.
     pub pages: u64,
     /// Whether each of `n` tasks of the kind uses every nth page, so that no two use the same.
     pub is_own: bool,
@@ -109,7 +109,7 @@ pub struct Places {
     pub random_advice: bool,
 }
 
-/// The order of the places that a step uses.
+/// The order in which the operations of a step use the places of a file or region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -317,7 +317,7 @@ fn places(text: &Text) -> Result<Places, String> {
     })
 }
 
-/// Refuses keys that say nothing about the action.
+/// Refuses keys of a step that do not belong to its kind of action, such as `kib` for a sleep.
 fn check_keys(text: &Text, action: &Action) -> Result<(), String> {
     let has_places = action.places().is_some();
     let is_touch = matches!(action, Action::Touch { .. });

@@ -19,9 +19,9 @@ pub struct Described<'a> {
     pub name: &'a str,
 }
 
-/// Sizes of caches, in parts of ten thousand of all objects.
+/// Sizes of the caches for which miss ratios are shown, each in ten-thousandths of the number of all objects.
 const SIZES: [u64; 8] = [10, 100, 200, 500, 1000, 2000, 5000, 10_000];
-/// Files that are named.
+/// Largest number of files that are listed by name.
 const FILES: usize = 10;
 /// Largest number of characters that are shown of a file's name. Of a longer name, only the end is shown.
 const NAME: usize = 60;
