@@ -24,13 +24,13 @@ const ROUGH_BELOW: f64 = 100.0;
 pub struct Estimate {
     /// The policy.
     pub policy: Kind,
-    /// The capacity in the trace, objects or bytes.
+    /// The capacity of the cache that the estimate is for, in objects or bytes.
     pub capacity: u64,
     /// The capacity of the cache that replayed the sample.
     pub small_capacity: u64,
     /// Estimated share of requests that are misses.
     pub miss_ratio: f64,
-    /// Standard error of the miss ratio.
+    /// Standard error of the estimated share.
     pub error: f64,
     /// Estimated share of requested bytes that are missed, and its standard error; `None` if requests have no sizes.
     pub byte_miss_ratio: Option<(f64, f64)>,
@@ -38,12 +38,12 @@ pub struct Estimate {
     pub is_rough: bool,
 }
 
-/// Estimates, and what they were made of.
+/// Estimates for each policy and size, and figures of the sample and of the trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimates {
-    /// A row for each policy and size: all sizes of the first policy come first.
+    /// The estimates, a row for each policy and size. The rows for all sizes of the first policy come first.
     pub rows: Vec<Estimate>,
-    /// The share of objects that are in the sample.
+    /// The share of all objects that are in the sample.
     pub rate: f64,
     /// Numbers of requests and objects of the sample.
     pub sampled: (u64, u64),
@@ -57,7 +57,7 @@ pub struct Estimates {
     pub object_bytes: u64,
 }
 
-/// Requests and misses of each sampled object.
+/// Numbers of requests and of misses of each sampled object.
 struct Tally {
     requests: Vec<f64>,
     misses: Vec<f64>,
@@ -120,7 +120,8 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
     })
 }
 
-/// Makes the row of a cache, from which requests of the sample were misses.
+/// Makes the row of a cache with the policy `kind`. `is_miss` says for each counted request of the sample whether it
+/// was a miss.
 fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool], is_rough: bool) -> Estimate {
     let requests = &sample.requests;
     let from = requests.len() - is_miss.len();

@@ -37,7 +37,7 @@ impl Default for Keys {
     }
 }
 
-/// The limit of distinct keys.
+/// The error for a trace with more than [`Keys::MAX`] distinct keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyKeys;
 

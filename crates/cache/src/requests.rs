@@ -117,13 +117,13 @@ impl Requests {
         builder.finish()
     }
 
-    /// Returns the object of each request.
+    /// Returns the id of the object of each request.
     #[must_use]
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// Returns the object of each request, for a cache that keeps them.
+    /// Returns the id of the object of each request, in a form that a cache can keep.
     #[must_use]
     pub(crate) fn shared_ids(&self) -> Arc<Vec<u32>> {
         self.ids.clone()
@@ -174,8 +174,8 @@ impl Requests {
         }
     }
 
-    /// Returns, for each request, the position of the next request for the same object, or [`NEVER`]. Computed at the
-    /// first call, in one pass from the end.
+    /// Returns, for each request, the position of the next request for the same object; [`NEVER`] if there is none. The
+    /// result is computed at the first call, in one pass from the end.
     #[must_use]
     pub fn next_uses(&self) -> Arc<[u32]> {
         let compute = || {

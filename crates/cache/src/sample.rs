@@ -13,15 +13,15 @@ use std::collections::{BTreeMap, HashMap};
 /// Hashes are compared with a threshold of at most this: all objects.
 const ALL: u32 = 1 << 24;
 
-/// Added to keys, so that the hash differs from those of tables and sketches.
+/// A number that is added to keys before they are hashed, so that the hash differs from those of tables and sketches.
 const SALT: u64 = 0x5348_4152_4453;
 
-/// Which objects are sampled.
+/// The way in which the objects of a sample are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampling {
-    /// This share of the objects, above 0 and at most 1.
+    /// The sample has about this share of the objects, above 0 and at most 1.
     Rate(f64),
-    /// At most this number of objects, at least 1.
+    /// The sample has at most this number of objects, at least 1.
     Objects(u32),
 }
 
@@ -30,7 +30,7 @@ pub enum Sampling {
 pub struct SampleBuilder {
     threshold: u32,
     builder: RequestsBuilder,
-    /// For a sample of fixed size.
+    /// The objects that are chosen so far; none for a sample of a fixed rate.
     chosen: Option<Chosen>,
     requests: u64,
     bytes: u64,
@@ -38,16 +38,16 @@ pub struct SampleBuilder {
     scratch: (Vec<u64>, Vec<u32>),
 }
 
-/// The objects of a sample of fixed size so far.
+/// The objects and requests that are chosen so far, for a sample of fixed size.
 #[derive(Debug, Default)]
 struct Chosen {
     most: usize,
     /// Keys by hash. Several keys may have one hash.
     keys: BTreeMap<u32, Vec<u64>>,
     count: usize,
-    /// Requests: keys and sizes.
+    /// The sampled requests: their keys and their sizes.
     kept: (Vec<u64>, Vec<u32>),
-    /// The threshold when dropped objects were last removed from `kept`.
+    /// The threshold at the time when the requests of dropped objects were last removed from `kept`.
     cleaned_at: u32,
     /// Hashes of chosen keys, to recognise them.
     known: HashMap<u64, ()>,
@@ -58,11 +58,11 @@ struct Chosen {
 pub struct Sample {
     /// The sampled requests.
     pub requests: Requests,
-    /// The share of objects that are sampled: the chance of each.
+    /// The share of all objects that are sampled. Each object is sampled with this probability.
     pub rate: f64,
-    /// Number of requests of the trace.
+    /// Number of requests of the whole trace.
     pub of_requests: u64,
-    /// Bytes requested in the trace; 0 if requests have no sizes.
+    /// Number of bytes requested in the whole trace; 0 if requests have no sizes.
     pub of_bytes: u64,
 }
 

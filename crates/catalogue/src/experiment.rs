@@ -345,7 +345,8 @@ pub struct PublishedRow {
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Whether more or less is better, by the sign convention of MMTests; see [`PublishedRow::better`].
+    /// Whether more or less is better, as MMTests states it by the sign of its percentages. [`PublishedRow::better()`]
+    /// also regards `neutral`.
     pub better: Better,
     /// The figures, one for each kernel; NaN where the posting prints none.
     pub values: Vec<f64>,
@@ -358,7 +359,7 @@ pub struct PublishedRow {
     /// Whether the row is only context, so that neither more nor less is better.
     #[serde(default)]
     pub neutral: bool,
-    /// Number of runs behind each figure.
+    /// Number of runs from which each figure was computed.
     #[serde(default = "one_run")]
     pub runs: u32,
     /// The way in which each figure summarises its runs.

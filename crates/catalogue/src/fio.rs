@@ -290,7 +290,8 @@ fn described(name: &str, jobs: &[Job]) -> Result<String, Wrong> {
     Ok(text + &regions + &tasks)
 }
 
-/// Returns the section of a clone of a job.
+/// Returns the section `[params.task]` for one clone of a fio job. The key `numjobs` of a job says how many clones it
+/// has.
 fn task(job: &Job, kind: &str, file: &str, is_timed: bool) -> String {
     let order = if job.is_random { "random" } else { "sequential" };
     let mut keys = format!("order = \"{order}\", row = \"{} read\"", job.name);

@@ -275,15 +275,16 @@ pub struct CacheLines {
     /// Number of cache lines that travel with the lock of an index: those of the lock, the index nodes and their tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub i_pages: Option<Sourced<u32>>,
-    /// Number of cache lines that travel with the lock of LRU lists: those of the lock, the list heads and counters.
+    /// Number of cache lines that travel with the lock of LRU lists: the lines of the lock itself, of the list heads
+    /// and of the counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lru: Option<Sourced<u32>>,
     /// Number of cache lines that travel with the lock of a zone: those of the lock, the heads of the free lists and
     /// counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Sourced<u32>>,
-    /// Number of cache lines that travel with a frame: those of its descriptor, and of the descriptors next to it on
-    /// its LRU list.
+    /// Number of cache lines that travel with a frame: the lines of its descriptor, and those of the descriptors next
+    /// to it on its LRU list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Sourced<u32>>,
 }

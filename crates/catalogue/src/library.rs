@@ -130,7 +130,7 @@ impl Kind {
     }
 }
 
-/// Returns the kernel for `word`, which is a name or a file, followed by changes, each after a `+`:
+/// Returns the kernel that `word` names. `word` is a name or a file, and may be followed by changes, each after a `+`:
 /// `highwater+lru.batch=31+lru.swappiness=10`.
 ///
 /// # Errors

@@ -159,7 +159,7 @@ fn entry_at<'n>(node: &'n Node, place: &Place) -> Option<&'n Entry> {
     own.or_else(|| node.entries().iter().find_map(|entry| entry_at(&entry.node, place)))
 }
 
-/// Checks that every `from` is a known origin.
+/// Checks that the key `from` of every constant, which says how the value was found, has a known word.
 fn check_origins(node: &Node) -> Result<(), Error> {
     use placed::{Value, one_of};
     match &node.value {

@@ -259,8 +259,7 @@ impl Kernel {
         self.settings.iter().filter(|setting| setting.replaces.is_some())
     }
 
-    /// Returns the settings whose keys the kernel's own file names, whether or not the values differ from those of the
-    /// base.
+    /// Returns the settings that stand in the kernel's own file, even those whose values equal the values of the base.
     pub fn own(&self) -> impl Iterator<Item = &Setting> {
         self.settings
             .iter()

@@ -50,7 +50,7 @@ pub struct OfRun<T> {
     pub column: String,
     /// The run's seed.
     pub seed: u64,
-    /// The recorded moments.
+    /// The moments that were recorded, in the order of time.
     pub moments: Vec<T>,
 }
 

@@ -13,7 +13,7 @@
 
 use crate::statistics::{CONFIDENCE, median};
 
-/// An estimate of the amount by which the values of one set exceed those of another, with a confidence interval.
+/// An estimate, with a confidence interval, of how much larger the values of one set are than the values of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// The estimated amount.
@@ -151,9 +151,10 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     of_ways(&ways)
 }
 
-/// Takes two independent sets of `from` and `to` values. Returns how many of the differences between their values the
-/// confidence interval excludes at each end, and the probability that the interval misses the true difference. Returns
-/// `None` if the sets are too small for an interval.
+/// Takes the sizes `from` and `to` of two independent sets of values. The confidence interval leaves out some of the
+/// smallest and as many of the largest differences between a value of one set and a value of the other. Returns how
+/// many differences it leaves out at each end, and the probability that the interval misses the true difference.
+/// Returns `None` if the sets are too small for an interval.
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);

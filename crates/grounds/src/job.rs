@@ -29,7 +29,7 @@ pub struct Job {
     pub experiment: String,
     /// The kernel.
     pub kernel: Kernel,
-    /// The machine.
+    /// The machine on which the workload runs.
     pub machine: Arc<Machine>,
     /// The section `[params]` of the experiment. The workload reads its parameters from this section.
     pub params: Node,
@@ -107,7 +107,7 @@ pub struct NamedJob {
     pub kernel: String,
     /// Name of a built-in machine, or path of a machine file; followed by changes to it, if any.
     pub machine: String,
-    /// The ground.
+    /// The ground on which the job runs.
     pub ground: Ground,
     /// The random seed.
     pub seed: u64,

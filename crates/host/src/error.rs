@@ -31,7 +31,7 @@ pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 pub enum Error {
     /// A file could not be opened, created or examined, or its length could not be set.
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The action that failed, such as `open the file`.
         doing: &'static str,

@@ -51,7 +51,8 @@ const FOLDERS: [&str; 9] = [
     "/",
 ];
 
-/// Splits a name at slashes and dots into its parts, without the folder of Linux in which the name is a file.
+/// Splits a name such as `/proc/sys/vm/swappiness` or `vm.swappiness` at slashes and dots into its parts. Leaves out a
+/// leading folder, such as `/proc/sys/`.
 fn parts(name: &str) -> Vec<String> {
     let lower = name.trim().to_lowercase();
     let rest = FOLDERS.iter().find_map(|folder| lower.strip_prefix(folder)).unwrap_or(&lower);

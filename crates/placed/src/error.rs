@@ -32,7 +32,7 @@ const QUOTED_MAX: usize = 200;
 /// An error in a TOML text, with its place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The place, if it is known.
+    /// The file and line of the value that the error is about; none if unknown.
     pub place: Option<Place>,
     /// The message, in lower case. It names the wrong values and may end with a hint.
     pub message: String,

@@ -14,7 +14,7 @@ pub struct Node {
     pub place: Place,
     /// The comment at the end of the value's line, which names the source of the value.
     pub comment: Option<String>,
-    /// The value.
+    /// The TOML value.
     pub value: Value,
 }
 

@@ -42,7 +42,7 @@ pub struct Benchmark {
     pub name: String,
     /// The directory of the benchmark's logs.
     pub folder: PathBuf,
-    /// The run's name as part of file names; none if file names do not contain it.
+    /// The part of the names of log files that names the run; none if their names do not contain the run.
     pub suffix: Option<String>,
     /// User, system and elapsed time, s, as the shell's `time` printed them.
     pub times: Option<[f64; 3]>,
@@ -204,8 +204,8 @@ fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     paths.iter().find(|path| path.is_file()).or_else(|| paths.iter().find(is_there)).cloned()
 }
 
-/// Returns a fault if `folder` has the file whose name is the given words joined by `-`, but the file is compressed in
-/// a way that is not read.
+/// Returns a fault if `folder` has a log only in a compressed form that is not read. The name of the log is the given
+/// words joined by `-`, with an ending such as `.bz2`.
 fn packed_log(folder: &Path, words: &[Option<&str>]) -> Option<Wrong> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = OTHERWISE_PACKED.iter().map(|ending| folder.join(format!("{name}{ending}")));
@@ -462,7 +462,7 @@ pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
     done
 }
 
-/// Returns both values; none if either is unknown.
+/// Returns the two values without `Option`; none if either is unknown.
 fn pair_of([first, second]: [Option<u64>; 2]) -> Option<[u64; 2]> {
     first.zip(second).map(|(first, second)| [first, second])
 }

@@ -35,15 +35,15 @@ pub const IOSTAT: Format = Format {
     read: read_block,
 };
 
-/// Names of columns. In each version, one of them is the first column after a device's name.
+/// Names of columns of `iostat`. In each version of it, one of them is the first column after a device's name.
 const FIRST: [&str; 6] = ["tps", "rrqm/s", "r/s", "d/s", "f/s", "rsec/s"];
 
 /// The position of the device's name in the lines below a heading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Device {
-    /// The name stands at the start of the line, after a time of this many words; 0 if there is no time.
+    /// The device's name stands at the start of the line, after a time of this many words; 0 if there is no time.
     First(usize),
-    /// The name stands at the end of the line, as with `-h`.
+    /// The device's name stands at the end of the line, as `-h` makes `iostat` print it.
     Last,
 }
 

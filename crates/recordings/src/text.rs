@@ -40,7 +40,7 @@ impl Line<'_> {
     }
 }
 
-/// A cleaned text.
+/// A text from which prompts, line numbers, quoting marks and the like were removed.
 #[derive(Clone, Debug, Default)]
 pub struct Text<'t> {
     /// The lines that remain.
@@ -111,8 +111,8 @@ impl LeftOut {
         self.0.iter().map(|(number, reason)| (*number, reason.as_str()))
     }
 
-    /// Returns the lines grouped by reason, in the order of their first lines: `line 1 (prompt)`, `lines 7, 9 (^C)`,
-    /// `12 lines from 3 to 30 (a note)`.
+    /// Returns the numbers of the lines that were left out, grouped by the reason, in the order of each group's first
+    /// line: `line 1 (prompt)`, `lines 7, 9 (^C)`, `12 lines from 3 to 30 (a note)`.
     #[must_use]
     pub fn told(&self) -> Vec<String> {
         let mut reasons: Vec<(&str, Vec<usize>)> = Vec::new();

@@ -62,7 +62,7 @@ pub enum Tone {
     /// No special meaning.
     #[default]
     Plain,
-    /// A heading.
+    /// The cell is a heading.
     Heading,
     /// Better than the baseline.
     Better,

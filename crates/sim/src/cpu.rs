@@ -199,7 +199,8 @@ impl Cpu {
         (0..2 * cpus).map(|_| Lane::new()).collect()
     }
 
-    /// Returns the lane that runs on CPU `cpu`: that of the handler if one runs, otherwise that of the task.
+    /// Returns which of the two lanes of CPU `cpu` runs: the lane of the interrupt handler if a handler runs, otherwise
+    /// the lane of the task.
     pub(crate) fn front(&self, cpu: usize) -> LaneId {
         task_lane(cpu) + LaneId::from(self.in_handler.get())
     }

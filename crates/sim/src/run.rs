@@ -112,8 +112,8 @@ impl World {
         }
     }
 
-    /// Runs the CPU that `key` names until its fiber suspends itself, and then does what the fiber asks for. `event` is
-    /// the time of the next event.
+    /// Runs a CPU until its fiber suspends itself, and then does what the fiber asks for. `key` has the number and the
+    /// clock of the CPU. `event` is the time of the next event.
     #[inline]
     fn run_cpu(&self, key: u64, event: u64) {
         let cpu = (key & ((1 << CPU_BITS) - 1)) as usize;

@@ -45,8 +45,8 @@ pub(crate) enum Phase {
 pub(crate) struct World {
     /// The present time: the clock of the running CPU, or the time of the event that is being dispatched.
     pub(crate) clock: Cell<u64>,
-    /// Clock, ps, up to which `spend` has nothing to do but advance the clock. It equals `limit`. It is 0 if the
-    /// schedule decides at each step, or if no fiber runs.
+    /// Clock, ps, up to which `spend` only has to advance the clock. It equals `limit`, unless the schedule decides at
+    /// each step or no fiber runs: then it is 0.
     pub(crate) horizon: Cell<u64>,
     /// Clock up to which the running fiber may run before it is suspended, ps.
     pub(crate) limit: Cell<u64>,

@@ -75,7 +75,7 @@ pub struct Effect {
     /// The difference between the two kernels.
     #[serde(flatten)]
     pub difference: Difference,
-    /// The row's value with the first kernel and only this difference applied.
+    /// The row's value, if only this difference is applied to the first kernel.
     pub alone: Option<f64>,
     /// The share of the gap (between the two kernels' values) that this difference closes if it alone is applied to the
     /// first kernel; none if there is no gap ([`RowAblation::has_gap`]).
@@ -89,7 +89,7 @@ pub struct Effect {
     /// is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_range: Option<Range>,
-    /// Smallest and largest value over the seeds with the second kernel and only this difference reverted; none if
+    /// Smallest and largest value over the seeds, if only this difference is reverted in the second kernel; none if
     /// there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_range: Option<Range>,

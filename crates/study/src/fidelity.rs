@@ -129,9 +129,9 @@ pub struct Effect {
 /// The share of the published figures that the simulation meets, as two numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// Number of figures that are met.
+    /// Number of figures that count and that the simulation meets.
     pub met: usize,
-    /// Number of figures that count.
+    /// Number of all figures that count, met or not.
     pub of: usize,
 }
 
@@ -168,9 +168,9 @@ pub struct Worst {
     pub row: String,
     /// Name of the figure's kernel.
     pub kernel: String,
-    /// The published figure.
+    /// The figure that the posting states.
     pub published: f64,
-    /// The simulated figure; none if the simulation has no such row.
+    /// The figure that the simulation gives; none if the simulation has no such row.
     pub simulated: Option<f64>,
 }
 
@@ -180,7 +180,7 @@ impl Share {
         self.of += 1;
     }
 
-    /// Returns the sum of two shares.
+    /// Adds the numbers of met figures of two shares, and their numbers of all figures.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { met: self.met + other.met, of: self.of + other.of }

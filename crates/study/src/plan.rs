@@ -49,7 +49,8 @@ pub struct Request {
     pub experiment: String,
     /// Names or files of kernels to run in place of the experiment's kernels; empty for the experiment's kernels.
     pub kernels: Vec<String>,
-    /// Names or files of kernels to run in addition to those of the experiment or of `kernels`.
+    /// Names or files of kernels that run in addition to the kernels of the experiment, or to those that `kernels`
+    /// names.
     pub more_kernels: Vec<String>,
     /// Values for keys of the kernels, of the machine or of the workload. If keys have several values, each combination
     /// of values runs.

@@ -18,7 +18,8 @@ use crate::plan::{Request, Set};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
-    /// The rules for counters. Counters that are causes come before those that are their effects.
+    /// The rules by which counters are compared. The rule of a counter that is a cause comes before the rules of its
+    /// effects.
     #[serde(rename = "counter")]
     pub counters: Vec<Rule>,
     /// The loads that run on the simulator and in guests.
@@ -58,7 +59,7 @@ pub struct Load {
     pub set: Vec<String>,
 }
 
-/// A counter over several runs: its median, lowest and highest value.
+/// The median, the lowest and the highest value of a counter over several runs.
 pub type Spread = [f64; 3];
 
 /// The counters of one load under one kernel, as the guest counted them and as the simulator did.

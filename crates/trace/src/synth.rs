@@ -41,9 +41,10 @@ pub struct Pattern {
     pub weight: u64,
     /// Share of requests that read; the others write.
     pub reads: f64,
-    /// Number of pages of each request. The set then consists of blocks of this many pages.
+    /// Length of each request, in pages. If it is more than 1, the set of pages is divided into blocks of this length,
+    /// and each request accesses one block.
     pub len: u64,
-    /// Number of requests of this pattern after which its set of accessed pages moves; 0 if the set never moves.
+    /// Number of requests of this pattern after which its set of pages moves; 0 if the set never moves.
     pub shift_every: u64,
     /// Number of pages by which the set of accessed pages moves each time. Its first pages are then no longer accessed.
     pub shift_by: u64,
@@ -51,7 +52,8 @@ pub struct Pattern {
 
 /// Largest number of pages of a set, and of a number in a pattern: page keys have 40 bits.
 const PAGES_MAX: u64 = 1 << 40;
-/// Largest set that is drawn from, pages: above, a draw of 64 bits is too coarse for Zipf's law.
+/// Largest set from which pages are drawn at random, in pages. For a larger set, a random number of 64 bits would be
+/// too coarse for Zipf's law.
 const DRAWN_MAX: u64 = 1 << 36;
 const WEIGHT_MAX: u64 = 1_000_000;
 
@@ -213,9 +215,10 @@ pub struct Settings {
     pub seed: u64,
     /// Requests in a second of the trace's time, at least 1.
     pub rate: u64,
-    /// What the requests address.
+    /// Whether the requests address ranges of files, or objects.
     pub kind: Kind,
-    /// Smallest and largest size of objects, bytes. Sizes are spread evenly over the logarithm; an object keeps its size.
+    /// Smallest and largest size of objects, bytes. The logarithms of the sizes are spread evenly. An object keeps its
+    /// size.
     pub object_bytes: (u64, u64),
 }
 

@@ -69,7 +69,8 @@ impl Params {
         (stays.pages(memory_pages, scale), program.pages(memory_pages, scale))
     }
 
-    /// Returns the number of touches that the staying program does in a run, if each other program has `program` pages.
+    /// Returns how many touches the program that stays does in a run. `program` is the number of pages of each program
+    /// that ends.
     fn touches(&self, program: u64) -> u64 {
         (program / self.stores_per_touch.max(1)).saturating_add(self.touches_after).saturating_mul(self.programs)
     }

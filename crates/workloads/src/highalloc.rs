@@ -345,7 +345,8 @@ impl Profile {
     }
 }
 
-/// The inodes outside of the trees, at the scale of a run.
+/// The files of the computer that belong to no source tree, which a walk over all files looks up. Their number is that
+/// at the scale of a run.
 #[derive(Clone, Copy, Debug)]
 struct Inodes {
     count: u64,
@@ -406,7 +407,7 @@ struct Running<S: System> {
     tree: u64,
     /// Number of the next unit to compile.
     next: Arc<AtomicU64>,
-    /// `RUNNING`, `DONE` or `FAILED`.
+    /// State of the build: `RUNNING`, `DONE` or `FAILED`.
     state: Arc<AtomicU8>,
     task: Started<S, Result<(), SystemError>>,
 }

@@ -40,7 +40,7 @@ const STREAM_OF_HOG: u64 = 6999;
 
 /// Name of the file with the server's code.
 const SERVER: &str = "server";
-/// Name of the files with the code of the programs beside the server.
+/// Prefix of the names of the files that hold the code of the programs that run beside the server.
 const PROGRAM: &str = "program";
 /// Name of the files with the code of the shared libraries.
 const LIBRARY: &str = "library";
@@ -89,7 +89,7 @@ pub struct Params {
     /// Exponent of Zipf's law for calls of functions: above 0. Default 1.
     pub theta: f64,
     /// Number of calls of functions that a request makes, at full scale. The default, 1024 calls, reaches about 600
-    /// different functions with 10 MiB of code, as when a browser draws a page.
+    /// different functions with 10 MiB of code, about as much as a browser needs to show a web page.
     pub calls: u64,
     /// Share of a process's calls that go to functions in libraries, percent. Default 50.
     pub library_calls_percent: u64,

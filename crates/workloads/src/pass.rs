@@ -32,7 +32,7 @@ impl Files {
         check_sizes(1, self.cold, "a file")
     }
 
-    /// Returns the number of pages in both files.
+    /// Returns the number of pages of both files together.
     pub const fn pages(self) -> u64 {
         self.hot.saturating_add(self.cold)
     }

@@ -251,9 +251,9 @@ fn swap_row(course: &Course) -> Row {
 /// fastest part are reported.
 const PARTS: u64 = 10;
 
-/// Returns the rows of the bandwidth before memory was full, the bandwidth after that, the smallest and the largest
-/// bandwidth in one of the [`PARTS`] parts of the time after, and the ratio of after to before. Returns no rows if
-/// memory never was full.
+/// Returns the rows of the bandwidth: before memory was full, and after that. The time after is divided into [`PARTS`]
+/// parts, and rows show the smallest and the largest bandwidth of a part. A last row has the ratio of the bandwidth
+/// after to that before. Returns no rows if memory never was full.
 fn bandwidth_rows(course: &Course) -> Vec<Row> {
     let Some([before, after]) = course.before_and_after() else { return Vec::new() };
     let parts = course.rates_after(PARTS);

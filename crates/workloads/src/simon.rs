@@ -80,8 +80,8 @@ pub struct Params {
     /// mean. Default 500, the time for 64 KiB at 1 Mbit/s. If the mean is 0, nothing is sent.
     pub client_ms: u64,
     /// Largest number of clients served at a time, at full scale. While this many clients are served, readers wait.
-    /// Default 8192, which does not limit clients that take 500 ms. With files of 64 KiB, the data sent to 8192 clients
-    /// take 740 MiB.
+    /// Default 8192, a number that is not reached if clients take 500 ms. With files of 64 KiB, the data sent to 8192
+    /// clients take 740 MiB.
     pub clients: u64,
     /// Start of the period in which free memory is judged, seconds after all tasks are at work. The report has the
     /// least, mean and most free memory in this period. Default 480.
@@ -325,10 +325,10 @@ struct Clients {
     waiting: Mutex<Waiting>,
 }
 
-/// The clients that are being served, and the number of clients that the server may accept beside them.
+/// The clients that are being served, and the number of clients that the server may still accept.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Number of clients that the server may accept beside those that it serves now.
+    /// Number of clients that the server may still accept, in addition to the clients that it serves now.
     more: u64,
     /// Data that were sent and not yet freed. The first part of the key is the time at which the client has received
     /// the data. The second part, the number of the read, makes keys unique.

@@ -10,17 +10,18 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The lists: objects used once and their ghosts, objects used again and their ghosts.
+/// The number of the list of objects that were used once. `T2` is the list of objects that were used again. `B1` and
+/// `B2` are the lists of their ghosts.
 const T1: usize = 0;
 const T2: usize = 1;
 const B1: usize = 2;
 const B2: usize = 3;
 
-/// The bit of an index word from which on it says the object's list. The bits below are the node.
+/// Number of low bits of an index word, which hold the node. The bits above them hold the number of the object's list.
 const LIST_SHIFT: u32 = 30;
 const NODE: u32 = (1 << LIST_SHIFT) - 1;
 
-/// The four lists and the target for the first.
+/// A cache with the policy ARC: four lists, and a target weight for the first of them.
 #[derive(Debug)]
 pub struct Arc<W> {
     weigh: W,
@@ -31,7 +32,7 @@ pub struct Arc<W> {
     lists: [List; 4],
     /// The weight of each list.
     held: [u64; 4],
-    /// Target weight of `T1`.
+    /// The weight that the list `T1` should have.
     target: f64,
 }
 

@@ -19,7 +19,8 @@ const OLDEST: u32 = AGES as u32 - 1;
 /// Requests between two computations of densities.
 const PERIOD: u32 = 1 << 20;
 const DECAY: f32 = 0.9;
-/// Periods in which few objects are compared, and objects explore.
+/// Number of periods at the beginning in which fewer objects are compared at an eviction, and some objects are
+/// explorers.
 const EARLY: u32 = 50;
 const CANDIDATES: u32 = 32;
 const CANDIDATES_EARLY: u32 = 8;
@@ -33,20 +34,21 @@ const AGE_ERROR: f32 = 0.01;
 /// The factor of densities before the first computation: they make objects with long ages better, class by class.
 const FIRST_CLASS: usize = 17;
 
-/// What is known of one cached object.
+/// The data that the policy keeps about one cached object.
 #[derive(Clone, Copy, Debug)]
 struct Tag {
     id: u32,
     /// Low 32 bits of the number of the request that used the object last.
     used_at: u32,
-    /// Age at the last hit, and at the hit before it.
+    /// Age that the object had at its last hit.
     age: u16,
-    /// The sum of ages can exceed 16 bits, this one alone cannot.
+    /// Age that the object had at the hit before the last one. The sum of both ages can exceed 16 bits, but neither age
+    /// can.
     earlier_age: u16,
     is_explorer: bool,
 }
 
-/// What is known of objects of one class, by age.
+/// Numbers of hits and evictions, and hit densities, of the objects of one class, by age.
 #[derive(Clone, Debug)]
 struct Class {
     hits: Vec<f32>,

@@ -14,19 +14,21 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// What an object is, in the two high bits of its word, or of a value in a stack node.
+/// The last two uses of the object lie close together. The object is cached, and in the stack. This and the following
+/// constants are the kinds of objects, in the two high bits of an object's word, or of a value in a stack node.
 const LIR: u32 = 0;
-/// In the stack, and in the queue: the node's value is the place in the queue.
+/// The object is in the stack and in the queue. The value of its stack node is its place in the queue.
 const HIR: u32 = 1;
-/// In the stack, but not cached.
+/// The object is in the stack, but not cached.
 const GONE: u32 = 2;
-/// In the queue alone: the word has the place in the queue. [`NONE`] looks like this, too.
+/// The object is in the queue alone. Its word has its place in the queue. [`NONE`] looks like this, too.
 const QUEUED: u32 = 3;
 
 const KIND_SHIFT: u32 = 30;
 const NUMBER: u32 = (1 << KIND_SHIFT) - 1;
 
-/// The stack of recency and the queue of HIR objects.
+/// A cache with the policy LIRS: a stack of objects in the order of their last uses, and a queue of the cached objects
+/// whose last two uses do not lie close together (HIR).
 #[derive(Debug)]
 pub struct Lirs<W> {
     weigh: W,
@@ -41,7 +43,7 @@ pub struct Lirs<W> {
     /// Values: kind, and object or place in the queue.
     nodes: Nodes,
     stack: List,
-    /// Values: objects.
+    /// The nodes of the queue. The value of a node is an object.
     places: Nodes,
     queue: List,
     /// The node in the stack of each place in the queue, or [`NONE`].

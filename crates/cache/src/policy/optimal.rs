@@ -81,12 +81,12 @@ pub struct Optimal<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// Objects by position.
+    /// The object of each request, by the position of the request.
     ids: Arc<Vec<u32>>,
     next: Arc<[u32]>,
     /// Position of the next request.
     now: u32,
-    /// Next uses of cached objects.
+    /// For each cached object, the position of its next request.
     uses: Positions,
     /// Cached objects that are not used again. They are evicted before all others, the last one first.
     never: Vec<u32>,

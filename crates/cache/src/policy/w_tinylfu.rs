@@ -66,22 +66,23 @@ impl Sketch {
     }
 }
 
-/// The lists: the window, and the two segments of the main part.
+/// The number of the list of the window. `FIRST` and `AGAIN` are the lists of the two segments of the main part.
 const WINDOW: u32 = 0;
 const FIRST: u32 = 1;
 const AGAIN: u32 = 2;
 
-/// The bit of a node's value from which on it says the list. The bits below are the object.
+/// Number of low bits of a node's value, which hold the object. The bits above them hold the number of the object's
+/// list.
 const LIST_SHIFT: u32 = 30;
 const OBJECT: u32 = (1 << LIST_SHIFT) - 1;
 
-/// The window, the segments and the counters.
+/// A cache with the policy W-TinyLFU: the window, the segments of the main part, and the counters of uses.
 #[derive(Debug)]
 pub struct WTinyLfu<W> {
     weigh: W,
     capacity: u64,
     main_most: u64,
-    /// Largest weights of the lists.
+    /// Largest weight that each list may have.
     most: [u64; 3],
     held: [u64; 3],
     table: Table,

@@ -100,8 +100,7 @@ enum Outcome {
     },
     /// Memory is exhausted: a process is killed, or the request fails.
     Exhausted,
-    /// The round freed no page. Memory does not count as exhausted, because a request of this kind may fail without
-    /// that.
+    /// The round freed no page. Memory does not count as exhausted, because a request of this kind may simply fail.
     NothingFreed,
 }
 

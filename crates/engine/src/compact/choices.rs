@@ -85,17 +85,18 @@ choices! {
 
     /// The requests for which compaction is deferred after failures.
     deferral: Deferral = AllOrders, drawn 98 {
-        /// Requests of any order, after a failure of any order.
+        /// After a failure of any order, compaction is deferred for requests of any order.
         AllOrders,
-        /// Requests of the smallest order for which compaction failed, and requests of larger orders.
+        /// Compaction is deferred for requests of the smallest order for which it failed, and for requests of larger
+        /// orders.
         FromOrder,
     }
 
     /// The runs of compaction whose failures defer later runs.
     defer_after: DeferAfter = AnyRun, drawn 99 {
-        /// All runs.
+        /// A failure of any run defers later runs.
         AnyRun,
-        /// Runs that wait for locks.
+        /// Only failures of runs that wait for locks defer later runs.
         WaitingRuns,
     }
 

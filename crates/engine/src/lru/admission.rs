@@ -42,9 +42,9 @@ pub(super) const PROBE_EVERY: u32 = 32;
 /// were tried with the example of docs/studies/admission.md.
 pub(super) const LISTED_EVERY: u32 = 8;
 
-/// Refault distances are compared with the number of file pages on lists, but at least with the number of all pages of
-/// memory divided by this constant. No other value was tried. docs/studies/admission.md says what happens without this
-/// minimum.
+/// Divisor of the number of all pages of memory. The quotient is the smallest number with which a refault distance is
+/// compared; as a rule it is compared with the number of file pages on lists. No other divisor was tried.
+/// docs/studies/admission.md says what happens without this minimum.
 pub(super) const LEAST_HELD_PART: u64 = 8;
 
 /// Largest number of waiting pages that a reading task lists or frees at once when there is no room for its own page to

@@ -52,9 +52,10 @@ choices! {
 
     /// Time at which a batch of pages that are to be added to lists is flushed.
     add_flush: AddFlush = WhenFilled, drawn 11 {
-        /// When a page fills the batch. The flush includes this page.
+        /// The batch is flushed when a page fills it. The flush includes this page.
         WhenFilled,
-        /// When a page is to be added to a full batch. After the flush, this page waits in the emptied batch.
+        /// The batch is flushed when it is full and another page is to be added. After the flush, this page waits in
+        /// the emptied batch.
         WhenFull,
     }
 
@@ -72,12 +73,12 @@ choices! {
 
     /// Time at which a file page that is used again becomes active.
     activation: Activation = OnSecondAccess, drawn 13, unless "lru.policy" in ["multigen"] {
-        /// At its second access, which moves the page to the active list under the LRU lock, at once or through a batch
-        /// (`activation_batch`). Active pages become inactive in the order in which they became active, whether or not
-        /// they were used since.
+        /// A page becomes active at its second access, which moves it to the active list under the LRU lock, at once or
+        /// through a batch (`activation_batch`). Active pages become inactive in the order in which they became active,
+        /// whether or not they were used since.
         OnSecondAccess,
-        /// When reclaim scans the page. An access takes no lock: it stores to the page's own word, at most twice
-        /// between two scans. An active page that was used since the last scan stays active.
+        /// A page becomes active when reclaim scans it. An access takes no lock: it stores to the page's own word, at
+        /// most twice between two scans. An active page that was used since the last scan stays active.
         AtScan,
     }
 
@@ -101,13 +102,13 @@ choices! {
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All pages that a task reads go on a list.
         Always,
-        /// Pages that are used again while they wait for admission, with up to 63 other pages of their CPU. (With
-        /// `activation = "on-second-access"` the same CPU must use the page again, and the page becomes active.) While
-        /// memory has room, all pages go on lists. Nearly all pages also go on lists while dropped pages are read again
-        /// soon more often than pages that reclaim evicts. This last rule is applied separately to pages that return
-        /// soon after they left. The frame of a page that goes on no list is reused at once, while the frame is still
-        /// in the CPU's caches. The rule is the quick demotion of S3-FIFO, which remembers dropped pages as ghosts
-        /// (mechanisms/multigen, 13).
+        /// A page goes on a list if it is used again while it waits for admission, with up to 63 other pages of its
+        /// CPU. (With `activation = "on-second-access"` the same CPU must use the page again, and the page becomes
+        /// active.) While memory has room, all pages go on lists. Nearly all pages also go on lists while dropped pages
+        /// are read again soon more often than pages that reclaim evicts. This last rule is applied separately to pages
+        /// that return soon after they left. The frame of a page that goes on no list is reused at once, while the
+        /// frame is still in the CPU's caches. The rule is the quick demotion of S3-FIFO, which remembers dropped pages
+        /// as ghosts (mechanisms/multigen, 13).
         ByRefault,
     }
 
@@ -240,14 +241,14 @@ choices! {
 
     /// Condition under which active pages are scanned.
     active_scan: ActiveScan = Always, drawn 70, unless "lru.policy" in ["multigen"] {
-        /// No condition: the active list is always scanned, before the inactive list. The same share of both lists is
-        /// scanned.
+        /// The active list is always scanned, before the inactive list. The same share of both lists is scanned.
         Always,
-        /// Few pages of the family (anonymous pages, or file pages) are inactive, by the rule of `inactive_ratio`.
+        /// Active pages are scanned if few pages of the family (anonymous pages, or file pages) are inactive, by the
+        /// rule of `inactive_ratio`.
         WhenInactiveLow,
-        /// Few pages of the family are inactive (`inactive_ratio`), or some evicted pages of the family refaulted and
-        /// became active since the last reclaim (`refault`). The condition is checked once a scan. If a direct reclaim
-        /// has left active pages alone and freed nothing, it scans again without this condition.
+        /// Active pages are scanned if few pages of the family are inactive (`inactive_ratio`), or if some evicted
+        /// pages of the family refaulted and became active since the last reclaim (`refault`). This is checked once a
+        /// scan. If a direct reclaim has left active pages alone and freed nothing, it scans again without this check.
         WhenLowOrRefaulted,
     }
 
@@ -294,11 +295,11 @@ choices! {
     isolated_limit: IsolatedLimit = None, drawn 68 {
         /// There is no such number: reclaimers never wait for isolated pages.
         None,
-        /// The number of pages that remain on the list.
+        /// Reclaimers wait while more pages of a list are isolated than remain on it.
         Whole,
-        /// An eighth of the number of pages that remain on the list. For a caller that may not enter the file system,
-        /// the limit is the whole number of these pages, because tasks that wait inside the file system may wait for
-        /// this caller.
+        /// Reclaimers wait while more pages of a list are isolated than an eighth of those that remain on it. A caller
+        /// that may not enter the file system waits only while more pages are isolated than remain, because tasks that
+        /// wait inside the file system may wait for this caller.
         Eighth,
     }
 

@@ -41,7 +41,7 @@ impl<M: Machine> Lru<M> {
         self.stat.count(Event::Pgdeactivate, active.map(|frame| self.frames.pages(*frame)).sum());
     }
 
-    /// Returns those of `pages` that belong to a family.
+    /// Returns those pages of `pages` that belong to a family.
     pub(in crate::lru) fn of_family<'a>(
         &'a self,
         pages: &'a [FrameNumber],

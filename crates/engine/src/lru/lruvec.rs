@@ -46,10 +46,10 @@ impl WalkPosition {
         self.0.store(0, Relaxed);
     }
 
-    /// Takes the next group of a walk, and advances the shared position to it. `round` is what one walk keeps from call
-    /// to call: `None` before its first group, and then the number of the round through the subtree in which the walk
-    /// began. `next` returns the group after the given one, or the first group if `None` is given. Returns `None` once
-    /// the end of the subtree was reached, by this walk or by another.
+    /// Takes the next group of a walk, and advances the shared position to it. The caller passes the same variable
+    /// `round` in all calls of one walk; it is `None` before the first call. `next` returns the group after the given
+    /// one, or the first group if `None` is given. Returns `None` once the end of the subtree was reached, by this walk
+    /// or by another.
     pub(crate) fn take_next(
         &self,
         round: &mut Option<u64>,

@@ -160,7 +160,8 @@ impl List {
         self.insert(id, self.old, false, false);
     }
 
-    /// Moves a group that is on the list. If this empties the old generation, makes the young generation the old one.
+    /// Moves a group that is on the list to the place `to`. Does nothing if the group is not on the list. If the move
+    /// empties the old generation, makes the young generation the old one.
     fn apply(&mut self, id: GroupId, to: Move) {
         let Some(now) = self.entry(id.0).generation else { return };
         self.remove(id);

@@ -165,8 +165,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns how many pages lie in the zones of `reach` on the lists of one kind, summed over the group that is
-    /// reclaimed (`demand.group`) and its descendants.
+    /// Returns how many pages are on the lists of one kind in the zones of `reach`. Counts the lists of the group that
+    /// is reclaimed (`demand.group`) and of its descendants.
     pub(crate) fn list_pages_of_target(&self, reach: Reach<'_, M>, demand: &Demand, kind: ListKind) -> u64 {
         match self.groups {
             Some(_) if !demand.group.is_root() => self.listed_below(self.beside(reach.lruvec, demand.group), kind),

@@ -271,7 +271,7 @@ impl Frame {
         self.flags().has(flag)
     }
 
-    /// Sets state bits.
+    /// Sets bits of the frame's state.
     #[inline]
     pub fn set(&self, flag: Flags) {
         self.flags.fetch_or(flag.0, Ordering::AcqRel);
@@ -292,8 +292,8 @@ impl Frame {
     }
 
     /// Sets bits of a frame that has no references. A plain store is enough, because only one task can change these
-    /// bits: the task that frees or takes the frame, or that holds the lock of the frame's list. The order that
-    /// [`Frame::is_now`] guarantees does not include this store.
+    /// bits: the task that frees or takes the frame, or that holds the lock of the frame's list. [`Frame::is_now`]
+    /// guarantees no order between this store and other accesses.
     #[inline]
     pub fn set_free(&self, flag: Flags) {
         debug_assert!(self.references() == 0, "not free: {self:?}");

@@ -535,13 +535,13 @@ impl<M: Machine> Zone<M> {
         self.reclaim.flags.fetch_or(flag.0, Relaxed);
     }
 
-    /// Sets a flag and returns whether it was clear before.
+    /// Sets a flag of the zone. Returns whether the flag was clear before.
     #[must_use]
     pub fn try_set(&self, flag: ZoneFlag) -> bool {
         self.reclaim.flags.fetch_or(flag.0, Relaxed) & flag.0 == 0
     }
 
-    /// Clears a flag.
+    /// Clears a flag of the zone.
     pub fn clear(&self, flag: ZoneFlag) {
         if self.is(flag) {
             self.reclaim.flags.fetch_and(!flag.0, Relaxed);

@@ -11,7 +11,8 @@ choices! {
         /// There is no limit: kswapd scans as much of each list as the priority prescribes, even after many pages were
         /// freed. Kswapd therefore frees pages in large bursts.
         Unbounded,
-        /// The number of pages of the zone's high watermark, and at least one cluster (32 pages).
+        /// In one pass, kswapd frees as many pages from a zone as the zone's high watermark says, and at least one
+        /// cluster (32 pages).
         HighWatermark,
     }
 
@@ -44,15 +45,16 @@ choices! {
 
     /// The dirty file pages that reclaim itself writes.
     pageout_trigger: PageoutTrigger = Always, drawn 41 {
-        /// All dirty file pages that were not used lately. Kswapd writes them, and so do tasks that reclaim. Memory is
-        /// freed without the flusher, by I/O requests of one page, in LRU order.
+        /// Reclaim writes all dirty file pages that were not used lately. Kswapd does so, and so do tasks that reclaim.
+        /// Memory is freed without the flusher, by I/O requests of one page, in LRU order.
         Always,
-        /// Pages that kswapd meets at a priority below 10.
+        /// Reclaim writes pages that kswapd meets at a priority below 10.
         Priority,
-        /// Pages that kswapd meets after the tail of the zone's file list was all dirty and not queued for I/O.
+        /// Reclaim writes pages that kswapd meets after the tail of the zone's file list was all dirty and not queued
+        /// for I/O.
         DirtySeen,
-        /// Pages that kswapd meets dirty for the second time, after the tail of the zone's file list was all dirty and
-        /// not queued for I/O.
+        /// Reclaim writes pages that kswapd meets dirty for the second time, after the tail of the zone's file list was
+        /// all dirty and not queued for I/O.
         DirtySeenTwice,
         /// None: dirty pages of files are left to the flusher.
         Never,
@@ -184,22 +186,23 @@ choices! {
         /// Kswapd skips no zone: it shrinks every zone up to the highest zone that lacks pages. Kswapd is done after a
         /// pass in which no zone lacked pages when kswapd reached it.
         NeverLeft,
-        /// Eight times the high mark, so that all zones are aged together. A small zone is emptied far more than the
-        /// request needs.
+        /// Kswapd skips a zone whose free pages exceed eight times its high mark, so that all zones are aged together.
+        /// A small zone is emptied far more than the request needs.
         EightTimesHigh,
-        /// The high mark plus a hundredth of the zone, or plus the low mark if that is less.
+        /// Kswapd skips a zone whose free pages exceed its high mark by more than a hundredth of the zone, or than the
+        /// low mark if that is less.
         Balance,
     }
 
     /// The zones that kswapd checks before it sleeps.
     sleep_test: SleepTest = EveryZone, drawn 53 {
-        /// Every zone, for the requested order, even if kswapd gave up on that order.
+        /// Kswapd checks every zone for the requested order, even if it gave up on that order.
         EveryZone,
-        /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up *less* than a
-        /// quarter of the node: the test is inverted, so that kswapd stays awake after success.
+        /// For order 0, kswapd checks every zone. For a higher order, it sleeps if the balanced zones make up *less*
+        /// than a quarter of the node: the test is inverted, so that kswapd stays awake after success.
         QuarterInverted,
-        /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up more than a
-        /// quarter of the node.
+        /// For order 0, kswapd checks every zone. For a higher order, it sleeps if the balanced zones make up more than
+        /// a quarter of the node.
         Quarter,
         /// Kswapd sleeps if the node is balanced for the request that kswapd's last run has fulfilled: its order, and
         /// the zones that it can use. The rule for this is `any-usable-zone` if that is the kernel's value of
@@ -252,13 +255,13 @@ choices! {
 
     /// The pages that are taken off the lists for a request of an order above 0.
     lumpy_reclaim: LumpyReclaim = ByOrder, drawn 58 {
-        /// As `aligned-blocks`, with three differences. Pages of all lists are taken only for costly orders, but then
-        /// at every priority. A page that cannot be taken does not end its block. Active pages also become inactive by
-        /// blocks.
+        /// Pages are taken as with `aligned-blocks`, with three differences. Pages of all lists are taken only for
+        /// costly orders, but then at every priority. A page that cannot be taken does not end its block. Active pages
+        /// also become inactive by blocks.
         ByOrder,
-        /// The pages at the tail, each with the other pages of its aligned block of that order, up to the first page
-        /// that cannot be taken. Pages of all lists are taken, used or not, in two cases: below priority 10, and for
-        /// costly orders. This makes blocks, but takes pages in use.
+        /// Pages are taken from the tail, each with the other pages of its aligned block of that order, up to the first
+        /// page that cannot be taken. Pages of all lists are taken, used or not, in two cases: below priority 10, and
+        /// for costly orders. This makes blocks, but takes pages in use.
         AlignedBlocks,
         /// The pages at the tail, each with the other pages of its aligned block of that order that are on the same
         /// list, up to the first page that cannot be taken. A page in use is not taken for its block.
@@ -353,11 +356,11 @@ choices! {
 
     /// The unit that kswapd shrinks in a pass. The value `node` works only with `kswapd_priority = "by-scan-volume"`.
     kswapd_scope: KswapdScope = Zones, drawn 118 {
-        /// Single zones: each zone that lacks pages, up to the highest such zone.
+        /// Single zones, one after the other: from the lowest zone up to the highest one that lacks pages.
         Zones,
-        /// The lists of the whole node, once a pass. The target is the sum of the high marks of all zones that the
-        /// request can use. Kswapd checks whether the node is balanced before each pass, and does not look at single
-        /// zones.
+        /// Kswapd shrinks the lists of the whole node, once a pass. The target is the sum of the high marks of all
+        /// zones that the request can use. Kswapd checks whether the node is balanced before each pass, and does not
+        /// look at single zones.
         Node,
     }
 
@@ -378,22 +381,23 @@ choices! {
 
     /// Condition under which a zone counts as hopeless: reclaim expects to free nothing there (`all_unreclaimable`).
     hopeless: Hopeless = ByScan, drawn 119 {
-        /// The zone's lists were scanned six times over without a page going back to the zone's free lists.
+        /// A zone is hopeless when its lists were scanned six times over without a page going back to its free lists.
         ByScan,
-        /// The kswapd of the zone's node came down to its lowest priority 16 times in a row and freed nothing. Kswapd
-        /// then sleeps, and is not woken, until a task frees pages itself. A direct reclaim that frees nothing reports
-        /// that nothing can be freed, however many pages it scanned. After 16 such reports in a row, memory counts as
-        /// exhausted.
+        /// A zone is hopeless when the kswapd of its node came down to its lowest priority 16 times in a row and freed
+        /// nothing. Kswapd then sleeps, and is not woken, until a task frees pages itself. A direct reclaim that frees
+        /// nothing reports that nothing can be freed, however many pages it scanned. After 16 such reports in a row,
+        /// memory counts as exhausted.
         ByFailures,
     }
 
     /// The progress after which kswapd's failures are counted from 0 again. It is used only with
     /// `hopeless = "by-failures"`.
     failures_reset: FailuresReset = AnyProgress, drawn 162 {
-        /// Any reclaim of the node's pages that frees a page, also the reclaim of a control group at its limit. A group
-        /// that reclaims again and again keeps kswapd awake, although kswapd itself frees nothing.
+        /// Failures are counted anew after any reclaim of the node's pages that frees a page, even the reclaim of a
+        /// control group at its limit. A group that reclaims again and again keeps kswapd awake, although kswapd itself
+        /// frees nothing.
         AnyProgress,
-        /// A reclaim that frees a page and leaves the node balanced.
+        /// Failures are counted anew after a reclaim that frees a page and leaves the node balanced.
         Balanced,
     }
 }

@@ -48,7 +48,7 @@ pub struct ScanControl {
     pub swappiness: Option<u64>,
     /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
     pub breaks_low: bool,
-    /// `true` before the first pass, and also after a pass in which a scan freed so many pages that the next pass need
+    /// `true` before the first pass, and also after a pass in which a scan freed many pages. The next pass then need
     /// not begin with ageing (`memcgs_need_aging`, inverted).
     pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).

@@ -43,11 +43,12 @@ const ANY_CLASSZONE: u32 = 2;
 pub struct Requests {
     /// `true` while kswapd sleeps. Only then do tasks check the watermarks and wake kswapd.
     is_sleeping: AtomicBool,
-    /// The highest order requested since kswapd last looked.
+    /// The highest order that was requested since kswapd last took the request.
     max_order: AtomicU32,
-    /// The lowest class zone of the requests that raised `max_order`.
+    /// The class zone of the request that raised `max_order`. If several requests raised it, the lowest of their class
+    /// zones.
     classzone: AtomicU32,
-    /// The highest class zone requested since kswapd last looked, plus 1; 0 for none.
+    /// The highest class zone that was requested since kswapd last took the request, plus 1; 0 if there was no request.
     highest: AtomicU32,
 }
 

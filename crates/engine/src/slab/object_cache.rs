@@ -20,9 +20,9 @@ pub const DEFAULT_SEEKS: u64 = 2;
 /// The kind of objects in an object cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Directory entries, of which 21 lie in a page.
+    /// Directory entries. A slab of one page has room for 21 of them.
     Dentry,
-    /// Inodes, of which 4 lie in a page and 32 in a block of order 3.
+    /// Inodes. A slab of one page has room for 4 of them, and a slab of order 3 for 32.
     Inode,
 }
 

@@ -14,10 +14,10 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, Step};
 
-/// Number of writes of a file's pages that are made from copies of the pages, once a task has changed, or wanted to
-/// change, a page of the file while the page was being written. A copy takes half a microsecond. It may save a task a
-/// wait of about a millisecond for a device. So even if none of these copies saves a wait, all of them together cost no
-/// more than one wait. The value was chosen for this reason, and no other value was tried.
+/// After a task has changed, or wanted to change, a page of a file while the page was being written, this many writes
+/// of the file's pages are made from copies of the pages. A copy takes half a microsecond. It may save a task a wait of
+/// about a millisecond for a device. So even if none of these copies saves a wait, all of them together cost no more
+/// than one wait. The value was chosen for this reason, and no other value was tried.
 const COPIES_AFTER_CHANGE: u32 = 2048;
 
 /// Records that a task changes, or wants to change, a page of a file before the page's write has ended.

@@ -35,7 +35,7 @@ pub(crate) struct Work {
     dirty: VecDeque<DirtyFile>,
     /// Files that the present round is still to write.
     io: VecDeque<DirtyFile>,
-    /// Files of which the present round wrote a chunk, and that have more dirty pages.
+    /// Files of which a chunk was written in the present round of the flusher, and that still have dirty pages.
     more_io: VecDeque<DirtyFile>,
     /// For each request of another task, the number of pages to write; 0 means all pages.
     requests: VecDeque<u64>,

@@ -22,8 +22,8 @@ pub(crate) enum Purpose {
     /// The flusher reduces the number of dirty pages. The writeback continues at the page at which the last flush of
     /// the file ended. After the end of the file it goes on at the beginning.
     Flush,
-    /// The flusher retries pages whose write failed. The writeback continues at the page at which the last retry in the
-    /// file ended. After the end of the file it goes on at the beginning.
+    /// The flusher retries pages whose write failed. It begins at the page at which the last retry in the file ended.
+    /// After the end of the file it goes on at the beginning.
     Retry,
 }
 

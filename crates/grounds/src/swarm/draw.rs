@@ -233,7 +233,7 @@ impl Cgroup {
     }
 }
 
-/// The memory nodes of a world apart from the first node, whose zones are in `World::zones`.
+/// The memory nodes that a world has in addition to its first node, whose zones are in `World::zones`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MoreNodes {
     /// Number of pages of each node after the first.

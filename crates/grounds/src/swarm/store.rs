@@ -91,7 +91,7 @@ impl Store {
         Rc::new(Self { what, number, users: Cell::new(1), is_lossy, pages })
     }
 
-    /// Returns the number of pages.
+    /// Returns the number of pages of the file or region.
     pub fn pages(&self) -> u32 {
         self.pages.borrow().len() as u32
     }

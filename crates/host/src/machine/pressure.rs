@@ -58,8 +58,8 @@ struct Counts {
     stalled: u32,
     working: u32,
     since: Nanos,
-    /// The time up to `since` in which at least one thread was stalled (`some`), and the part of it in which no thread
-    /// was known to work (`full`).
+    /// Two stall times up to `since`. The first (`some`) is the time in which at least one thread was stalled. The
+    /// second (`full`) is the part of this time in which no thread was known to work.
     total: [Nanos; 2],
     averages: [Averages; 2],
     /// The values of `total` at the end of the last averaging period.

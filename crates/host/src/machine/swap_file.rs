@@ -292,7 +292,7 @@ pub enum SwapFileError {
     /// The file exists, and has other contents than a swap file of the library, an owner other than the caller, or a
     /// second name. The file was not touched.
     Foreign {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
         /// The contents, the owner or the names that were found, in words.
         found: String,
@@ -320,7 +320,7 @@ pub enum SwapFileError {
     },
     /// The system returned an error for another operation on the file, such as opening it.
     Io {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
         /// The action that failed: a verb.
         doing: &'static str,

@@ -81,8 +81,8 @@ impl BesideOptions {
         first_given(&options)
     }
 
-    /// Returns the first given option that `ground` does not support, with words for the grounds that support it; none
-    /// if `ground` supports all given options.
+    /// Returns the first option that the user gave and that `ground` does not support, with words for the grounds that
+    /// support the option. Returns none if `ground` supports all given options.
     pub fn unsupported_on(&self, ground: Ground) -> Option<(&'static str, &'static str)> {
         const SIM: &str = "ground `sim` alone, which knows every task at every moment";
         const SIM_AND_GUEST: &str = "grounds `sim` and `guest` alone";

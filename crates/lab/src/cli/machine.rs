@@ -36,7 +36,7 @@ pub struct CalibrateArguments {
     computer: Arguments,
 }
 
-/// Arguments of `highwater machine here`, which `highwater calibrate` has, too.
+/// Arguments that the verbs `highwater machine here` and `highwater calibrate` have in common.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The limit of a memory cgroup around all tasks, as --on linux makes one: 512M, 2G

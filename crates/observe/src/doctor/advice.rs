@@ -15,11 +15,11 @@ pub enum Step {
     Setting {
         /// The setting's name: `vm.swappiness`, `memory.max`.
         name: String,
-        /// The present value; none if unknown.
+        /// The present value of the setting; none if unknown.
         now: Option<String>,
         /// The value to try.
         suggested: String,
-        /// The reason for this value.
+        /// The reason why this value of the setting is suggested.
         why: String,
     },
     /// Look at the output of a command.

@@ -54,9 +54,9 @@ pub struct Span {
 pub struct When {
     /// The span that the finding describes: the one with the largest load.
     pub worst: Span,
-    /// Number of spans.
+    /// Number of the recording's spans in which the finding held.
     pub count: usize,
-    /// The first spans in the order of time, at most `NAMED_MAX`.
+    /// The first of these spans in the order of time, at most `NAMED_MAX`.
     pub spans: Vec<Span>,
     /// Total length of the spans, s.
     pub together_s: f64,

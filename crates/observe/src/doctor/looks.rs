@@ -136,7 +136,8 @@ impl Looks {
         signs
     }
 
-    /// Returns the counters of `/proc/vmstat`: their growth between two copies, or their values since boot.
+    /// Returns the signs from copies of `/proc/vmstat`: the growth of its counters between two copies or, with one
+    /// copy, their values since boot.
     fn counters(&self, seconds: Option<f64>) -> Signs {
         let (Some(VmstatFile(first)), Some(VmstatFile(last))) = (self.vmstat.first(), self.vmstat.last()) else {
             return Signs { elapsed_s: seconds.filter(|_| self.has_two()), ..Signs::default() };

@@ -74,8 +74,8 @@ pub struct Rule {
     pub unless: &'static str,
 }
 
-/// Smallest rate, pages/s, at which a rule takes work of reclaim for a problem: 100 KiB/s. For a moment, any computer
-/// reaches this rate.
+/// Smallest rate, pages/s, at which a rule considers the work of reclaim a problem: 100 KiB/s. For a moment, any
+/// computer reaches this rate.
 pub const RATE_MIN: f64 = 25.0;
 
 /// Smallest share of a CPU, percent, at which kswapd's CPU time is an illness by itself. Reclaim that keeps up with a
@@ -313,9 +313,9 @@ pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
 /// A function that returns whether an input has the signs that a rule needs.
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only if the input has their signs, such as those of a process, a kernel log, disks or bounds of
-/// cgroups. Each comes with a function that tests for these signs. If an input lacks them, the rule does not count as
-/// one that could not be asked.
+/// Rules that are asked only if the input has the signs that they need, such as those of a process, a kernel log, disks
+/// or bounds of cgroups. Each rule comes with a function that tests whether the input has its signs. If it does not,
+/// the report does not list the rule among those that could not be asked.
 pub const OF_SOURCE: [(Brings, Ask); 14] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),

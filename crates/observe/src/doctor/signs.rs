@@ -342,9 +342,9 @@ pub struct Signs {
 }
 
 impl Signs {
-    /// Extends the signs by `later`, the signs over the following period. Counters add up, and of shares the mean is
-    /// taken, weighted by time. Of a level, the later, the smallest or the largest value is kept, depending on the
-    /// sign. A sign that one period lacks is taken from the other.
+    /// Extends the signs by `later`, the signs over the following period. Counters add up. A share becomes the mean of
+    /// its two values, weighted by time. A level becomes the later, the smaller or the larger of its two values,
+    /// depending on the sign. A sign that one period lacks is taken from the other.
     pub fn then(&mut self, later: &Self) {
         // The pattern has no `..`, so that whoever adds a sign must say how it is joined.
         let Self {

@@ -294,8 +294,8 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns two numbers of pages at a moment: those that are dirty or under writeback, and the number at which writers
-/// are throttled. Returns none if `levels` lacks a level that is needed for this.
+/// Returns two numbers of pages at a moment: the number of pages that are dirty or under writeback, and the number of
+/// such pages at which writers are throttled. Returns none if `levels` lacks a level that is needed for them.
 fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     let of = |name: &str| levels.get(name).map(|value| *value as f64);
     let dirty = of("nr_dirty")? + of("nr_writeback")?;

@@ -186,7 +186,8 @@ pub struct Usage {
     pub least: Arc<MemoryUse>,
     /// The use at the moment with the fewest file pages.
     pub least_files: Arc<MemoryUse>,
-    /// Largest sum of the known uses of memory at a moment, pages; none if too few uses are known.
+    /// The known uses of memory are added up at each moment. This is the largest of the sums, in pages; none if too few
+    /// uses are known.
     known: Option<f64>,
 }
 

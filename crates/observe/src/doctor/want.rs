@@ -30,8 +30,8 @@ pub struct Room<'a> {
     /// The free memory without the parts that are closed to the request, KiB; negative if these parts exceed the free
     /// memory.
     pub left: i64,
-    /// The size of the requested block without one page, KiB. The kernel compares the free memory with the mark as if
-    /// this much had been taken.
+    /// One page less than the size of the requested block, KiB. Before the kernel compares the free memory with the
+    /// mark, it subtracts this much.
     pub block: u64,
     /// Whether the zone has a free block that is large enough for the request and open to it. `true` if the report
     /// shows no blocks.

@@ -261,8 +261,8 @@ fn ping(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// Reads the results of random reads from fio's JSON: the rate of all jobs together, and the times of the first job.
-/// With the option `group_reporting`, fio reports all jobs as one, so the times are those of all jobs.
+/// Reads the results of random reads from fio's JSON: the rate of all jobs together, and the durations of the first
+/// job's reads. With the option `group_reporting`, fio reports all jobs as one, so the durations are those of all jobs.
 fn fio(log: &mut Log<'_>) -> Vec<Row> {
     let text = log.text;
     // Warnings may stand before the JSON.

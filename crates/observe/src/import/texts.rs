@@ -20,11 +20,11 @@ use report::{Column, Table, TableHead};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Reads texts from files. Returns a report with a column for each recording.
+/// Reads texts from files. Returns a report with a column for each recording in them.
 ///
 /// # Errors
-/// When a file cannot be read, when nothing in it is recognised, or when it describes only single moments, so that the
-/// growth of counters is unknown.
+/// When a file cannot be read, when nothing in it is recognised, or when it has no recording but only texts about
+/// single moments, from which no growth of counters is known.
 pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
     let mut columns: Vec<Column> = Vec::new();
     let (mut rows, mut series, mut warnings, mut notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

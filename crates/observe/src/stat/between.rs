@@ -25,11 +25,11 @@ pub struct Interval<'a> {
     pub elapsed_s: f64,
 }
 
-/// Counters of `/proc/vmstat` about reclaim that get a row, each with its unit. A counter that a kernel lacks gives
-/// no row.
+/// Counters of `/proc/vmstat` about reclaim, each with its unit. Each of them gets a row, unless the kernel lacks the
+/// counter.
 ///
-/// The first of these counters also have rows under the names that MMTests uses. They get rows under their own names,
-/// too, so that reports can be compared with those of simulated runs.
+/// Some of them, at the beginning of the list, also get rows under the names that MMTests uses. The rows under their
+/// own names serve to compare reports with those of simulated runs.
 const MORE: [(&str, &str); 38] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -85,7 +85,8 @@ impl Interval<'_> {
         self.rows_with(blocks_in_short)
     }
 
-    /// Returns all rows. `blocks` makes the rows of the free blocks of a zone.
+    /// Returns the rows of the report on the time between the two snapshots. `blocks` makes the rows of the free blocks
+    /// of a zone.
     fn rows_with(&self, blocks: fn(&ZoneNow) -> Vec<Row>) -> Vec<Row> {
         let counters = difference(&self.before.vmstat, &self.after.vmstat);
         let mut rows = match self.command {

@@ -30,13 +30,13 @@ const HIERARCHIES: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 /// Largest number of groups that are written into a machine file. A computer with containers may have hundreds.
 const WRITTEN_MAX: usize = 24;
 
-/// Some groups may be left out of the machine file. A comment in it names at most this number of them.
+/// Largest number of groups that a comment in a machine file names, if some groups are left out of the file.
 const NAMED_MAX: usize = 12;
 
 /// Largest number of characters of one part of a group's path in a machine file.
 const PART_MAX: usize = 200;
 
-/// Reads the groups with a limit or a protection, those with the most memory first.
+/// Reads the groups that have a limit or a protection. The group with the most memory comes first.
 #[must_use]
 pub fn read(source: &Source) -> Vec<Group> {
     let has_memory = |root: &Path| {
@@ -56,7 +56,7 @@ pub fn read(source: &Source) -> Vec<Group> {
     found
 }
 
-/// Reads a group; none if it has neither a limit nor a protection.
+/// Reads a group. Returns none if the group has neither a limit nor a protection.
 fn of(folder: &Path, path: String) -> Option<Group> {
     let text = |name: &str| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
     let limit = |name: &str| text(name)?.parse::<u64>().ok();

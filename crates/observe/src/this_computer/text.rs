@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// the same factor, so that an experiment takes as much CPU time on the simulated system as on this computer.
 #[derive(Debug)]
 pub struct Group {
-    /// Name of the experiment whose CPU time determines the factor.
+    /// Name of the experiment whose CPU time determines the factor by which the costs of the steps are multiplied.
     pub experiment: &'static str,
     /// Changes to the experiment, each a key and its new value.
     pub set: &'static [(&'static str, &'static str)],
@@ -93,7 +93,7 @@ fn cost_line(step: &str, ns: u64, from: &str, source: &str) -> String {
 /// tasks.
 ///
 /// # Errors
-/// When the base machine does not have the expected form. The error has its file and line.
+/// When the built-in machine from which assumed costs are taken lacks one of them. The error has its file and line.
 pub fn machine(computer: &Computer, limit_pages: Option<u64>, measured: &Measured) -> Result<String, Error> {
     let mut text = head(computer, limit_pages);
     for failure in &measured.failures {
@@ -215,7 +215,7 @@ fn cpu(text: &mut String, computer: &Computer) {
     }
 }
 
-/// Returns the cost of a step in the base machine, ns.
+/// Returns the cost of a step in the built-in machine from which assumed costs are taken, ns.
 fn base_cost(step: &str) -> Result<u64, Error> {
     let path = format!("machines/{BASE}.toml");
     let base = Node::parse(&path, embedded::text(&path).unwrap_or_default())?;

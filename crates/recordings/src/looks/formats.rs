@@ -160,9 +160,9 @@ fn read<L: Look>(
     Ok(looks.into_iter().map(|look| format::Told::Look(told(look))).collect())
 }
 
-/// Reads files of cgroups. If a line does not name the file that it is from, a command before the line or the name of
-/// the file that is read may do so. PSI that belongs to no file of a cgroup is read, too; the command or the file's
-/// name then states its resource.
+/// Reads files of cgroups. If a line does not say which file it is from, a command before the line or the name of the
+/// file that is read may say so. Also reads PSI that belongs to no file of a cgroup. The command or the name of the
+/// file then states the resource of this PSI.
 fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::Told>, Wrong> {
     let mut look = CgroupFiles::default();
     let mut told = Vec::new();

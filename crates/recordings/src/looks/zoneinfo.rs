@@ -21,7 +21,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// Returns the number of pages with this name; none if unknown.
+    /// Returns the number of pages that the file states under `name`; none if the file has no such name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.pages.get(name).copied()

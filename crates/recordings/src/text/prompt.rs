@@ -237,7 +237,8 @@ fn is_of_user(line: &str) -> bool {
     false
 }
 
-/// Returns the words after a prompt that names a user; none if no character ends the prompt.
+/// Returns the words of a line that follow a prompt with a user's name; none if the line has no character that ends a
+/// prompt.
 fn behind_end(line: &str) -> Option<&str> {
     let at = line.find('@')?;
     let is_end = |(_, c): &(usize, char)| ENDS.contains(c);

@@ -97,12 +97,12 @@ pub enum Part {
 }
 
 impl Part {
-    /// Makes a table that is not folded.
+    /// Makes a table whose cells are shown at once.
     pub fn table(caption: impl Into<String>, grid: Grid) -> Self {
         Self::Table { caption: caption.into(), grid, is_folded: false }
     }
 
-    /// Makes a folded table.
+    /// Makes a table that shows only its caption until the user unfolds it.
     pub fn folded(caption: impl Into<String>, grid: Grid) -> Self {
         Self::Table { caption: caption.into(), grid, is_folded: true }
     }

@@ -61,7 +61,7 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
     draw(&format!("{}: physical memory", experiment.name), about, &runs, time)
 }
 
-/// The time axes of strips, each of which shows the memory of one run over time.
+/// The time axes of a picture's strips. A strip shows the memory of one run over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Time {
     /// All strips share one axis of virtual time.

@@ -41,7 +41,7 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
     }
 }
 
-/// Returns the usual panels, with the data of `runs`.
+/// Returns the panels of a picture for which the experiment names no panels, with the data of `runs`.
 #[must_use]
 pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
     usual().iter().chain(&of_groups(runs)).map(|it| panel(it, runs)).collect()

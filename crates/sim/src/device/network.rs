@@ -67,7 +67,7 @@ impl OffWindow {
     }
 }
 
-/// The card, and the sender of its packets.
+/// The state of the network card, and of the other computer that sends packets to it.
 pub(crate) struct Network {
     pub(crate) config: NetworkConfig,
     pub(crate) trips: RefCell<Vec<RoundTrip>>,

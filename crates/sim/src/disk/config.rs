@@ -292,9 +292,9 @@ pub struct CfqConfig {
     /// Largest number of background writes in a background slice. Default 16, the value that `slice_async_rq` 2 gives
     /// at the default priority.
     pub slice_async_requests: Sourced<u64>,
-    /// Time for which the disk is kept idle after a synchronous request has ended in a synchronous slice, so that the
-    /// next synchronous request can arrive before background writes are served. 0: the disk is never kept idle. Default
-    /// 8 ms.
+    /// Time for which the disk is kept idle after a synchronous request has ended in a synchronous slice. In this time,
+    /// the next synchronous request can arrive before background writes are served. 0: the disk is never kept idle.
+    /// Default 8 ms.
     pub slice_idle_ms: Sourced<u64>,
     /// If the oldest synchronous request is at least this old, a synchronous slice begins with it. Default 125 ms.
     pub fifo_expire_sync_ms: Sourced<u64>,

@@ -66,7 +66,7 @@ impl Class {
 /// The number of an entry (merged requests) of the queue. The entry that arrived first has the lowest number.
 pub(super) type EntryId = u64;
 
-/// A submitted request within an entry (merged requests) of the queue.
+/// A submitted request that belongs to an [`Entry`] of the queue. An entry has one or more requests that were merged.
 #[derive(Debug)]
 pub(super) struct Part {
     pub request: Request,

@@ -116,7 +116,7 @@ struct SeekCurve {
     track_to_track_ns: u64,
     average_ns: u64,
     full_ns: u64,
-    /// A third of the capacity, in blocks.
+    /// A third of the capacity, in blocks: the average distance of random seeks.
     average_blocks: u64,
     capacity_blocks: u64,
 }

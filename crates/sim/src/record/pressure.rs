@@ -31,8 +31,9 @@ pub(crate) enum Part {
     WaitsForIo,
 }
 
-/// Three times of a CPU, ps: the time in which some task was stalled, the time in which no task did useful work because
-/// of stalls (*some* and *full* of PSI), and the time in which the CPU was not idle.
+/// Three times of a CPU, ps. The first two are stall times, as *some* and *full* of PSI: the time in which some task
+/// was stalled, and the time in which no task did useful work because of stalls. The third is the time in which the CPU
+/// was not idle.
 type Times = [u64; 3];
 
 /// For one CPU and one group: the numbers of the group's tasks that run or wait on the CPU, by what they contribute,

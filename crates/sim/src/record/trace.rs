@@ -87,14 +87,14 @@ pub enum Activity {
     },
     /// A CPU took no interrupts.
     InterruptsOff {
-        /// The CPU.
+        /// The CPU that took no interrupts.
         cpu: usize,
         /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for a handler.
         cause: &'static str,
     },
     /// A handler dealt with one interrupt. A handler keeps running while more interrupts wait.
     Interrupt {
-        /// The CPU.
+        /// The CPU on which the handler ran.
         cpu: usize,
         /// The disk that raised the interrupt; `None` if the network card did.
         disk: Option<DeviceId>,
@@ -103,14 +103,14 @@ pub enum Activity {
     },
     /// A CPU spun for a lock.
     LockWait {
-        /// The CPU.
+        /// The CPU that spun.
         cpu: usize,
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
     },
     /// A CPU held a lock, and another CPU was spinning for the lock when it was released.
     LockHold {
-        /// The CPU.
+        /// The CPU that held the lock.
         cpu: usize,
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
@@ -133,7 +133,7 @@ pub enum Activity {
     /// A request was under way, from its submission until a handler ended it. Merged requests are one slice, which
     /// begins when the first of them was submitted.
     Request {
-        /// The disk.
+        /// The disk that served the request.
         disk: DeviceId,
         /// Direction of the request.
         operation: Operation,
@@ -210,8 +210,8 @@ pub(crate) struct Pending {
     pub(crate) done: Option<u64>,
 }
 
-/// A command that is being ended: a sum of those of its requests that have ended so far. The requests of a command were
-/// merged and are served together.
+/// A command that is being ended, with the sums over those of its requests that have ended so far. The requests of a
+/// command were merged and are served together.
 pub(crate) struct Command {
     pub(crate) submitted: u64,
     pub(crate) block: u64,

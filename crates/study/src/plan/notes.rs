@@ -108,8 +108,8 @@ const GROUPS_AS_OF: &str = "Linux 6.1";
 /// Name of the library's kernel. It is derived from a kernel of an old release, but does not stand for that release.
 const OF_LIBRARY: &str = "highwater";
 
-/// Returns whether a kernel is older than control groups of version 2, by its name or by the name of its nearest base
-/// that has a version.
+/// Returns whether a kernel is older than control groups of version 2. This is known from the version in its name, or
+/// in the name of its nearest base that has a version.
 fn is_before_groups(kernel: &Kernel) -> bool {
     let mut names = std::iter::once(&kernel.name).chain(&kernel.bases).take_while(|name| *name != OF_LIBRARY);
     names.find_map(|name| versions::version(name)).is_some_and(|version| version < FIRST_WITH_GROUPS)

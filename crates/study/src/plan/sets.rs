@@ -39,13 +39,13 @@ impl Set {
 /// A machine and the workload's parameters, each possibly changed.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// The machine.
+    /// The machine, after the changes.
     pub machine: Arc<Machine>,
-    /// Name or file of the machine, with changes.
+    /// Name or file of the machine, followed by the changes to its keys.
     pub machine_word: String,
     /// The workload's parameters.
     pub params: Node,
-    /// Name or file of the experiment, with changes.
+    /// Name or file of the experiment, followed by the changes to its parameters.
     pub experiment_word: String,
     /// The changed values, by key.
     pub set: BTreeMap<String, String>,

@@ -19,13 +19,13 @@ pub const FORMAT: u32 = 1;
 pub struct Identity {
     /// Name of the experiment.
     pub experiment: String,
-    /// Name of the machine, with its changes.
+    /// Name of the machine, followed by the changes to its keys.
     pub machine: String,
     /// The scale, as text.
     pub scale: String,
     /// Name of the kernel.
     pub kernel: String,
-    /// Values that were changed beyond what the named files say, by key.
+    /// The values that the user set in place of those in the named files, by key.
     pub set: BTreeMap<String, String>,
     /// The random seed.
     pub seed: u64,

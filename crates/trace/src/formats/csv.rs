@@ -90,7 +90,8 @@ impl Places {
     }
 }
 
-/// Returns the unit that the user names, for a role.
+/// Reads the unit that the user gave for a column with the role `role`: a unit of time as a number of ns, or a number
+/// of bytes.
 fn unit_of(role: Role, unit: &str) -> Result<u64, String> {
     let found = match (role, unit) {
         (Role::Time, "s") => Some(SECOND),

@@ -43,7 +43,7 @@ const HELD_US: u64 = 100_000;
 /// memory.
 const HELD_MAX: usize = 1 << 16;
 
-/// An event.
+/// An event of the kernel, from one line of the input.
 struct Event<'a> {
     task: &'a [u8],
     time_us: u64,
@@ -108,7 +108,7 @@ fn value<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// What is known of the end of a file, pages.
+/// What is known of the length of a file, in pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     /// The size, if the user gave it.
@@ -131,7 +131,7 @@ impl Ends {
     }
 }
 
-/// A request in the order of events.
+/// A request that is held back until no later event can change it or a request before it.
 struct Held {
     request: Request,
     is_open: bool,
@@ -151,11 +151,12 @@ struct Ftrace {
     sizes: BTreeMap<String, u64>,
     ends: HashMap<u32, Ends>,
     held: VecDeque<Held>,
-    /// Number of requests that left `held`.
+    /// Number of requests that have left the list `held`.
     passed: u64,
-    /// The read of each task that may go on, by task.
+    /// For each task, its last read, which the next events of the task may continue.
     open: HashMap<u32, Open>,
-    /// The first page that fault-around mapped for a task, and its request.
+    /// For each task, the number of the request for its last fault-around. A fault-around maps several pages, so a
+    /// later event may correct the page in this request.
     around: HashMap<u32, u64>,
 }
 
@@ -271,7 +272,8 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a step of a read from `start` to `end`.
+    /// Handles an event of a read from `start` to `end`: continues the task's last read if the event belongs to it, and
+    /// otherwise begins a new one.
     fn read(&mut self, base: Request, start: u64, end: u64, sink: &mut Sink) {
         let ends = self.ends.entry(base.file).or_default();
         ends.begun = ends.begun.max(start / PAGE_BYTES);

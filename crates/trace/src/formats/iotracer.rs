@@ -40,7 +40,7 @@ enum File {
     Faults,
 }
 
-/// Returns the kind of output file that a line is from, judged by the line's fields.
+/// Returns which of the files of IO Tracer a line comes from; none if it fits none of them.
 fn kind_of(fields: &Fields) -> Option<File> {
     let field = |at: usize| fields.get(at).unwrap_or_default();
     date_micros(field(0))?;
@@ -69,7 +69,8 @@ struct IoTracer {
 }
 
 impl IoTracer {
-    /// Returns the number of a file. Its name is that of its first event.
+    /// Returns the number of a file, which is known by its device and inode, or by its name if `inode` is 0. A new file
+    /// gets the name `name`.
     fn file(&mut self, name: &[u8], device: u64, inode: u64, sink: &mut Sink) -> u32 {
         if inode == 0 {
             return sink.files.intern(name);

@@ -27,7 +27,7 @@ use crate::request::Kind;
 /// Name of the format `.hwtrace`, which is mapped and needs no reader.
 pub const OWN: &str = "hwtrace";
 
-/// The result of opening an input: its shape, what its requests address, and the reader.
+/// The result of opening an input: its form (lines or records), what its requests address, and a reader for it.
 pub type Opened = (Shape, Kind, Box<dyn Parser>);
 
 /// A format of traces: its name, how it is recognised, and how it is read.

@@ -15,7 +15,8 @@ pub static FORMAT: Format = Format {
     open: |_, _: &Options| -> Result<Opened, String> { Ok((Shape::Lines, Kind::Objects, Box::new(Twitter))) },
 };
 
-/// Returns the seven columns.
+/// Splits a line into its seven columns, which are separated by commas. Only the second column, the key, may contain
+/// commas.
 fn parts(line: &[u8]) -> Option<[&[u8]; 7]> {
     let mut parts = [&b""[..]; 7];
     let mut from_right = line.rsplitn(6, |byte| *byte == b',');

@@ -77,10 +77,11 @@ impl Trace {
         Self::map_quick(&file, &name)
     }
 
-    /// Maps a trace that is open, and checks it as [`open`](Self::open) does. `name` stands for the file in errors.
+    /// Maps the trace in an open file, and checks it as [`open`](Self::open) does. `name` stands for the file in
+    /// errors.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn map(file: &File, name: &str) -> Result<Self, Wrong> {
         let trace = Self::map_quick(file, name)?;
         trace.check_records().map_err(|what| Wrong::of(name, what))?;
@@ -109,10 +110,10 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Makes a trace in memory, without names.
+    /// Makes a trace in memory, without names of files and tasks.
     ///
     /// # Errors
-    /// When a request has a [fault](Request::fault): with its number.
+    /// When a request has a [fault](Request::fault). The error has the number of the request.
     pub fn from_requests(kind: Kind, requests: impl IntoIterator<Item = Request>) -> Result<Self, Wrong> {
         let mut writer = Writer::new(Vec::new(), kind).expect("a buffer takes all bytes");
         for request in requests {
@@ -123,7 +124,7 @@ impl Trace {
         Self::from_bytes(finished.expect("a buffer takes all bytes"), "requests")
     }
 
-    /// Returns what the requests address.
+    /// Returns what the requests of the trace address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
@@ -246,7 +247,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Checks the records and their sum.
+    /// Checks the checksum of the records, and then each record.
     fn check_records(&self) -> Result<(), String> {
         let contents = &self.bytes[self.records.clone()];
         let table_at = u64_at(&self.bytes, self.bytes.len() - TRAILER).unwrap_or(0) as usize;

@@ -5,7 +5,7 @@ use hashbrown::HashTable;
 /// A key that was accessed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
-    /// The key.
+    /// Number of the page or object that was accessed.
     pub key: u64,
     /// Number of accesses to the key so far.
     pub count: u64,
@@ -22,7 +22,7 @@ pub struct Touch<'a> {
     /// Number of different other keys that were accessed since the last access to this key; `None` at the key's first
     /// access. If only a sample of the keys is kept, the number is scaled up to all keys.
     pub distance: Option<u64>,
-    /// Number of accesses for which this access stands: 1 if all keys are kept, and more if only a sample is.
+    /// Number of accesses for which this access stands: 1, or more if only a sample of the keys is followed.
     pub weight: u64,
     /// The entry of the key that was accessed. It counts this access already.
     pub entry: &'a mut Entry,
@@ -37,7 +37,7 @@ pub struct Touch<'a> {
 #[derive(Debug)]
 pub struct Reuse {
     keys_max: usize,
-    /// One in 2^shift keys is in the sample.
+    /// The sample has one key of each 2^shift keys; 0 if it has all keys.
     shift: u32,
     numbers: HashTable<u32>,
     entries: Vec<Entry>,
@@ -91,7 +91,8 @@ impl Reuse {
         &self.entries
     }
 
-    /// Counts an access. Returns `None` if the key is not in the sample.
+    /// Counts an access to a key, and returns the key's reuse distance and its counts. Returns `None` if the key is not
+    /// in the sample.
     #[inline]
     pub fn touch(&mut self, key: u64) -> Option<Touch<'_>> {
         let hash = mix(key);
@@ -147,7 +148,7 @@ impl Reuse {
         Some(number)
     }
 
-    /// Halves the sample.
+    /// Drops half of the keys of the sample, chosen by a hash of the key.
     fn drop_half(&mut self) {
         self.shift += 1;
         let kept = self.keys_per_kept() - 1;
@@ -238,7 +239,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The distances by a list with the last access first.
+    /// Computes the reuse distances in a simple way, by a list of keys with the last accessed key first.
     fn naive(keys: &[u64]) -> Vec<Option<u64>> {
         let mut list = Vec::<u64>::new();
         let mut distances = Vec::new();

@@ -59,7 +59,9 @@ impl Histogram {
         whole + part
     }
 
-    /// Returns the number that is not below a share of the numbers: the first of its bucket. `None` if there is none.
+    /// Returns a quantile: the smallest counted number such that at least the share `share` (0 to 1) of all counted
+    /// numbers are not larger. The result is rounded down to the first number of its bucket. Returns `None` if nothing
+    /// was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = ((share * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));

@@ -38,13 +38,13 @@ impl Default for Limits {
 /// An interval of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Number of accesses.
+    /// Number of accesses in the interval.
     pub accesses: u64,
-    /// Number of accesses that write.
+    /// Number of the accesses that write.
     pub writes: u64,
-    /// Number of different objects that were accessed: the working set.
+    /// Number of different objects that were accessed in the interval (its working set).
     pub objects: u64,
-    /// Objects that were not accessed before.
+    /// Number of objects that were accessed in the interval for the first time in the trace.
     pub new_objects: u64,
     /// Total length of the requests that access something, bytes.
     pub bytes: u64,
@@ -55,24 +55,24 @@ pub struct Interval {
 pub struct FileUse {
     /// Number of the file.
     pub file: u32,
-    /// Number of page accesses that read.
+    /// Number of reads of pages of the file. A page that is read again counts again.
     pub reads: u64,
-    /// Number of page accesses that write.
+    /// Number of writes of pages of the file. A page that is written again counts again.
     pub writes: u64,
 }
 
 /// What a trace does, in numbers.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// What the requests address.
+    /// Whether the requests address ranges of files, or objects.
     pub kind: Kind,
-    /// Number of requests by operation, the operations without requests left out.
+    /// Number of requests for each operation. Operations without requests are left out.
     pub operations: Vec<(Operation, u64)>,
     /// Number of requests that access something.
     pub access_requests: u64,
-    /// Number of accesses.
+    /// Number of accesses: reads and writes of a page or of an object.
     pub accesses: u64,
-    /// Number of accesses that write.
+    /// Number of the accesses that write.
     pub writes: u64,
     /// Total length of the requests that read, bytes.
     pub bytes_read: u64,

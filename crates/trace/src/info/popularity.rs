@@ -107,8 +107,9 @@ fn theta(counts: &[u64]) -> Option<f64> {
     Some(f64::midpoint(low, high))
 }
 
-/// Zipf's law over some objects, in groups of ranks: single ranks first, later ranks that differ by less than 1 %, whose
-/// weight is that of the one in the middle. Shares are then exact to six digits.
+/// Zipf's law for a number of objects. The ranks are put into groups to save time. Low ranks have groups of their own.
+/// Each later group has ranks that differ by less than 1 %, and all of them count with the weight of the rank in the
+/// middle. So shares are still exact to six digits.
 struct Law {
     /// Last rank, weight, and mean logarithm of the ranks of each group.
     groups: Vec<(u64, f64, f64)>,

@@ -7,12 +7,13 @@ use std::str::FromStr;
 /// What a user states about an input that its contents do not show: its format, its columns, the sizes of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Name of the format; none: recognised by the first bytes.
+    /// Name of the format. If there is none, the format is recognised by the first bytes of the input.
     pub from: Option<String>,
-    /// Columns of a csv file; empty: known by their names in the first line.
+    /// The columns of a csv file. If there are none, the columns are known by their names in the first line of the
+    /// file.
     pub columns: Columns,
-    /// Sizes of files, bytes, by their names in the source, for formats that name ranges past the end of a file: see
-    /// [`formats`](crate::formats), `ftrace`, whose names are `major:minor inode` with the inode in hexadecimal.
+    /// Sizes of files in bytes, by the names of the files in the input. They are needed for ftrace, whose reads may go
+    /// past the end of a file. There, a name is `major:minor inode`, with the inode in hexadecimal.
     pub file_bytes: BTreeMap<String, u64>,
 }
 

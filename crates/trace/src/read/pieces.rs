@@ -11,7 +11,7 @@ pub struct Pieces {
     input: Box<dyn BufRead>,
     shape: Shape,
     piece: Vec<u8>,
-    /// Number of pieces that were read so far.
+    /// Number of pieces (lines or records) that were read so far.
     count: u64,
     /// Number of bytes of the input before the present piece.
     at: u64,

@@ -48,7 +48,7 @@ pub trait Parser {
 pub struct Start<'a> {
     /// The first bytes of the input, at most [`Start::BYTES`].
     pub bytes: &'a [u8],
-    /// `true` if these are all bytes of the input.
+    /// `true` if `bytes` is the whole input.
     pub is_all: bool,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Start<'a> {
 pub struct Unparsed {
     /// Number of the line or record, from 1.
     pub number: u64,
-    /// First byte of the piece in the unpacked input.
+    /// Offset of the piece's first byte in the unpacked input.
     pub offset: u64,
     /// The piece's first bytes: text, or hexadecimal digits of a record.
     pub text: String,
@@ -250,7 +250,7 @@ impl Stream {
         self.format
     }
 
-    /// Returns what the requests address.
+    /// Returns what the requests of the input address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.sink.kind()

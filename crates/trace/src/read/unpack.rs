@@ -67,7 +67,7 @@ enum Packing {
 
 /// A reader of the frames of zstd, one after the other.
 enum Zstd<R: Read> {
-    /// Before a frame, or at the end.
+    /// The reader stands before a frame (a packed part of the input), or at the end of the input.
     Between(R),
     /// Within a frame.
     Within(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
@@ -76,7 +76,7 @@ enum Zstd<R: Read> {
 }
 
 impl<R: BufRead> Zstd<R> {
-    /// Goes to the next frame. Returns `false` at the end.
+    /// Begins to read the next frame (a packed part of the input). Returns `false` at the end of the input.
     fn begin(&mut self) -> io::Result<bool> {
         let Self::Between(mut inner) = std::mem::replace(self, Self::Failed) else {
             return Err(io::Error::other("damaged zstd data"));

@@ -65,7 +65,7 @@ impl<S: System> Code<S> {
         self.regions.iter().try_for_each(|region| system.touch(region, all.clone(), false))
     }
 
-    /// Unmaps the files.
+    /// Unmaps the files in which the code lies.
     pub fn unmap(self, system: &S) {
         self.regions.into_iter().for_each(|region| system.unmap(region));
     }

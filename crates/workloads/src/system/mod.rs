@@ -58,7 +58,7 @@ impl From<WrongContents> for SystemError {
     }
 }
 
-/// Parameters of a run: those that do not depend on the ground. All tasks of the run have the same.
+/// The parameters of a run that do not depend on the ground. They are equal for all tasks of the run.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The random seed.

@@ -36,11 +36,11 @@ pub struct Described {
     /// Name of the load in the row of its rate, as in `Ops NAME`. Default `tasks`.
     #[serde(default = "name")]
     pub name: String,
-    /// Number of measured operations of each measured task at which the run ends.
+    /// Number of operations of each measured task after which the run ends.
     pub operations: Option<u64>,
-    /// Measured time at which the run ends, seconds.
+    /// Time for which the tasks are measured, seconds. Then the run ends.
     pub seconds: Option<u64>,
-    /// Measured time after memory is full at which the run ends, seconds.
+    /// Time for which the tasks are measured after memory became full, seconds. Then the run ends.
     pub full_s: Option<u64>,
     /// Longest time for memory to fill if the run ends by `full_s`, seconds. Default 60.
     #[serde(default = "filling_s")]
@@ -251,7 +251,7 @@ impl Described {
         Ok(())
     }
 
-    /// Returns the kinds of tasks, those that are measured first.
+    /// Returns the kinds of tasks by name. The kinds that are measured come first.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (&String, &TaskOf)> {
         let of = |measured: bool| self.task.iter().filter(move |(_, task)| task.measured == measured);
         of(true).chain(of(false))

@@ -123,7 +123,7 @@ pub(super) struct Mapped<S: System> {
     pub pages: u64,
     /// The version of each page.
     versions: Vec<u32>,
-    /// Whether the region's pages are verified. Those of a file that tasks write are not.
+    /// Whether the contents of the region's pages are checked. They are not if the region maps a file that tasks write.
     is_verified: bool,
 }
 

@@ -7,7 +7,7 @@ use figures::figure::{Better, Format, Row};
 use figures::histogram::Times;
 use hdrhistogram::Histogram;
 
-/// What a run has measured, and its description.
+/// The measurements of a run and the parameters of its load, from which the report's rows are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported<'a> {
     pub params: &'a Params,

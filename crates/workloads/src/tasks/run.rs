@@ -30,9 +30,9 @@ pub(super) struct Load {
     region_pages: BTreeMap<String, Option<u64>>,
     /// For each signal, by name, how often tasks have given it.
     signals: BTreeMap<String, AtomicU64>,
-    /// Names of the rows of durations, in order.
+    /// Names of the report's rows with durations of operations, in the order of the report.
     pub rows: Vec<String>,
-    /// The description.
+    /// The description of the load, from the experiment's file.
     pub described: Params,
 }
 
@@ -89,7 +89,7 @@ struct Place<S: System> {
     next: u64,
     /// Number of writes since the last sync.
     since_sync: u64,
-    /// Whether the last operation wrote.
+    /// Whether the last operation was a write.
     has_written: bool,
 }
 
@@ -299,7 +299,7 @@ impl<'a, S: System> Task<'a, S> {
         Ok(())
     }
 
-    /// Waits until the counter of a signal is as asked, or the run is over.
+    /// Waits until `is_reached` returns true for the value of a signal's counter, or the run is over.
     fn wait_until(&self, signal: &str, tally: Option<&Tally>, is_reached: impl Fn(u64) -> bool) {
         while !is_reached(self.load.signals[signal].load(Relaxed)) && !self.is_over(tally) {
             self.system.sleep(LOOK_EVERY);

@@ -20,9 +20,10 @@ pub struct Step {
     pub row: Option<String>,
     /// Number of writes after which the step syncs its file; 0: it does not.
     pub sync_every: u64,
-    /// Name of the writes of a step that reads and writes in the rows of durations; none: they have the row of reads.
+    /// Name of the row that shows the durations of the writes, if the step reads and writes. None: the row of the reads
+    /// shows them, too.
     pub write_row: Option<String>,
-    /// Name of syncs after every `sync_every` writes in the rows of durations; none: their durations are not reported.
+    /// Name of the row that shows the durations of the syncs after every `sync_every` writes. None: no row shows them.
     pub sync_row: Option<String>,
     /// Whether all operations of the step together count as one, whose duration is that of the whole step.
     pub is_one: bool,
@@ -33,18 +34,18 @@ pub struct Step {
 /// How often a step does its action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeated {
-    /// This number of operations.
+    /// The step does this number of operations.
     Operations(u64),
-    /// As many operations as pass over the whole file or region, times this number, divided by 100.
+    /// The step does this percentage of the operations that would use each page of the file or region once.
     Percent(u64),
-    /// For this time.
+    /// The step does operations for this time.
     For(Nanos),
 }
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Reads from a file, or writes to it instead with a probability of `write_percent`.
+    /// Reads from a file. With a probability of `write_percent` percent, writes to the file instead.
     Read {
         /// The file.
         file: String,
@@ -60,7 +61,8 @@ pub enum Action {
         /// The places in the file that are written.
         places: Places,
     },
-    /// Loads a page of a region, and then stores it with a probability of `store_percent`.
+    /// Reads a page of a region through the mapping. Then, with a probability of `store_percent` percent, writes to the
+    /// page.
     Touch {
         /// The region.
         region: String,
@@ -75,9 +77,9 @@ pub enum Action {
     Map(String),
     /// Unmaps a region.
     Unmap(String),
-    /// Sleeps.
+    /// Sleeps for this time.
     Sleep(Nanos),
-    /// Uses a CPU.
+    /// Keeps a CPU busy for this time.
     Compute(Nanos),
     /// Adds 1 to the counter of a signal.
     Signal(String),
@@ -114,8 +116,8 @@ pub enum Order {
     /// The places are chosen at random.
     #[default]
     Random,
-    /// From the beginning to the end, and then from the beginning again. Each operation of a task begins where the
-    /// task's last operation of this step ended.
+    /// The places follow each other from the beginning to the end, and then from the beginning again. A task goes on
+    /// where its last operation of this step ended.
     Sequential,
 }
 
@@ -254,7 +256,7 @@ impl Step {
     }
 }
 
-/// Returns the action that a step's keys name.
+/// Reads a step's action from the keys of the step in the load's description.
 fn action(text: &Text) -> Result<Action, String> {
     let us = |us: u64| Nanos(us.saturating_mul(1000));
     let mut actions = Vec::new();

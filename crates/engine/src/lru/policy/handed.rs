@@ -73,8 +73,8 @@ pub struct Blocks {
     /// `true` if the pages of a block are taken off any list; `false` if they are taken only off the list of the page
     /// that was found first.
     pub any_list: bool,
-    /// `true` if the search in a block ends at the first page that cannot be taken; `false` if the search goes on
-    /// behind it.
+    /// `true` if the search in a block ends at the first page that cannot be taken; `false` if the search skips this
+    /// page and goes on.
     pub ends_at_gap: bool,
 }
 

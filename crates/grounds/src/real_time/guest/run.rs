@@ -149,8 +149,8 @@ pub(super) fn run(
     unreachable!("the last start is taken as it is")
 }
 
-/// Returns the failure of a guest. If the device that holds the guest's disks is full, puts this at the beginning of
-/// the message. So this must be called before these disks are removed.
+/// Returns the failure of a guest. If the device that holds the guest's disks is full, the message begins with this
+/// reason. The function must be called while the disks still exist, because their removal makes room on the device.
 fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),

@@ -40,8 +40,8 @@ use std::time::Duration;
 /// Largest number of submissions that the background ring takes with one system call.
 const BACKGROUND_ENTRIES: u32 = 256;
 /// Largest number of transfers that the background ring has in flight, over all devices. Transfers beyond this number
-/// wait in front of the ring. The ring's 4096 completion entries, of 16 bytes each, are for these transfers and for the
-/// read of the bell, the eventfd that wakes the ring's thread.
+/// wait in front of the ring. The ring has 4096 completion entries of 16 bytes each. One of them is for the read of the
+/// bell, the eventfd that wakes the ring's thread; the others are for transfers.
 const BACKGROUND_IN_FLIGHT: usize = 4096 - 1;
 /// Largest number of transfers that a borrowed ring has in flight.
 const BORROWED_ENTRIES: u32 = 64;

@@ -24,11 +24,11 @@ struct Line {
     misses: Ratio,
     bytes: Option<Ratio>,
     is_rough: bool,
-    /// Number of misses, and bytes of the cache's state; only without a sample.
+    /// Number of misses, and memory of the cache's state in bytes; none if only a sample was replayed.
     counted: Option<(u64, u64)>,
 }
 
-/// Results with their names.
+/// The results of a replay, with the names that the report shows.
 pub struct Shown<'a> {
     name: &'a str,
     kind: Kind,
@@ -209,7 +209,7 @@ impl<'a> Shown<'a> {
         grids
     }
 
-    /// Returns all as text.
+    /// Returns the whole report as text.
     pub fn text(&self, look: Look) -> String {
         let mut text = grid::prose(&self.answer(), look);
         for (caption, grid) in self.grids() {
@@ -220,7 +220,7 @@ impl<'a> Shown<'a> {
         text
     }
 
-    /// Returns all as a page.
+    /// Returns the whole report as a page of HTML.
     pub fn page(&self) -> Page {
         let mut sections = Vec::new();
         for ((caption, grid), panel) in self.grids().into_iter().zip(self.panels()) {
@@ -276,7 +276,7 @@ impl<'a> Shown<'a> {
         self.policies().flat_map(|lines| self.sizes.iter().map(|size| size.name()).zip(lines))
     }
 
-    /// Returns all as CSV. Figures that do not exist are empty.
+    /// Returns the whole report as CSV. Figures that do not exist are empty.
     pub fn csv(&self) -> String {
         let mut text =
             "policy,size,capacity,unit,miss_ratio,error,byte_miss_ratio,byte_error,misses,state_bytes\n".to_owned();
@@ -300,7 +300,7 @@ impl<'a> Shown<'a> {
         text
     }
 
-    /// Returns all as JSON.
+    /// Returns the whole report as JSON.
     pub fn json(&self) -> String {
         let rows: Vec<serde_json::Value> = self
             .named()

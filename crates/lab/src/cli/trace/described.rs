@@ -11,7 +11,7 @@ use report::plot::lines::{Lines, Panel, Plot};
 
 /// A trace with its description.
 pub struct Described<'a> {
-    /// The description.
+    /// What the trace does, in numbers.
     pub info: &'a Info,
     /// The trace, and how it was read.
     pub loaded: &'a Loaded,
@@ -23,13 +23,13 @@ pub struct Described<'a> {
 const SIZES: [u64; 8] = [10, 100, 200, 500, 1000, 2000, 5000, 10_000];
 /// Largest number of files that are listed by name.
 const FILES: usize = 10;
-/// Longest name of a file, characters: of a longer one the end is shown.
+/// Largest number of characters that are shown of a file's name. Of a longer name, only the end is shown.
 const NAME: usize = 60;
 /// Intervals in the text; pictures and pages have all.
 const LINES: usize = 10;
 
 impl Described<'_> {
-    /// Returns the word for what a cache holds.
+    /// Returns the word for what a cache of this trace holds: `pages` or `objects`.
     const fn objects(&self) -> &'static str {
         match self.info.kind {
             Kind::Ranges => "pages",
@@ -66,7 +66,7 @@ impl Described<'_> {
         text
     }
 
-    /// Returns all as text.
+    /// Returns the whole description of the trace as text.
     pub fn text(&self, look: Look) -> String {
         let page = self.page_of(LINES);
         let mut text = page.about.iter().map(|words| grid::prose(words, look)).collect::<String>();
@@ -101,7 +101,7 @@ impl Described<'_> {
         page
     }
 
-    /// Returns the picture.
+    /// Returns a picture of the trace over time, as SVG.
     pub fn picture(&self) -> String {
         let panels = self.over_time();
         let across = panels.first().map_or_else(String::new, |plot| plot.across.clone());
@@ -179,7 +179,8 @@ impl Described<'_> {
         parts
     }
 
-    /// Returns the end of an interval: seconds, or the share of requests.
+    /// Returns the end of interval number `interval` of `of`, in seconds. If the trace has no times, returns it in
+    /// percent of all requests.
     fn end_of(&self, interval: usize, of: usize) -> f64 {
         let whole = if self.info.duration_us > 0 { self.info.duration_us as f64 / 1e6 } else { 100.0 };
         whole * (interval + 1) as f64 / of as f64
@@ -380,7 +381,7 @@ fn bytes(bytes: u64) -> String {
     )
 }
 
-/// Returns a time.
+/// Returns a time as text with a unit that suits its size: us, ms or s.
 fn seconds(us: u64) -> String {
     match us {
         0..1000 => format!("{us} us"),

@@ -34,7 +34,7 @@ pub struct Arguments {
     output: PathBuf,
 }
 
-/// Makes a trace.
+/// Makes a trace of invented requests, and writes it to a file.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { patterns, requests, seed, rate, objects, output } = arguments;
     let kind = if objects.is_some() { Kind::Objects } else { Kind::Ranges };

@@ -8,8 +8,8 @@ use crate::doctor::{Finding, Weight};
 /// as harmful.
 pub(super) const GROUP_WAITED_MIN: f64 = 1.0;
 
-/// For cgroups that do not count refaults: the major faults of a cgroup count as reads of reclaimed pages if the
-/// computer has at least this many refaults per 100 of these faults. If it has fewer, the faults count as those of a
+/// For cgroups that do not count refaults: smallest number of refaults of the computer, per 100 major faults of the
+/// cgroup, at which these faults count as reads of reclaimed pages. With fewer refaults, the faults count as those of a
 /// starting program.
 const BACKED_MIN: f64 = 50.0;
 
@@ -95,8 +95,7 @@ pub(super) fn capitalized(name: &str) -> String {
     format!("T{}", called.strip_prefix('t').unwrap_or(&called))
 }
 
-/// Returns the signs that come from the cgroup's own counters, for the cgroup `name`; none if the input has no such
-/// counters.
+/// Returns the signs of the cgroup `name` that come from its own counters; none if the input has no such counters.
 fn own<'s>(signs: &'s Signs, name: &str) -> Option<&'s Signs> {
     if signs.group.is_some() { Some(signs) } else { signs.groups.get(name) }
 }

@@ -55,8 +55,8 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
 /// marks keep free.
 const IN_SWAP_MIN: f64 = 1.0;
 
-/// Returns the number of pages that the high marks keep free, from the marks of the zones or else from the settings;
-/// none if both are unknown.
+/// Returns the number of pages that the high marks keep free. The marks are those of the zones, or, if these are
+/// unknown, those that follow from the settings. Returns none if both are unknown.
 fn kept(signs: &Signs) -> Option<f64> {
     let of_zones = signs.zones.iter().flatten().map(|zone| zone.marks[2]).sum::<f64>();
     if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }

@@ -166,7 +166,7 @@ pub fn held(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns whether slab caches or processes are known, but not the size of memory.
+/// Returns whether the input shows the sizes of slab caches or processes, but not the size of memory.
 pub fn is_alone(signs: &Signs) -> bool {
     let is_told = !signs.slabs.is_empty() || !signs.processes.is_empty();
     is_told && !is_known(signs)

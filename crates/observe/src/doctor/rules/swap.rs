@@ -14,9 +14,9 @@ pub const CACHE_LARGE_MIN: f64 = 25.0;
 /// Share of memory, percent, below which page cache counts as small, since programs have nearly all memory.
 pub const CACHE_SMALL_MAX: f64 = 10.0;
 
-/// If pages left the page cache as fast as pages are swapped in, the cache would be empty after some time. If this
-/// time, s, is at least the constant, the cache may count as large, since it has pages that are used less than the
-/// pages of programs. The constant is used only if the size of memory is unknown.
+/// Shortest time, s, in which the page cache would be emptied if pages left it as fast as pages are swapped in. If the
+/// time is at least this long, the cache may count as large, since it has pages that are used less than the pages of
+/// programs. The constant is used only if the size of memory is unknown.
 const CACHE_LASTS_S: f64 = 60.0;
 
 /// Largest `vm.swappiness` that cannot be the reason for swapping, since reclaim then clearly prefers file pages.

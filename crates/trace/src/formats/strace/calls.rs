@@ -353,7 +353,8 @@ fn map(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), Stri
     view.push(sink, Request { operation: Operation::Map, flags, file, handle, offset, len, ..Request::default() })
 }
 
-/// Does a call on a range of addresses.
+/// Handles a call on a range of addresses: `munmap`, `msync` or `madvise`. Makes a request for each part of a mapped
+/// file in the range.
 fn mapped(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), String> {
     let operation = match call.name {
         b"munmap" => Some(Operation::Unmap),
@@ -412,7 +413,8 @@ fn fork(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), Str
     view.fork(child, shares, sink)
 }
 
-/// Notes that a process starts another one: the call is not finished when the other process speaks first.
+/// Notes that a process is starting another one, if `start` begins a call that does so. The new process may appear in
+/// the input before this call is finished.
 pub fn begins(process: u64, start: &[u8], world: &mut World) {
     if [&b"clone("[..], b"clone3(", b"fork(", b"vfork("].iter().any(|name| start.starts_with(name)) {
         world.forks(process, Shares::of(start));

@@ -4,7 +4,7 @@ use crate::formats::text::{SECOND, c_number, clock_micros, lossy, micros, number
 
 /// A line of strace's output, split into process, time and event.
 pub struct Line<'a> {
-    /// The process; 0 if strace follows one alone.
+    /// Number of the process; 0 if the line has none, because strace follows a single process.
     pub process: u64,
     /// The time.
     pub time: Time,
@@ -26,7 +26,7 @@ pub enum Spoken<'a> {
     Call(&'a [u8]),
 }
 
-/// The time of a line.
+/// The time at the start of a line, in one of the forms that options of strace choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
     /// The line has no time.
@@ -68,7 +68,7 @@ impl Clock {
 
 /// A call.
 pub struct Call<'a> {
-    /// Name.
+    /// Name of the system call.
     pub name: &'a [u8],
     /// The arguments, as strace writes them.
     pub arguments: Vec<&'a [u8]>,
@@ -77,7 +77,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Returns argument `n`, from 0; empty if there is none.
+    /// Returns the text of argument `n`, counted from 0; empty if there is no such argument.
     pub fn argument(&self, n: usize) -> &'a [u8] {
         self.arguments.get(n).copied().unwrap_or_default()
     }
@@ -133,7 +133,7 @@ pub fn split(text: &[u8]) -> Result<Option<Line<'_>>, String> {
     Ok(Some(Line { process, time, spoken }))
 }
 
-/// Returns the first word, and the rest.
+/// Splits a text after its first word. Returns the word, and the rest without the blanks before it.
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(u8::is_ascii_whitespace)?;
     Some((&text[..end], text[end..].trim_ascii_start()))

@@ -14,7 +14,7 @@ pub struct OpenFile {
     pub file: Option<u32>,
     /// Path, for calls relative to a folder.
     pub path: Vec<u8>,
-    /// Number, from 1.
+    /// Number of the open file description, from 1.
     pub handle: u32,
     /// Position of the next `read` or `write`.
     pub position: u64,
@@ -49,7 +49,7 @@ pub struct Mapping {
 pub struct Process {
     /// Number of the process's task in the trace.
     pub task: u32,
-    /// Descriptors.
+    /// The open descriptors of the process, by number.
     pub descriptors: Rc<RefCell<HashMap<u64, Descriptor>>>,
     /// Mappings of files.
     pub mappings: Rc<RefCell<BTreeMap<u64, Mapping>>>,
@@ -82,7 +82,7 @@ pub struct World {
     forking: Option<(u64, Shares)>,
     /// Processes that spoke before the call that started them was finished.
     early: HashSet<u64>,
-    /// Number of descriptors in tables that were copied.
+    /// Number of descriptors and mappings that were copied into the tables of new processes.
     copied: usize,
 }
 
@@ -111,14 +111,16 @@ impl Shares {
 pub struct View<'a> {
     /// All processes and files.
     pub world: &'a mut World,
-    /// The process that calls.
+    /// The process that makes the call.
     pub process: Process,
     number: u64,
     time_us: u64,
 }
 
 impl World {
-    /// Returns the view of a process. A process that was not seen before shares the tables of the one that spoke last.
+    /// Returns the view that a process has of all processes and files. A process that was not seen before counts as the
+    /// child of the process that is starting another one. If no process is doing so, the new process shares the tables
+    /// of the process of the previous line.
     pub fn of(&mut self, number: u64, time_us: u64, sink: &mut Sink) -> View<'_> {
         let process = match self.processes.get(&number) {
             Some(process) => process.clone(),
@@ -185,7 +187,7 @@ fn task(number: u64, sink: &mut Sink) -> u32 {
 }
 
 impl View<'_> {
-    /// Gives a request of this call to the sink.
+    /// Passes a request of this call to the sink, with the time of the call and the number of its task.
     pub fn push(&self, sink: &mut Sink, request: Request) -> Result<(), String> {
         sink.push(Request { time_us: self.time_us, task: self.process.task, ..request })
     }

@@ -41,7 +41,7 @@ fn calls_with_paths() {
     assert_eq!(stream.metadata()["file_bytes"]["0"], 10_000);
 }
 
-/// Without paths: descriptors are followed, over forks and duplicates.
+/// Without paths in the text, descriptors are followed through `fork` and `dup`.
 #[test]
 fn calls_without_paths() {
     let text = r#"7 chdir("/w") = 0

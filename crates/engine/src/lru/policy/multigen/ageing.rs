@@ -331,8 +331,10 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns, for each family, the generation up to which the family's oldest generation may advance under the rule by
-/// which families are chosen. `wanted` has, for each family, the number of the oldest generation that has pages.
+/// Returns the largest numbers that the oldest generations of the two families may get. Without the rule by which
+/// families are chosen, these are the numbers in `wanted`: for each family, the oldest generation that has pages. The
+/// rule may lower the number of a family, so that its oldest generation does not become too young in comparison with
+/// the other family's.
 fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {

@@ -160,9 +160,9 @@ choices! {
 
     /// Time at which a page that was used through a page table becomes young.
     promotion: Promotion = FirstSighting, drawn 135 {
-        /// When the page is found used for the first time.
+        /// The page becomes young when reclaim finds it used for the first time.
         FirstSighting,
-        /// When the page is found used for the second time.
+        /// The page becomes young when reclaim finds it used for the second time.
         SecondSighting,
     }
 
@@ -222,9 +222,9 @@ choices! {
     look_around: LookAround = WholeTable, drawn 139 {
         /// No other entries are examined.
         Never,
-        /// All entries of the same table. Their accessed bits stay set.
+        /// All entries of the same table are examined. Their accessed bits stay set.
         WholeTable,
-        /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
+        /// Up to 64 entries around the page's entry are examined. Their accessed bits are cleared.
         Window,
         /// As `window`, but entries of pages that are on no list are skipped, such as those of pages that were isolated
         /// together with the page.
@@ -236,8 +236,8 @@ choices! {
     memcg_lru: MemcgLru = Off, drawn 163 {
         /// The order of the tree, as `reclaim.group_walk` says.
         Off,
-        /// The order of a list that each node keeps: groups that were not reclaimed from lately come first, and the
-        /// walk ends once enough was freed. New generations of pages begin in the scan, even if kswapd scans with
+        /// Each node keeps a list of groups. Groups that were not reclaimed from lately come first, and a walk over the
+        /// list ends once enough was freed. New generations of pages begin in the scan, even if kswapd scans with
         /// `multigen.ageing = "keeps-three"`.
         On,
     }

@@ -193,8 +193,8 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes the listed page in `frame` off its list, and takes one more reference to the page, for a caller that moves
-    /// the page to another frame. Returns `false`, and leaves the page alone, if its last reference is being dropped. A
+    /// Takes the listed page in `frame` off its list, so that the caller can move it to another frame. Takes one more
+    /// reference to the page. Returns `false`, and leaves the page alone, if its last reference is being dropped. A
     /// page of the two youngest generations is marked as active.
     pub(in crate::lru) fn isolate_given_generation(
         &self,
