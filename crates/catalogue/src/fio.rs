@@ -7,7 +7,7 @@
 use placed::{Error, Place};
 use std::fmt::Write as _;
 
-/// The machine on which the load runs by default.
+/// Name of the machine on which the jobs of a fio file run by default.
 const MACHINE: &str = "randread-512m";
 
 /// The kernels that are compared by default.

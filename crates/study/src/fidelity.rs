@@ -156,8 +156,8 @@ pub struct Summary {
     pub decidable: Tally,
     /// Counts for rows that are context, or follow from other rows.
     pub apart: Tally,
-    /// The published figure that the simulation misses by the largest factor, among those whose level counts; none if
-    /// no level counts.
+    /// The published figure that the simulation misses by the largest factor. Only figures above [`LEVEL`] are
+    /// considered; none if no figure is above it.
     pub worst: Option<Worst>,
 }
 

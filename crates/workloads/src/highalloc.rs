@@ -740,7 +740,7 @@ struct Seen {
     compiled: u64,
     /// Number of restarts of failed builds.
     restarts: u64,
-    /// Files that `updatedb` looked up.
+    /// Number of files that `updatedb` looked up.
     looked_up: u64,
     /// The growth of counters during the whole run.
     counters: Vmstat,

@@ -148,7 +148,7 @@ choices! {
 
     /// What kswapd does for a request of an order above 0.
     high_order: HighOrder = ByReclaim, drawn 49 {
-        /// Kswapd reclaims until there are free blocks of that order.
+        /// Kswapd reclaims until there are free blocks of the requested order.
         ByReclaim,
         /// Kswapd reclaims single pages until compaction could make a block. In a zone in which compaction already
         /// could make one, kswapd reclaims nothing.

@@ -122,8 +122,8 @@ pub const SWAP_LEAVES_MIN: f64 = 50.0;
 pub const REFAULT_MIN: f64 = 20.0;
 
 /// Smallest number of pages reclaimed per 100 scanned at which scanning counts as effective. Each page may get a second
-/// chance, so even healthy reclaim may scan two pages for each page that it reclaims (50). At 30, the kernel scans more
-/// than three pages for each page that it reclaims.
+/// chance, so even healthy reclaim may scan two pages for each page that it reclaims, which gives 50. At 30, the kernel
+/// scans more than three pages for each page that it reclaims.
 pub const EFFICIENCY_MIN: f64 = 30.0;
 
 /// Smallest number of failed requests for several pages in one block that is reported. A few requests fail on any

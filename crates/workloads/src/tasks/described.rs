@@ -130,7 +130,7 @@ impl RegionOf {
         Size { percent: self.percent.unwrap_or(0), mib: self.mib }
     }
 
-    /// Returns whether each page is stored when the region is mapped.
+    /// Returns whether each page of the region is written once when the region is mapped.
     pub(super) fn is_stored(&self) -> bool {
         self.stored.unwrap_or(self.file.is_none())
     }

@@ -16,13 +16,16 @@ pub struct Step {
     pub rate: Option<f64>,
     /// Sleep of the task after each operation.
     pub think: Nanos,
-    /// Name of the operation in the rows of durations, such as `Read`; none: the durations are not reported.
+    /// Name under which the report shows the durations of the step's operations, such as `Read`; none: the durations
+    /// are not reported.
     pub row: Option<String>,
     /// Number of writes after which the step syncs its file; 0: it does not.
     pub sync_every: u64,
-    /// Name of the writes of a step that reads and writes in the rows of durations; none: they have the row of reads.
+    /// Name under which the report shows the durations of the writes of a step that both reads and writes; none: the
+    /// writes are counted in the row of the reads.
     pub write_row: Option<String>,
-    /// Name of syncs after every `sync_every` writes in the rows of durations; none: their durations are not reported.
+    /// Name under which the report shows the durations of the syncs after every `sync_every` writes; none: these
+    /// durations are not reported.
     pub sync_row: Option<String>,
     /// Whether all operations of the step together count as one, whose duration is that of the whole step.
     pub is_one: bool,
@@ -93,7 +96,7 @@ pub enum Action {
 /// The places in a file or region that a step uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Places {
-    /// The order of the places.
+    /// The order in which the step uses the places.
     pub order: Order,
     /// How often each page is chosen, if the order is random.
     pub distribution: Distribution,
