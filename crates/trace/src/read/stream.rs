@@ -42,7 +42,7 @@ pub trait Parser {
     }
 }
 
-/// The first bytes of an input, by which its format is recognised.
+/// The first bytes of an input, from which its format is recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
     /// At most [`Start::BYTES`] bytes.
@@ -115,7 +115,7 @@ impl Counts {
     }
 }
 
-/// Largest length of all names together, bytes.
+/// Largest number of bytes that the names of an input may take together.
 const NAMES_MAX: usize = 1 << 30;
 
 /// The requests of an input, in batches. Memory does not grow with the input, except for names.
@@ -139,7 +139,7 @@ impl Stream {
     /// Number of requests of a batch, about.
     const BATCH: usize = 4096;
 
-    /// Opens a file, or standard input for `-`.
+    /// Opens a file, or standard input for `-`, to read its requests.
     ///
     /// # Errors
     /// When the input cannot be read, is empty, or no format is recognised.
@@ -147,7 +147,7 @@ impl Stream {
         Self::of(unpack::open(path)?, &path.display().to_string(), options)
     }
 
-    /// Reads unpacked bytes. `name` stands for the file in errors.
+    /// Reads the requests from `input`, whose bytes are not packed. `name` stands for the file's name in errors.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -252,7 +252,7 @@ impl Stream {
         self.sink.kind()
     }
 
-    /// Returns the counts so far.
+    /// Returns the counts of the pieces and requests that were read so far.
     #[must_use]
     pub const fn counts(&self) -> &Counts {
         &self.counts
