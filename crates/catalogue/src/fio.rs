@@ -251,7 +251,7 @@ impl Job {
     }
 }
 
-/// Returns the text of an experiment with these jobs.
+/// Returns the text of an experiment file that runs `jobs`, the jobs of a fio file.
 fn described(name: &str, jobs: &[Job]) -> Result<String, Wrong> {
     let seconds = jobs.iter().filter(|job| job.is_time_based).filter_map(|job| job.runtime_s).max();
     if let Some(job) = jobs.iter().find(|job| job.is_time_based && job.runtime_s.is_none()) {

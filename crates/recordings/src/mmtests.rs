@@ -90,7 +90,7 @@ impl Counters {
         Self { names, values: counters.values().copied().collect() }
     }
 
-    /// Returns the counters by name.
+    /// Returns the counters, each with its name.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         self.names.iter().cloned().zip(self.values.iter().copied()).collect()

@@ -119,7 +119,7 @@ pub struct Effect {
     /// Whether the simulated change has the sign, and so the direction, of the published one.
     pub has_sign: bool,
     /// Whether the simulated change has the sign and the size of the published one. For the size, each change is taken
-    /// as a factor, capped at a hundred. The logarithms of the two factors must be within a factor of [`FACTOR`] of
+    /// as a factor of at most a hundred. The logarithms of the two factors must be within a factor of [`FACTOR`] of
     /// each other.
     pub has_size: bool,
     /// The reason why chance decides whether the effect is met; none if a mechanism can decide it.

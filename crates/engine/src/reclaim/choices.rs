@@ -111,7 +111,7 @@ choices! {
         /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until a page that it
         /// has marked to be freed is written, at most 10 ms.
         ForWriteback,
-        /// Reclaim does not wait after a scanned list.
+        /// Reclaim does not wait after it has scanned a list.
         Never,
         /// Reclaim waits after a whole pass, not after a list, and the wait depends on which pages the pass met. If
         /// kswapd met a page under writeback for the second time, it waits, at most 100 ms, until 32 pages of the node

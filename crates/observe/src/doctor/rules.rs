@@ -113,8 +113,9 @@ pub const ALL_WAITED_MIN: f64 = 5.0;
 /// pages can leave again without a write.
 pub const SWAP_BACK_MIN: f64 = 25.0;
 
-/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in at which other pages seem to leave to
-/// make room for the swapped-in pages. If fewer leave, free memory is merely being filled again after a shortage.
+/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in from which the rules conclude that
+/// pages leave to make room for the swapped-in pages. If fewer leave, free memory is merely being filled again after a
+/// shortage.
 pub const SWAP_LEAVES_MIN: f64 = 50.0;
 
 /// Smallest number of file refaults per 100 reclaimed pages at which the cache counts as too small: one page in five

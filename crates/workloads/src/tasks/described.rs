@@ -257,7 +257,7 @@ impl Described {
         of(true).chain(of(false))
     }
 
-    /// Returns the number of tasks of those kinds for which `uses` returns `true`.
+    /// Returns the total number of tasks of the kinds for which `uses` returns `true`.
     pub(super) fn users(&self, uses: impl Fn(&TaskOf) -> bool) -> u64 {
         self.task.values().filter(|task| uses(task)).map(|task| task.count).sum()
     }

@@ -215,15 +215,16 @@ choices! {
         Never,
         /// All entries of tables that were touched since the last walk, in regions that were touched.
         TouchedTables,
-        /// The entries of those touched tables in which many entries were used when the table was last examined.
+        /// All entries of touched tables, but only of tables in which many entries were used when the table was last
+        /// examined.
         Filtered,
     }
 
     /// The entries that are examined around the entry of a page that reclaim finds used.
     look_around: LookAround = WholeTable, drawn 139 {
-        /// No other entries are examined.
+        /// None: only the entry of the page itself is examined.
         Never,
-        /// All entries of the same table. Their accessed bits stay set.
+        /// All entries of the table that has the entry of the page. Their accessed bits stay set.
         WholeTable,
         /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
         Window,
