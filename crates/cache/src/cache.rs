@@ -38,20 +38,20 @@
 /// assert_eq!(lifo.run(requests.ids()), 1);
 /// ```
 pub trait Cache: Send {
-    /// Requests an object. Returns whether the cache had it. Afterwards the cache has it, unless the policy bypasses it,
-    /// for example because it is larger than the cache.
+    /// Requests an object. Returns whether the object was in the cache. Afterwards it is in the cache, unless the
+    /// policy does not admit it, for example because it is larger than the cache.
     fn request(&mut self, id: u32) -> bool;
 
-    /// Asks the processor to load the first word that a request for the object will read.
+    /// Prefetches the first word of the state that a request for an object will read.
     #[inline]
     fn look_far(&self, _id: u32) {}
 
-    /// Asks the processor to load the words behind the first one.
+    /// Prefetches the words to which the first word leads, which [`Cache::look_far`] has prefetched.
     #[inline]
     fn look_near(&self, _id: u32) {}
 
-    /// Returns the bytes of memory that the simulated cache occupies now: index, lists, ghosts, counters. What all
-    /// caches of a replay share is not counted.
+    /// Returns the bytes of memory that the simulated cache occupies now: index, lists, ghosts, counters. Data that all
+    /// caches of a replay share are not counted.
     fn bytes(&self) -> u64;
 
     /// Requests objects in order. Returns how many of the requests were hits.
@@ -95,5 +95,5 @@ pub trait Cache: Send {
 /// Distance, in requests, between the request that is handled and the one for which [`Cache::look_far`] is called.
 const FAR: usize = 16;
 
-/// Distance for [`Cache::look_near`].
+/// Distance, in requests, between the request that is handled and the one for which [`Cache::look_near`] is called.
 const NEAR: usize = 8;

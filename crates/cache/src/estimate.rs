@@ -15,18 +15,19 @@ use crate::replay::{Impossible, Plan, check, on_threads};
 use crate::stack::Distances;
 use crate::{Kind, Sample, WarmUp};
 
-/// A cache of fewer sampled objects than this is too small to stand for a large one. Chosen: the paper on miniature
-/// simulation has caches of some hundreds to thousands of objects.
+/// Smallest number of sampled objects in a cache that can stand for a large cache. With fewer objects, the estimate
+/// counts as rough. The number is chosen: the paper on miniature simulation has caches of some hundreds to thousands of
+/// objects.
 const ROUGH_BELOW: f64 = 100.0;
 
-/// An estimate for one policy and size.
+/// The estimated miss ratio of one policy at one cache size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The policy.
     pub policy: Kind,
-    /// The capacity in the trace, objects or bytes.
+    /// Capacity of the cache that is estimated, in objects or bytes of the whole trace.
     pub capacity: u64,
-    /// The capacity of the cache that replayed the sample.
+    /// Capacity of the small cache that replayed the sample in its place.
     pub small_capacity: u64,
     /// Estimated share of requests that are misses.
     pub miss_ratio: f64,
@@ -38,14 +39,14 @@ pub struct Estimate {
     pub is_rough: bool,
 }
 
-/// Estimates, and what they were made of.
+/// The estimates for all policies and sizes, and figures of the sample from which they were made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimates {
     /// A row for each policy and size: all sizes of the first policy come first.
     pub rows: Vec<Estimate>,
     /// The share of objects that are in the sample.
     pub rate: f64,
-    /// Numbers of requests and objects of the sample.
+    /// Two numbers: the requests and the objects of the sample.
     pub sampled: (u64, u64),
     /// Number of requests of the trace.
     pub requests: u64,
@@ -57,7 +58,7 @@ pub struct Estimates {
     pub object_bytes: u64,
 }
 
-/// Requests and misses of each sampled object.
+/// The numbers of requests and of misses of each sampled object.
 struct Tally {
     requests: Vec<f64>,
     misses: Vec<f64>,
@@ -120,7 +121,7 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
     })
 }
 
-/// Makes the row of a cache, from which requests of the sample were misses.
+/// Makes the row of one cache. `is_miss` says which requests of the sample the cache missed.
 fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool], is_rough: bool) -> Estimate {
     let requests = &sample.requests;
     let from = requests.len() - is_miss.len();

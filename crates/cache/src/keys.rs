@@ -25,7 +25,7 @@ const FREE: Entry = Entry { key: 0, id: NONE };
 #[derive(Debug)]
 pub struct Keys {
     entries: Vec<Entry>,
-    /// Bits of a hash that are shifted away, so that the rest is a place of the table.
+    /// Number of low bits of a hash that are dropped. The other bits are the index of a place in the table.
     shift: u32,
     /// Keys by id.
     keys: Vec<u64>,
@@ -37,7 +37,7 @@ impl Default for Keys {
     }
 }
 
-/// The limit of distinct keys.
+/// The error that there are more than [`Keys::MAX`] distinct keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyKeys;
 
@@ -50,7 +50,8 @@ impl std::fmt::Display for TooManyKeys {
 impl std::error::Error for TooManyKeys {}
 
 impl Keys {
-    /// Largest number of distinct keys: policies keep two bits beside the number of an object.
+    /// Largest number of distinct keys. Policies need the two high bits of a 32-bit word, beside the number of an
+    /// object, for themselves.
     pub const MAX: u32 = (1 << 30) - 2;
 
     fn with_order(order: u32) -> Self {
@@ -69,7 +70,7 @@ impl Keys {
         self.keys.is_empty()
     }
 
-    /// Appends the numbers of the keys to `ids`.
+    /// Appends the number of each of `keys` to `ids`. A key that is new gets the next number.
     ///
     /// # Errors
     /// When there are more than [`Keys::MAX`] distinct keys. The numbers of the keys before that one are appended.
@@ -93,7 +94,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the keys by number, and frees the table.
+    /// Returns the keys in the order of their numbers, and frees the table.
     #[must_use]
     pub fn into_keys(self) -> Vec<u64> {
         self.keys

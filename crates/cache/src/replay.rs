@@ -21,7 +21,8 @@ impl Size {
         Self::Share(of)
     }
 
-    /// Returns the capacity for a trace whose distinct objects are, or weigh, `all`. It is at least 1.
+    /// Returns the capacity that the size means for a trace. `all` is the number, or the weight, of the trace's
+    /// distinct objects. The capacity is at least 1.
     #[must_use]
     pub fn of(self, all: u64) -> u64 {
         match self {
@@ -31,7 +32,7 @@ impl Size {
     }
 }
 
-/// The requests at the beginning that fill caches and are not counted.
+/// The requests at the beginning of a trace that only fill the caches, and are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum WarmUp {
     /// All requests are counted.
@@ -55,7 +56,7 @@ impl WarmUp {
     }
 }
 
-/// What is replayed.
+/// The policies and sizes to replay, and how to count.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The policies, in the order of the report.
@@ -79,13 +80,13 @@ pub struct Row {
     pub capacity: u64,
     /// Number of requests that were counted.
     pub requests: u64,
-    /// Number of them that were misses.
+    /// Number of counted requests that were misses.
     pub misses: u64,
     /// Bytes that were requested; 0 if requests have no sizes.
     pub bytes: u64,
     /// Bytes of the misses.
     pub missed_bytes: u64,
-    /// Memory of the simulated cache at the end, bytes.
+    /// Memory that the state of the simulated cache takes at the end, bytes.
     pub state_bytes: u64,
 }
 
@@ -200,7 +201,7 @@ pub(crate) fn check(requests: &Requests, plan: &Plan) -> Result<(), Impossible> 
     Ok(())
 }
 
-/// What one cache did with the counted requests.
+/// The misses and the bytes of one cache over the counted requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of misses.
@@ -211,7 +212,7 @@ pub struct Counts {
     pub missed_bytes: u64,
 }
 
-/// Runs a cache through all requests, of which the first `warm_up` are not counted.
+/// Sends all requests to a cache, and counts its misses. The first `warm_up` requests are not counted.
 pub fn count(cache: &mut dyn Cache, requests: &Requests, warm_up: usize) -> Counts {
     let (ids, sizes) = (requests.ids(), requests.sizes());
     cache.run(&ids[..warm_up]);

@@ -14,13 +14,13 @@ pub struct Requests {
     sizes: Vec<u32>,
     /// Keys by id.
     keys: Vec<u64>,
-    /// Bytes of each object at its first request, by id; empty like `sizes`.
+    /// Bytes of each object at its first request, by id; empty if all requests are for a page.
     object_sizes: Arc<[u32]>,
     next: OnceLock<Arc<[u32]>>,
     hashes: OnceLock<Arc<[[u32; 2]]>>,
 }
 
-/// Numbers the keys of a trace, block by block.
+/// Collects the requests of a trace, block by block, and numbers their keys.
 #[derive(Debug, Default)]
 pub struct RequestsBuilder {
     keys: Keys,
@@ -85,7 +85,7 @@ impl RequestsBuilder {
         Ok(())
     }
 
-    /// Returns the requests.
+    /// Returns the collected requests.
     ///
     /// # Panics
     /// When some requests were added with sizes and others without.

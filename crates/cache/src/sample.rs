@@ -10,10 +10,10 @@ use crate::requests::{Refused, Requests, RequestsBuilder};
 use crate::rng::mix;
 use std::collections::{BTreeMap, HashMap};
 
-/// Hashes are compared with a threshold of at most this: all objects.
+/// The threshold that selects all objects. An object is in a sample if its hash is below the sample's threshold.
 const ALL: u32 = 1 << 24;
 
-/// Added to keys, so that the hash differs from those of tables and sketches.
+/// The number that is added to a key before it is hashed, so that this hash differs from those of tables and sketches.
 const SALT: u64 = 0x5348_4152_4453;
 
 /// Which objects are sampled.
@@ -30,7 +30,7 @@ pub enum Sampling {
 pub struct SampleBuilder {
     threshold: u32,
     builder: RequestsBuilder,
-    /// For a sample of fixed size.
+    /// The objects chosen so far, for a sample with a largest number of objects; `None` for a sample with a rate.
     chosen: Option<Chosen>,
     requests: u64,
     bytes: u64,
@@ -38,14 +38,14 @@ pub struct SampleBuilder {
     scratch: (Vec<u64>, Vec<u32>),
 }
 
-/// The objects of a sample of fixed size so far.
+/// The objects chosen so far for a sample with a largest number of objects.
 #[derive(Debug, Default)]
 struct Chosen {
     most: usize,
-    /// Keys by hash. Several keys may have one hash.
+    /// The keys of the chosen objects, by hash. Several keys may have the same hash.
     keys: BTreeMap<u32, Vec<u64>>,
     count: usize,
-    /// Requests: keys and sizes.
+    /// The requests for chosen objects: the keys, and the sizes.
     kept: (Vec<u64>, Vec<u32>),
     /// The threshold when dropped objects were last removed from `kept`.
     cleaned_at: u32,
@@ -53,12 +53,12 @@ struct Chosen {
     known: HashMap<u64, ()>,
 }
 
-/// All requests of some objects of a trace.
+/// A sample of a trace: all requests for some of its objects.
 #[derive(Debug)]
 pub struct Sample {
     /// The sampled requests.
     pub requests: Requests,
-    /// The share of objects that are sampled: the chance of each.
+    /// The share of the trace's objects that are in the sample, which is the chance of each object to be chosen.
     pub rate: f64,
     /// Number of requests of the trace.
     pub of_requests: u64,
@@ -151,7 +151,8 @@ impl SampleBuilder {
 }
 
 impl Chosen {
-    /// Adds an object, if it is new. Returns the new threshold, if objects had to leave.
+    /// Adds the object to the chosen ones if it is new. If other objects had to leave for it, returns the new
+    /// threshold.
     fn choose(&mut self, key: u64, hash: u32) -> Option<u32> {
         if self.known.insert(key, ()).is_some() {
             return None;
@@ -177,7 +178,7 @@ impl Chosen {
         }
     }
 
-    /// Removes the requests of dropped objects.
+    /// Removes the requests of objects that are no longer chosen.
     fn clean(&mut self, threshold: u32) {
         self.cleaned_at = threshold;
         let (keys, sizes) = &mut self.kept;

@@ -8,18 +8,19 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The objects with one number of uses.
+/// The cached objects that were used an equal number of times.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     uses: u32,
-    /// Objects in the order in which they reached `uses`; the first is at the tail.
+    /// The group's objects, in the order in which they came into the group; the first is at the tail.
     list: List,
-    /// The groups with the next fewer and the next more uses. `fewer` links free groups.
+    /// The group with the next smaller number of uses. `more` is the group with the next larger number. For a free
+    /// group, `fewer` is the next free group.
     fewer: u32,
     more: u32,
 }
 
-/// Groups of objects by number of uses, in ascending order.
+/// A cache with the policy LFU: groups of objects with equal numbers of uses, in ascending order of this number.
 #[derive(Debug)]
 pub struct Lfu<W> {
     weigh: W,
@@ -53,7 +54,7 @@ impl<W: Weigh> Lfu<W> {
         }
     }
 
-    /// Makes a group between two neighbours.
+    /// Makes a group for objects with `uses` uses, between the groups `fewer` and `more`.
     fn make_group(&mut self, uses: u32, fewer: u32, more: u32) -> u32 {
         let group = Group { uses, list: List::default(), fewer, more };
         let number = match self.groups.get(self.free as usize) {

@@ -16,37 +16,38 @@ use crate::{Cache, Weigh};
 const CLASSES: usize = 16;
 const AGES: usize = 20_000;
 const OLDEST: u32 = AGES as u32 - 1;
-/// Requests between two computations of densities.
+/// Number of requests between two computations of the densities.
 const PERIOD: u32 = 1 << 20;
 const DECAY: f32 = 0.9;
-/// Periods in which few objects are compared, and objects explore.
+/// Number of periods at the beginning in which fewer objects are compared for an eviction, and some objects are
+/// explorers.
 const EARLY: u32 = 50;
 const CANDIDATES: u32 = 32;
 const CANDIDATES_EARLY: u32 = 8;
 const REMEMBERED: usize = 8;
 /// One insertion or hit in this many makes its object an explorer, which is not evicted until its next hit.
 const EXPLORE_EVERY: u32 = 32;
-/// Weight of explorers, as a share of the capacity.
+/// Largest weight of all explorers together, as a share of the capacity.
 const EXPLORERS: f64 = 0.01;
 /// Ages are as fine as this share of the number of objects.
 const AGE_ERROR: f32 = 0.01;
 /// The factor of densities before the first computation: they make objects with long ages better, class by class.
 const FIRST_CLASS: usize = 17;
 
-/// What is known of one cached object.
+/// The record of one cached object.
 #[derive(Clone, Copy, Debug)]
 struct Tag {
     id: u32,
     /// Low 32 bits of the number of the request that used the object last.
     used_at: u32,
-    /// Age at the last hit, and at the hit before it.
+    /// Age of the object at its last hit.
     age: u16,
-    /// The sum of ages can exceed 16 bits, this one alone cannot.
+    /// Age of the object at the hit before its last hit; [`AGES`] for a new object.
     earlier_age: u16,
     is_explorer: bool,
 }
 
-/// What is known of objects of one class, by age.
+/// Figures of the objects of one class, for each age.
 #[derive(Clone, Debug)]
 struct Class {
     hits: Vec<f32>,
@@ -54,14 +55,14 @@ struct Class {
     densities: Vec<f32>,
 }
 
-/// Tags of the cached objects, and the classes.
+/// A cache with the policy LHD: the tags of the cached objects, and the figures of the classes.
 #[derive(Debug)]
 pub struct Lhd<W> {
     weigh: W,
     capacity: u64,
     held: u64,
     tags: Vec<Tag>,
-    /// Numbers of tags by object.
+    /// For each cached object, the number of its tag.
     table: Table,
     classes: Vec<Class>,
     now: u32,
@@ -137,7 +138,7 @@ impl<W: Weigh> Lhd<W> {
         self.table.find(id, |tag| self.tags[tag as usize].id)
     }
 
-    /// Evicts the worst of some objects.
+    /// Evicts the object with the lowest density among some cached objects, most of which are chosen at random.
     fn evict(&mut self) {
         let candidates = if self.periods > EARLY { CANDIDATES } else { CANDIDATES_EARLY };
         let mut worst = (f32::MAX, NONE);

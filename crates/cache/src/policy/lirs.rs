@@ -26,7 +26,7 @@ const QUEUED: u32 = 3;
 const KIND_SHIFT: u32 = 30;
 const NUMBER: u32 = (1 << KIND_SHIFT) - 1;
 
-/// The stack of recency and the queue of HIR objects.
+/// A cache with the policy LIRS: the stack of recency, and the queue of HIR objects.
 #[derive(Debug)]
 pub struct Lirs<W> {
     weigh: W,
@@ -36,17 +36,18 @@ pub struct Lirs<W> {
     lir_held: u64,
     hir_held: u64,
     stack_held: u64,
-    /// The kind of each object, with its node in the stack, or its place in the queue; or [`NONE`].
+    /// For each object, its kind, with its node in the stack or its place in the queue; [`NONE`] if the object is in
+    /// neither.
     index: Vec<u32>,
-    /// Values: kind, and object or place in the queue.
+    /// The nodes of the stack. The value of a node is the kind, and the object or its place in the queue.
     nodes: Nodes,
     stack: List,
-    /// Values: objects.
+    /// The places of the queue. The value of a place is the object.
     places: Nodes,
     queue: List,
-    /// The node in the stack of each place in the queue, or [`NONE`].
+    /// For each place in the queue, the node of its object in the stack; [`NONE`] if the object is not in the stack.
     stack_node: Vec<u32>,
-    /// The lowest node of the stack whose object is gone.
+    /// The lowest node of the stack whose object is no longer cached.
     lowest_gone: u32,
 }
 

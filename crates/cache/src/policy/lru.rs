@@ -7,7 +7,7 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// A list of objects in order of use.
+/// A cache with the policy LRU: a list of objects in the order of their last use.
 #[derive(Debug)]
 pub struct Lru<W> {
     weigh: W,

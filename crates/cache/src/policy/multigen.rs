@@ -11,11 +11,11 @@ use engine::lru::policy::multigen::MultigenModel;
 /// A version of the multi-generational LRU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// As merged, in the stable series 6.1.
+    /// The version that was merged first, as the stable series 6.1 has it.
     Linux6_1,
-    /// After the rework of January 2025.
+    /// The version after the rework of January 2025.
     Linux6_14,
-    /// After the rework of March 2026.
+    /// The version after the rework of March 2026.
     Linux7_2,
 }
 

@@ -13,18 +13,18 @@ use crate::{Cache, Weigh};
 use machine::prefetch;
 use std::collections::VecDeque;
 
-/// The choices of a policy with three queues.
+/// The parameters of a policy with three queues: small, main, and ghosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// Weight of the small queue, as a share of the capacity.
+    /// Largest weight of the small queue, as a share of the capacity.
     pub small: f64,
-    /// Weight of ghosts, as a share of the capacity.
+    /// Largest weight of the ghosts, as a share of the capacity.
     pub ghosts: f64,
     /// Number of uses from which on an object moves from the small to the main queue: 1 to 3.
     pub promote: u16,
-    /// Largest number of rounds that uses earn in the main queue: 1 to 3.
+    /// Largest number of rounds through the main queue that an object earns by its uses: 1 to 3.
     pub rounds: u16,
-    /// Uses in the small queue count only after this share of its weight came after the object.
+    /// The youngest part of the small queue, in which uses of an object do not count yet.
     pub skip: Skip,
     /// Number of requests for a ghost that only mark it: 0, or 1. The next request moves the object to the main queue.
     pub ghost_marks: u16,
@@ -57,7 +57,7 @@ const STALE_SHIFT: u32 = 7;
 /// Largest number of stale entries of one object.
 const STALE_MOST: u16 = u16::MAX >> STALE_SHIFT;
 
-/// A cache of three queues.
+/// A cache with a small queue, a main queue and a queue of ghosts.
 #[derive(Debug)]
 pub struct ThreeQueues<W> {
     weigh: W,
@@ -69,13 +69,13 @@ pub struct ThreeQueues<W> {
     /// Number of objects that must follow an object into the small queue before its uses count.
     skipped: u32,
     state: Vec<u16>,
-    /// Objects, oldest first.
+    /// The objects of the small queue, oldest first.
     small: VecDeque<u32>,
     main: VecDeque<u32>,
     ghosts: VecDeque<u32>,
     /// Number of stale entries in `ghosts`.
     stale: usize,
-    /// Weights of the queues.
+    /// Weight of the objects in the small queue.
     small_held: u64,
     main_held: u64,
     ghosts_held: u64,

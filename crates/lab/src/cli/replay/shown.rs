@@ -17,7 +17,7 @@ struct Ratio {
     error: Option<f64>,
 }
 
-/// The figures of one policy and size.
+/// The figures of one policy at one cache size.
 struct Line {
     policy: Policy,
     capacity: u64,
@@ -28,7 +28,7 @@ struct Line {
     counted: Option<(u64, u64)>,
 }
 
-/// Results with their names.
+/// The results of a replay, with the names and sizes that a report of them needs.
 pub struct Shown<'a> {
     name: &'a str,
     kind: Kind,
@@ -38,7 +38,8 @@ pub struct Shown<'a> {
     requests: u64,
     warm_up: u64,
     objects: u64,
-    /// What a share of all is a share of, in the unit.
+    /// The number of which a size given as a share is a share, in the unit of the caches: the objects or bytes of the
+    /// trace.
     whole: u64,
     /// The sampling rate, and the numbers of requests and objects of the sample.
     sampled: Option<(f64, u64, u64)>,
@@ -94,7 +95,7 @@ impl<'a> Shown<'a> {
         self.lines.chunks(self.sizes.len().max(1))
     }
 
-    /// Returns the word for what the trace requests.
+    /// Returns the word for the things that the trace requests: `pages` or `objects`.
     const fn objects_word(&self) -> &'static str {
         match self.kind {
             Kind::Ranges => "pages",
@@ -209,7 +210,7 @@ impl<'a> Shown<'a> {
         grids
     }
 
-    /// Returns all as text.
+    /// Returns the whole report as text.
     pub fn text(&self, look: Look) -> String {
         let mut text = grid::prose(&self.answer(), look);
         for (caption, grid) in self.grids() {
@@ -220,7 +221,7 @@ impl<'a> Shown<'a> {
         text
     }
 
-    /// Returns all as a page.
+    /// Returns the whole report as a page.
     pub fn page(&self) -> Page {
         let mut sections = Vec::new();
         for ((caption, grid), panel) in self.grids().into_iter().zip(self.panels()) {
@@ -276,7 +277,7 @@ impl<'a> Shown<'a> {
         self.policies().flat_map(|lines| self.sizes.iter().map(|size| size.name()).zip(lines))
     }
 
-    /// Returns all as CSV. Figures that do not exist are empty.
+    /// Returns the whole report as CSV. Figures that do not exist are empty.
     pub fn csv(&self) -> String {
         let mut text =
             "policy,size,capacity,unit,miss_ratio,error,byte_miss_ratio,byte_error,misses,state_bytes\n".to_owned();
@@ -300,7 +301,7 @@ impl<'a> Shown<'a> {
         text
     }
 
-    /// Returns all as JSON.
+    /// Returns the whole report as JSON.
     pub fn json(&self) -> String {
         let rows: Vec<serde_json::Value> = self
             .named()

@@ -12,7 +12,7 @@ use ::trace::request::Kind;
 use ::trace::{Request, Trace, load};
 use std::path::Path;
 
-/// A trace that was opened.
+/// An open trace, and the place to which its requests go.
 pub struct Reader<'a> {
     input: Input,
     name: &'a Path,
@@ -24,7 +24,7 @@ enum Input {
     Other(Box<Stream>),
 }
 
-/// Where requests go.
+/// The place to which the requests of a trace go: all of them, or a sample.
 enum Into {
     All(RequestsBuilder),
     Sample(Box<SampleBuilder>),
@@ -41,7 +41,7 @@ enum Which {
     Sample(Sample),
 }
 
-/// Keys and sizes of some requests.
+/// The keys and sizes of some requests, which are added together.
 #[derive(Default)]
 struct Batch {
     keys: Vec<u64>,
@@ -65,7 +65,7 @@ impl Batch {
 }
 
 impl Into {
-    /// Adds a batch, and empties it.
+    /// Adds the requests of a batch, and empties the batch.
     fn add(&mut self, batch: &mut Batch) -> Result<(), Refused> {
         let Batch { keys, sizes } = batch;
         match self {

@@ -23,7 +23,7 @@ use machine::FrameNumber;
 #[derive(Debug)]
 pub struct HighwaterModel {
     lists: Lists,
-    /// Pages that wait, the youngest first. Those that returned have [`RETURNED`].
+    /// Pages that wait for admission, the youngest first. Pages that returned soon have the mark [`RETURNED`].
     waiting: List,
     waiting_max: u64,
     least_held: u64,
@@ -66,7 +66,7 @@ impl HighwaterModel {
         Some((page, kind))
     }
 
-    /// Returns whether a page that returned soon goes on a list at once.
+    /// Returns whether the next page that returned soon goes on a list at once.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
