@@ -42,16 +42,16 @@ pub trait Cache: Send {
     /// policy does not admit it, for example because it is larger than the cache.
     fn request(&mut self, id: u32) -> bool;
 
-    /// Prefetches the first word of the state that a request for an object will read.
+    /// Asks the processor to load the first word that a request for the object will read.
     #[inline]
     fn look_far(&self, _id: u32) {}
 
-    /// Prefetches the words to which the first word leads, which [`Cache::look_far`] has prefetched.
+    /// Asks the processor to load the words behind the first one.
     #[inline]
     fn look_near(&self, _id: u32) {}
 
-    /// Returns the bytes of memory that the simulated cache occupies now: index, lists, ghosts, counters. Data that all
-    /// caches of a replay share are not counted.
+    /// Returns the bytes of memory that the simulated cache occupies now: index, lists, ghosts, counters. What all
+    /// caches of a replay share is not counted.
     fn bytes(&self) -> u64;
 
     /// Requests objects in order. Returns how many of the requests were hits.

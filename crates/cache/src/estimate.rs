@@ -15,9 +15,8 @@ use crate::replay::{Impossible, Plan, check, on_threads};
 use crate::stack::Distances;
 use crate::{Kind, Sample, WarmUp};
 
-/// Smallest number of sampled objects in a cache that can stand for a large cache. With fewer objects, the estimate
-/// counts as rough. The number is chosen: the paper on miniature simulation has caches of some hundreds to thousands of
-/// objects.
+/// A cache of fewer sampled objects than this is too small to stand for a large one. Chosen: the paper on miniature
+/// simulation has caches of some hundreds to thousands of objects.
 const ROUGH_BELOW: f64 = 100.0;
 
 /// The estimated miss ratio of one policy at one cache size.
@@ -25,7 +24,7 @@ const ROUGH_BELOW: f64 = 100.0;
 pub struct Estimate {
     /// The policy.
     pub policy: Kind,
-    /// Capacity of the cache that is estimated, in objects or bytes of the whole trace.
+    /// The capacity in the trace, objects or bytes.
     pub capacity: u64,
     /// Capacity of the small cache that replayed the sample in its place.
     pub small_capacity: u64,
@@ -39,7 +38,7 @@ pub struct Estimate {
     pub is_rough: bool,
 }
 
-/// The estimates for all policies and sizes, and figures of the sample from which they were made.
+/// Estimates, and what they were made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimates {
     /// A row for each policy and size: all sizes of the first policy come first.
@@ -121,7 +120,7 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
     })
 }
 
-/// Makes the row of one cache. `is_miss` says which requests of the sample the cache missed.
+/// Makes the row of a cache, from which requests of the sample were misses.
 fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool], is_rough: bool) -> Estimate {
     let requests = &sample.requests;
     let from = requests.len() - is_miss.len();

@@ -25,7 +25,7 @@ const FREE: Entry = Entry { key: 0, id: NONE };
 #[derive(Debug)]
 pub struct Keys {
     entries: Vec<Entry>,
-    /// Number of low bits of a hash that are dropped. The other bits are the index of a place in the table.
+    /// Bits of a hash that are shifted away, so that the rest is a place of the table.
     shift: u32,
     /// Keys by id.
     keys: Vec<u64>,
@@ -50,8 +50,7 @@ impl std::fmt::Display for TooManyKeys {
 impl std::error::Error for TooManyKeys {}
 
 impl Keys {
-    /// Largest number of distinct keys. Policies need the two high bits of a 32-bit word, beside the number of an
-    /// object, for themselves.
+    /// Largest number of distinct keys: policies keep two bits beside the number of an object.
     pub const MAX: u32 = (1 << 30) - 2;
 
     fn with_order(order: u32) -> Self {

@@ -8,12 +8,12 @@ use machine::prefetch;
 /// The number that stands for no node, and for no object.
 pub const NONE: u32 = u32::MAX;
 
-/// A node of a list.
+/// One place of a list.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     /// The next node towards the head of the list.
     newer: u32,
-    /// The next node towards the tail of the list. If the node is free, the next free node.
+    /// The neighbour towards the tail. The next free node, if the node is free.
     older: u32,
     /// The object, or any other number that the policy stores here.
     value: u32,
@@ -81,7 +81,7 @@ impl Nodes {
         self.nodes[node as usize].newer
     }
 
-    /// Prefetches a node. `node` may be any number, also that of no node.
+    /// Asks the processor to load a node. Any number is allowed.
     #[inline]
     pub fn look_at(&self, node: u32) {
         prefetch(self.nodes.as_ptr().wrapping_add(node as usize));

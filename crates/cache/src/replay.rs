@@ -21,8 +21,7 @@ impl Size {
         Self::Share(of)
     }
 
-    /// Returns the capacity that the size means for a trace. `all` is the number, or the weight, of the trace's
-    /// distinct objects. The capacity is at least 1.
+    /// Returns the capacity for a trace whose distinct objects are, or weigh, `all`. It is at least 1.
     #[must_use]
     pub fn of(self, all: u64) -> u64 {
         match self {
@@ -201,7 +200,7 @@ pub(crate) fn check(requests: &Requests, plan: &Plan) -> Result<(), Impossible> 
     Ok(())
 }
 
-/// The misses and the bytes of one cache over the counted requests.
+/// What one cache did with the counted requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of misses.

@@ -14,13 +14,13 @@ pub struct Requests {
     sizes: Vec<u32>,
     /// Keys by id.
     keys: Vec<u64>,
-    /// Bytes of each object at its first request, by id; empty if all requests are for a page.
+    /// Bytes of each object at its first request, by id; empty like `sizes`.
     object_sizes: Arc<[u32]>,
     next: OnceLock<Arc<[u32]>>,
     hashes: OnceLock<Arc<[[u32; 2]]>>,
 }
 
-/// Collects the requests of a trace, block by block, and numbers their keys.
+/// Numbers the keys of a trace, block by block.
 #[derive(Debug, Default)]
 pub struct RequestsBuilder {
     keys: Keys,

@@ -10,10 +10,10 @@ use crate::requests::{Refused, Requests, RequestsBuilder};
 use crate::rng::mix;
 use std::collections::{BTreeMap, HashMap};
 
-/// The threshold that selects all objects. An object is in a sample if its hash is below the sample's threshold.
+/// Hashes are compared with a threshold of at most this: all objects.
 const ALL: u32 = 1 << 24;
 
-/// The number that is added to a key before it is hashed, so that this hash differs from those of tables and sketches.
+/// Added to keys, so that the hash differs from those of tables and sketches.
 const SALT: u64 = 0x5348_4152_4453;
 
 /// Which objects are sampled.
@@ -30,7 +30,7 @@ pub enum Sampling {
 pub struct SampleBuilder {
     threshold: u32,
     builder: RequestsBuilder,
-    /// The objects chosen so far, for a sample with a largest number of objects; `None` for a sample with a rate.
+    /// For a sample of fixed size.
     chosen: Option<Chosen>,
     requests: u64,
     bytes: u64,
@@ -38,14 +38,14 @@ pub struct SampleBuilder {
     scratch: (Vec<u64>, Vec<u32>),
 }
 
-/// The objects chosen so far for a sample with a largest number of objects.
+/// The objects of a sample of fixed size so far.
 #[derive(Debug, Default)]
 struct Chosen {
     most: usize,
-    /// The keys of the chosen objects, by hash. Several keys may have the same hash.
+    /// Keys by hash. Several keys may have one hash.
     keys: BTreeMap<u32, Vec<u64>>,
     count: usize,
-    /// The requests for chosen objects: the keys, and the sizes.
+    /// Requests: keys and sizes.
     kept: (Vec<u64>, Vec<u32>),
     /// The threshold when dropped objects were last removed from `kept`.
     cleaned_at: u32,
@@ -58,7 +58,7 @@ struct Chosen {
 pub struct Sample {
     /// The sampled requests.
     pub requests: Requests,
-    /// The share of the trace's objects that are in the sample, which is the chance of each object to be chosen.
+    /// The share of objects that are sampled: the chance of each.
     pub rate: f64,
     /// Number of requests of the trace.
     pub of_requests: u64,

@@ -6,8 +6,7 @@
 
 use crate::list::NONE;
 
-/// Finds reuse distances: for each request, the number of different objects that were requested since the last request
-/// for the same object.
+/// Finds reuse distances.
 #[derive(Debug)]
 pub struct Distances {
     /// Fenwick tree of marks: a position is marked if it is the last request of an object.

@@ -10,24 +10,22 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The number of the list of cached objects that were used once. `T2` is that of objects used again; `B1` and `B2` are
-/// the lists of their ghosts.
+/// The lists: objects used once and their ghosts, objects used again and their ghosts.
 const T1: usize = 0;
 const T2: usize = 1;
 const B1: usize = 2;
 const B2: usize = 3;
 
-/// The lowest of the bits of an index word that say which list the object is on. The bits below are the number of the
-/// object's node.
+/// The bit of an index word from which on it says the object's list. The bits below are the node.
 const LIST_SHIFT: u32 = 30;
 const NODE: u32 = (1 << LIST_SHIFT) - 1;
 
-/// A cache with the policy ARC: the four lists, and the target weight of the first list.
+/// The four lists and the target for the first.
 #[derive(Debug)]
 pub struct Arc<W> {
     weigh: W,
     capacity: u64,
-    /// For each object, its list and its node; [`NONE`] if it is on no list.
+    /// The list and node of each object, or [`NONE`].
     index: Vec<u32>,
     nodes: Nodes,
     lists: [List; 4],
@@ -46,7 +44,7 @@ impl<W: Weigh> Arc<W> {
         Self { weigh, capacity, index, nodes: Nodes::default(), lists, held: [0; 4], target: 0.0 }
     }
 
-    /// Puts a node that is on no list at the head of the list `list`.
+    /// Puts a node that is on no list at the head of one.
     fn push(&mut self, list: usize, node: u32) {
         let id = self.nodes.value(node);
         self.lists[list].push(&mut self.nodes, node);
@@ -77,7 +75,7 @@ impl<W: Weigh> Arc<W> {
         self.push(from + B1, node);
     }
 
-    /// Evicts objects to make room for an object of weight `weight` that is neither cached nor a ghost.
+    /// Evicts for an object that is neither cached nor a ghost.
     fn replace_for_new(&mut self, weight: u64) {
         if self.held[T1] + self.held[B1] + weight > self.capacity {
             if self.held[B1] == 0 {

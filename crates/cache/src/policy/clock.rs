@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 
 /// The object is cached.
 const INSIDE: u8 = 1;
-/// The object was used since it came into the cache, or since the hand last passed it.
+/// The object was used since it came, or since the hand last passed it.
 const USED: u8 = 2;
 
-/// A cache with the policy CLOCK: a queue of objects, with the hand at its old end.
+/// A queue of objects; the hand is at its old end.
 #[derive(Debug)]
 pub struct Clock<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// The bits [`INSIDE`] and [`USED`] of each object.
+    /// Bits of each object.
     state: Vec<u8>,
     /// Cached objects. The object that the hand comes to next is first.
     queue: VecDeque<u32>,

@@ -7,5 +7,5 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The rule of Clock2Q+: the parameters that it gives to [`super::three_queues`].
+/// The rule.
 pub const RULE: Rule = Rule { promote: 1, rounds: 1, skip: Skip::Up(0.5), ..super::s3_fifo::RULE };

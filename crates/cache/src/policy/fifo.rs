@@ -7,7 +7,7 @@ use crate::{Cache, Weigh};
 use machine::prefetch;
 use std::collections::VecDeque;
 
-/// A cache with the policy FIFO: a queue of objects in the order of their insertion.
+/// A queue of objects in order of insertion.
 #[derive(Debug)]
 pub struct Fifo<W> {
     weigh: W,

@@ -8,19 +8,18 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The cached objects that were used an equal number of times.
+/// The objects with one number of uses.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     uses: u32,
-    /// The group's objects, in the order in which they came into the group; the first is at the tail.
+    /// Objects in the order in which they reached `uses`; the first is at the tail.
     list: List,
-    /// The group with the next smaller number of uses. `more` is the group with the next larger number. For a free
-    /// group, `fewer` is the next free group.
+    /// The groups with the next fewer and the next more uses. `fewer` links free groups.
     fewer: u32,
     more: u32,
 }
 
-/// A cache with the policy LFU: groups of objects with equal numbers of uses, in ascending order of this number.
+/// Groups of objects by number of uses, in ascending order.
 #[derive(Debug)]
 pub struct Lfu<W> {
     weigh: W,

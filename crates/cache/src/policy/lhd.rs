@@ -19,8 +19,7 @@ const OLDEST: u32 = AGES as u32 - 1;
 /// Number of requests between two computations of the densities.
 const PERIOD: u32 = 1 << 20;
 const DECAY: f32 = 0.9;
-/// Number of periods at the beginning in which fewer objects are compared for an eviction, and some objects are
-/// explorers.
+/// Periods in which few objects are compared, and objects explore.
 const EARLY: u32 = 50;
 const CANDIDATES: u32 = 32;
 const CANDIDATES_EARLY: u32 = 8;
@@ -40,14 +39,14 @@ struct Tag {
     id: u32,
     /// Low 32 bits of the number of the request that used the object last.
     used_at: u32,
-    /// Age of the object at its last hit.
+    /// Age at the last hit, and at the hit before it.
     age: u16,
-    /// Age of the object at the hit before its last hit; [`AGES`] for a new object.
+    /// The sum of ages can exceed 16 bits, this one alone cannot.
     earlier_age: u16,
     is_explorer: bool,
 }
 
-/// Figures of the objects of one class, for each age.
+/// What is known of objects of one class, by age.
 #[derive(Clone, Debug)]
 struct Class {
     hits: Vec<f32>,
@@ -55,7 +54,7 @@ struct Class {
     densities: Vec<f32>,
 }
 
-/// A cache with the policy LHD: the tags of the cached objects, and the figures of the classes.
+/// Tags of the cached objects, and the classes.
 #[derive(Debug)]
 pub struct Lhd<W> {
     weigh: W,
@@ -138,7 +137,7 @@ impl<W: Weigh> Lhd<W> {
         self.table.find(id, |tag| self.tags[tag as usize].id)
     }
 
-    /// Evicts the object with the lowest density among some cached objects, most of which are chosen at random.
+    /// Evicts the worst of some objects.
     fn evict(&mut self) {
         let candidates = if self.periods > EARLY { CANDIDATES } else { CANDIDATES_EARLY };
         let mut worst = (f32::MAX, NONE);

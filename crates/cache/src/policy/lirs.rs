@@ -26,7 +26,7 @@ const QUEUED: u32 = 3;
 const KIND_SHIFT: u32 = 30;
 const NUMBER: u32 = (1 << KIND_SHIFT) - 1;
 
-/// A cache with the policy LIRS: the stack of recency, and the queue of HIR objects.
+/// The stack of recency and the queue of HIR objects.
 #[derive(Debug)]
 pub struct Lirs<W> {
     weigh: W,
@@ -36,16 +36,15 @@ pub struct Lirs<W> {
     lir_held: u64,
     hir_held: u64,
     stack_held: u64,
-    /// For each object, its kind, with its node in the stack or its place in the queue; [`NONE`] if the object is in
-    /// neither.
+    /// The kind of each object, with its node in the stack, or its place in the queue; or [`NONE`].
     index: Vec<u32>,
-    /// The nodes of the stack. The value of a node is the kind, and the object or its place in the queue.
+    /// Values: kind, and object or place in the queue.
     nodes: Nodes,
     stack: List,
-    /// The places of the queue. The value of a place is the object.
+    /// Values: objects.
     places: Nodes,
     queue: List,
-    /// For each place in the queue, the node of its object in the stack; [`NONE`] if the object is not in the stack.
+    /// The node in the stack of each place in the queue, or [`NONE`].
     stack_node: Vec<u32>,
     /// The lowest node of the stack whose object is no longer cached.
     lowest_gone: u32,

@@ -9,11 +9,10 @@ use crate::requests::{NEVER, Requests};
 use crate::{Cache, Weigh};
 use std::sync::Arc;
 
-/// A set of positions in a sequence of requests. The largest position is found in a few steps.
+/// A set of positions, with the largest one found in a few steps.
 #[derive(Debug)]
 struct Positions {
-    /// The first level has a bit for each position. Each higher level has a bit for each word of the level below that
-    /// is not 0.
+    /// Bits, and above them, level by level, one bit for each word that is not 0.
     levels: Vec<Vec<u64>>,
 }
 
@@ -83,12 +82,12 @@ pub struct Optimal<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// The object of each request, in the order of requests.
+    /// Objects by position.
     ids: Arc<Vec<u32>>,
     next: Arc<[u32]>,
     /// Position of the next request.
     now: u32,
-    /// The positions at which the cached objects are used next.
+    /// Next uses of cached objects.
     uses: Positions,
     /// Cached objects that are not used again. They are evicted before all others, the last one first.
     never: Vec<u32>,

@@ -5,5 +5,5 @@
 
 use super::three_queues::Rule;
 
-/// The rule of S3-FIFO as in the paper: the parameters that it gives to [`super::three_queues`].
+/// The rule.
 pub const RULE: Rule = Rule { fills_main: false, ..super::s3_fifo::RULE };

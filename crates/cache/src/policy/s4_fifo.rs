@@ -10,5 +10,5 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The rule of S4-FIFO: the parameters that it gives to [`super::three_queues`].
+/// The rule.
 pub const RULE: Rule = Rule { skip: Skip::Down(0.25), ..super::s3_fifo::RULE };

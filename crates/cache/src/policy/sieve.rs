@@ -10,19 +10,18 @@ use machine::prefetch;
 
 /// The object is cached.
 const INSIDE: u8 = 1;
-/// The object was used since it came into the cache, or since the hand last passed it.
+/// The object was used since it came, or since the hand last passed it.
 const USED: u8 = 2;
 
-/// A cache with the policy SIEVE: the cached objects in the order of their insertion, with a gap where the hand is.
+/// Cached objects in order of insertion, with a gap where the hand is.
 #[derive(Debug)]
 pub struct Sieve<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// The bits [`INSIDE`] and [`USED`] of each object.
+    /// Bits of each object.
     state: Vec<u8>,
-    /// The objects that the hand has passed, oldest first; then a gap; then, from `hand` on, the objects that the hand
-    /// has not passed yet.
+    /// The objects that the hand has passed, oldest first, then a gap, then from `hand` on the others.
     order: Vec<u32>,
     passed: usize,
     hand: usize,

@@ -22,9 +22,9 @@ pub struct Rule {
     pub ghosts: f64,
     /// Number of uses from which on an object moves from the small to the main queue: 1 to 3.
     pub promote: u16,
-    /// Largest number of rounds through the main queue that an object earns by its uses: 1 to 3.
+    /// Largest number of rounds that uses earn in the main queue: 1 to 3.
     pub rounds: u16,
-    /// The youngest part of the small queue, in which uses of an object do not count yet.
+    /// Uses in the small queue count only after this share of its weight came after the object.
     pub skip: Skip,
     /// Number of requests for a ghost that only mark it: 0, or 1. The next request moves the object to the main queue.
     pub ghost_marks: u16,
@@ -69,13 +69,13 @@ pub struct ThreeQueues<W> {
     /// Number of objects that must follow an object into the small queue before its uses count.
     skipped: u32,
     state: Vec<u16>,
-    /// The objects of the small queue, oldest first.
+    /// Objects, oldest first.
     small: VecDeque<u32>,
     main: VecDeque<u32>,
     ghosts: VecDeque<u32>,
     /// Number of stale entries in `ghosts`.
     stale: usize,
-    /// Weight of the objects in the small queue.
+    /// Weights of the queues.
     small_held: u64,
     main_held: u64,
     ghosts_held: u64,

@@ -9,8 +9,7 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The number of the list of new objects (Ain in the paper). `GHOST` is that of their ghosts (Aout), and `MAIN` that of
-/// objects that returned (Am).
+/// The lists: new objects, their ghosts, and objects that returned (Ain, Aout and Am of the paper).
 const NEW: usize = 0;
 const GHOST: usize = 1;
 const MAIN: usize = 2;
@@ -18,14 +17,14 @@ const MAIN: usize = 2;
 const LIST_SHIFT: u32 = 30;
 const NODE: u32 = (1 << LIST_SHIFT) - 1;
 
-/// A cache with the policy 2Q: the queues of new objects and of their ghosts, and the list of objects that returned.
+/// The two queues and the list.
 #[derive(Debug)]
 pub struct TwoQ<W> {
     weigh: W,
     capacity: u64,
-    /// The largest weight that each list may have.
+    /// Largest weights of the lists.
     most: [u64; 3],
-    /// For each object, its list and its node; [`NONE`] if it is on no list.
+    /// The list and node of each object, or [`NONE`].
     index: Vec<u32>,
     nodes: Nodes,
     lists: [List; 3],

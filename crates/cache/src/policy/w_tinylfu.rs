@@ -16,7 +16,7 @@ use crate::{Cache, Weigh};
 use machine::prefetch;
 use std::sync::Arc;
 
-/// Estimates how often objects were requested, by the counters of a counting Bloom filter.
+/// Counters of a counting Bloom filter.
 #[derive(Debug)]
 struct Sketch {
     counters: Vec<u16>,
@@ -27,7 +27,7 @@ struct Sketch {
 }
 
 impl Sketch {
-    /// Makes counters for `objects` objects, with an error of one in a thousand.
+    /// Counters for `objects` objects with an error of one in a thousand.
     fn new(objects: u64) -> Self {
         let bits = -0.001_f64.ln() / 0.480_453_013_918_201;
         let hashes = (std::f64::consts::LN_2 * bits).ceil() as u32;
@@ -66,22 +66,22 @@ impl Sketch {
     }
 }
 
-/// The number of the list of the window. `FIRST` and `AGAIN` are those of the two segments of the main part.
+/// The lists: the window, and the two segments of the main part.
 const WINDOW: u32 = 0;
 const FIRST: u32 = 1;
 const AGAIN: u32 = 2;
 
-/// The lowest of the bits of a node's value that say which list the node is on. The bits below are the object.
+/// The bit of a node's value from which on it says the list. The bits below are the object.
 const LIST_SHIFT: u32 = 30;
 const OBJECT: u32 = (1 << LIST_SHIFT) - 1;
 
-/// A cache with the policy W-TinyLFU: the window, the two segments of the main part, and the counters.
+/// The window, the segments and the counters.
 #[derive(Debug)]
 pub struct WTinyLfu<W> {
     weigh: W,
     capacity: u64,
     main_most: u64,
-    /// The largest weight that each list may have.
+    /// Largest weights of the lists.
     most: [u64; 3],
     held: [u64; 3],
     table: Table,
@@ -89,8 +89,7 @@ pub struct WTinyLfu<W> {
     lists: [List; 3],
     sketch: Sketch,
     hashes: Arc<[[u32; 2]]>,
-    /// Number of requests counted in the main part since the counters were last halved. They are halved when it reaches
-    /// `halve_at`.
+    /// Number of requests in the main part since the counters were last halved, and the number at which they are.
     counted: u64,
     halve_at: u64,
 }

@@ -72,7 +72,7 @@ enum Policies {
     One(Kind),
 }
 
-/// The policies that are replayed if the user names none with `--policies`.
+/// The policies without `--policies`.
 const USUAL: [Kind; 8] =
     [Kind::Lru, Kind::Arc, Kind::S3Fifo, Kind::Sieve, Kind::Classic, Kind::Multigen, Kind::Highwater, Kind::Optimal];
 

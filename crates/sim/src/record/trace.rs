@@ -126,7 +126,7 @@ pub enum Activity {
     Wait {
         /// The task.
         task: TaskId,
-        /// The reason why the task slept.
+        /// The reason.
         reason: WaitReason,
     },
     /// A request was under way, from its submission until a handler ended it. Merged requests are one slice, which

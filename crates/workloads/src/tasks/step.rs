@@ -16,16 +16,13 @@ pub struct Step {
     pub rate: Option<f64>,
     /// Sleep of the task after each operation.
     pub think: Nanos,
-    /// Name under which the report shows the durations of the step's operations, such as `Read`; none: the durations
-    /// are not reported.
+    /// Name of the operation in the rows of durations, such as `Read`; none: the durations are not reported.
     pub row: Option<String>,
     /// Number of writes after which the step syncs its file; 0: it does not.
     pub sync_every: u64,
-    /// Name under which the report shows the durations of the writes of a step that both reads and writes; none: the
-    /// writes are counted in the row of the reads.
+    /// Name of the writes of a step that reads and writes in the rows of durations; none: they have the row of reads.
     pub write_row: Option<String>,
-    /// Name under which the report shows the durations of the syncs after every `sync_every` writes; none: these
-    /// durations are not reported.
+    /// Name of syncs after every `sync_every` writes in the rows of durations; none: their durations are not reported.
     pub sync_row: Option<String>,
     /// Whether all operations of the step together count as one, whose duration is that of the whole step.
     pub is_one: bool,

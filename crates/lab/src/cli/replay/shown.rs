@@ -28,7 +28,7 @@ struct Line {
     counted: Option<(u64, u64)>,
 }
 
-/// The results of a replay, with the names and sizes that a report of them needs.
+/// Results with their names.
 pub struct Shown<'a> {
     name: &'a str,
     kind: Kind,
@@ -38,8 +38,7 @@ pub struct Shown<'a> {
     requests: u64,
     warm_up: u64,
     objects: u64,
-    /// The number of which a size given as a share is a share, in the unit of the caches: the objects or bytes of the
-    /// trace.
+    /// What a share of all is a share of, in the unit.
     whole: u64,
     /// The sampling rate, and the numbers of requests and objects of the sample.
     sampled: Option<(f64, u64, u64)>,
@@ -210,7 +209,7 @@ impl<'a> Shown<'a> {
         grids
     }
 
-    /// Returns the whole report as text.
+    /// Returns all as text.
     pub fn text(&self, look: Look) -> String {
         let mut text = grid::prose(&self.answer(), look);
         for (caption, grid) in self.grids() {
@@ -221,7 +220,7 @@ impl<'a> Shown<'a> {
         text
     }
 
-    /// Returns the whole report as a page.
+    /// Returns all as a page.
     pub fn page(&self) -> Page {
         let mut sections = Vec::new();
         for ((caption, grid), panel) in self.grids().into_iter().zip(self.panels()) {
@@ -277,7 +276,7 @@ impl<'a> Shown<'a> {
         self.policies().flat_map(|lines| self.sizes.iter().map(|size| size.name()).zip(lines))
     }
 
-    /// Returns the whole report as CSV. Figures that do not exist are empty.
+    /// Returns all as CSV. Figures that do not exist are empty.
     pub fn csv(&self) -> String {
         let mut text =
             "policy,size,capacity,unit,miss_ratio,error,byte_miss_ratio,byte_error,misses,state_bytes\n".to_owned();
@@ -301,7 +300,7 @@ impl<'a> Shown<'a> {
         text
     }
 
-    /// Returns the whole report as JSON.
+    /// Returns all as JSON.
     pub fn json(&self) -> String {
         let rows: Vec<serde_json::Value> = self
             .named()

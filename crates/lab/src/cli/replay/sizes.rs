@@ -9,11 +9,11 @@ pub enum Size {
     Share(f64),
     /// A number of pages or objects.
     Number(u64),
-    /// A number of bytes.
+    /// Bytes.
     Bytes(u64),
 }
 
-/// The unit in which the caches of a replay count their capacity.
+/// What caches of a replay count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Pages of 4 KiB.
@@ -25,7 +25,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the unit for caches with these sizes, for a trace of the kind `kind`.
+    /// Returns the unit for sizes of caches of a trace.
     pub fn of(sizes: &[Size], kind: Kind) -> Result<Self, String> {
         let has = |wanted: fn(&Size) -> bool| sizes.iter().any(wanted);
         match kind {
@@ -72,7 +72,7 @@ impl Size {
     }
 }
 
-/// Rounds a number to four digits after the point.
+/// Returns a number with at most four digits after the point, and none that do not count.
 fn rounded(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }

@@ -12,7 +12,7 @@ use ::trace::request::Kind;
 use ::trace::{Request, Trace, load};
 use std::path::Path;
 
-/// An open trace, and the place to which its requests go.
+/// A trace that was opened.
 pub struct Reader<'a> {
     input: Input,
     name: &'a Path,
@@ -24,7 +24,7 @@ enum Input {
     Other(Box<Stream>),
 }
 
-/// The place to which the requests of a trace go: all of them, or a sample.
+/// Where requests go.
 enum Into {
     All(RequestsBuilder),
     Sample(Box<SampleBuilder>),

@@ -66,7 +66,7 @@ impl Described<'_> {
         text
     }
 
-    /// Returns the whole description as text.
+    /// Returns all as text.
     pub fn text(&self, look: Look) -> String {
         let page = self.page_of(LINES);
         let mut text = page.about.iter().map(|words| grid::prose(words, look)).collect::<String>();

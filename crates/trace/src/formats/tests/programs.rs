@@ -157,8 +157,7 @@ fn reads_are_cut_to_their_files() {
     assert_eq!(stream.metadata()["ranges_cut_to_file"], 1);
 }
 
-/// A read stays open while its task makes no call. Requests of other tasks are held back meanwhile, but only a bounded
-/// number of them.
+/// A read stays open while its task is silent; what others do meanwhile is held back, but not without end.
 #[test]
 fn a_silent_task_holds_back_a_bounded_number_of_requests() {
     let mut text = "a-1 [000] ..... 1.0: mm_filemap_get_pages: dev=1:1 ino=1 ofs=0-4095\n".to_owned();

@@ -23,7 +23,7 @@ use machine::FrameNumber;
 #[derive(Debug)]
 pub struct HighwaterModel {
     lists: Lists,
-    /// Pages that wait for admission, the youngest first. Pages that returned soon have the mark [`RETURNED`].
+    /// Pages that wait, the youngest first. Those that returned have [`RETURNED`].
     waiting: List,
     waiting_max: u64,
     least_held: u64,

@@ -22,7 +22,7 @@ use machine::FrameNumber;
 pub struct LinuxModel {
     lists: Lists,
     packing: Packing,
-    /// The age that shadows record: the number of pages that were evicted or became active so far.
+    /// The clock of shadows: pages that were evicted or became active.
     age: u64,
     /// `true` if a page has returned and become active since the last round.
     has_refaulted: bool,

@@ -224,7 +224,7 @@ choices! {
     look_around: LookAround = WholeTable, drawn 139 {
         /// None: only the entry of the page itself is examined.
         Never,
-        /// All entries of the table that has the entry of the page. Their accessed bits stay set.
+        /// All entries of the same table. Their accessed bits stay set.
         WholeTable,
         /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
         Window,

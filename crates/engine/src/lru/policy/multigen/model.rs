@@ -23,7 +23,7 @@ use machine::{FrameNumber, Nanos};
 
 const ZONE: ZoneKind = ZoneKind::Normal;
 
-/// The families whose pages may be evicted: only file pages, because the model has no anonymous memory.
+/// The types whose pages may be taken: there is no anonymous memory.
 const FILES_ALONE: [bool; Family::ALL.len()] = [false, true];
 
 /// A model of the multi-generational LRU. [`MultigenModel::new`] takes the choices of a kernel.
@@ -38,7 +38,7 @@ pub struct MultigenModel {
     tier_limit: usize,
     /// Number of pages that the round may still hand out.
     left_in_round: u32,
-    /// Number of pages that the round may still look at.
+    /// Number of pages that the round may still move elsewhere.
     left_to_look_at: u64,
 }
 
@@ -134,7 +134,7 @@ impl MultigenModel {
         self.generations.set_min(Family::File, self.oldest() + generations);
     }
 
-    /// Ends the oldest generations if they have no pages, as long as two others remain.
+    /// Ends the generations at the old end that have no pages, as far as two others remain.
     fn end_empty(&self) {
         let seqs = self.generations.seqs();
         let is_empty = |seq: &u64| self.lists.is_empty(ListId::new(slot_of(*seq), Family::File, ZONE));
