@@ -38,8 +38,8 @@
 /// assert_eq!(lifo.run(requests.ids()), 1);
 /// ```
 pub trait Cache: Send {
-    /// Requests an object. Returns whether the cache had it. Afterwards the cache has it, unless the policy bypasses it,
-    /// for example because it is larger than the cache.
+    /// Requests an object. Returns whether the object was in the cache. Afterwards it is in the cache, unless the
+    /// policy does not admit it, for example because it is larger than the cache.
     fn request(&mut self, id: u32) -> bool;
 
     /// Asks the processor to load the first word that a request for the object will read.
@@ -95,5 +95,5 @@ pub trait Cache: Send {
 /// Distance, in requests, between the request that is handled and the one for which [`Cache::look_far`] is called.
 const FAR: usize = 16;
 
-/// Distance for [`Cache::look_near`].
+/// Distance, in requests, between the request that is handled and the one for which [`Cache::look_near`] is called.
 const NEAR: usize = 8;

@@ -19,14 +19,14 @@ use crate::{Kind, Sample, WarmUp};
 /// simulation has caches of some hundreds to thousands of objects.
 const ROUGH_BELOW: f64 = 100.0;
 
-/// An estimate for one policy and size.
+/// The estimated miss ratio of one policy at one cache size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The policy.
     pub policy: Kind,
     /// The capacity of the cache that the estimate is for, in objects or bytes.
     pub capacity: u64,
-    /// The capacity of the cache that replayed the sample.
+    /// Capacity of the small cache that replayed the sample in its place.
     pub small_capacity: u64,
     /// Estimated share of requests that are misses.
     pub miss_ratio: f64,
@@ -45,7 +45,7 @@ pub struct Estimates {
     pub rows: Vec<Estimate>,
     /// The share of all objects that are in the sample.
     pub rate: f64,
-    /// Numbers of requests and objects of the sample.
+    /// Two numbers: the requests and the objects of the sample.
     pub sampled: (u64, u64),
     /// Number of requests of the trace.
     pub requests: u64,

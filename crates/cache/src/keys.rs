@@ -69,7 +69,7 @@ impl Keys {
         self.keys.is_empty()
     }
 
-    /// Appends the numbers of the keys to `ids`.
+    /// Appends the number of each of `keys` to `ids`. A key that is new gets the next number.
     ///
     /// # Errors
     /// When there are more than [`Keys::MAX`] distinct keys. The numbers of the keys before that one are appended.
@@ -93,7 +93,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the keys by number, and frees the table.
+    /// Returns the keys in the order of their numbers, and frees the table.
     #[must_use]
     pub fn into_keys(self) -> Vec<u64> {
         self.keys

@@ -11,7 +11,7 @@ pub const NONE: u32 = u32::MAX;
 /// One place of a list.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The neighbour towards the head.
+    /// The next node towards the head of the list.
     newer: u32,
     /// The neighbour towards the tail. The next free node, if the node is free.
     older: u32,
@@ -26,7 +26,8 @@ pub struct Nodes {
     free: u32,
 }
 
-/// The two ends of one list, and its number of nodes. All operations need the table of nodes.
+/// The two ends of one list, and its number of nodes. The nodes themselves are in a table ([`Nodes`]), which the caller
+/// passes to each operation.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     head: u32,
@@ -74,7 +75,7 @@ impl Nodes {
         self.nodes[node as usize].value = value;
     }
 
-    /// Returns the neighbour of a listed node towards the head; [`NONE`] for the head.
+    /// Returns the next node towards the head of the list that `node` is on; [`NONE`] if `node` is the head.
     #[inline]
     pub fn newer(&self, node: u32) -> u32 {
         self.nodes[node as usize].newer

@@ -32,7 +32,7 @@ impl Size {
     }
 }
 
-/// The requests at the beginning that fill caches and are not counted.
+/// The requests at the beginning of a trace that only fill the caches, and are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum WarmUp {
     /// No request is left out: all of them are counted.

@@ -85,7 +85,7 @@ impl RequestsBuilder {
         Ok(())
     }
 
-    /// Returns the requests.
+    /// Returns the collected requests.
     ///
     /// # Panics
     /// When some requests were added with sizes and others without.

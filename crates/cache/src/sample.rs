@@ -53,7 +53,7 @@ struct Chosen {
     known: HashMap<u64, ()>,
 }
 
-/// All requests of some objects of a trace.
+/// A sample of a trace: all requests for some of its objects.
 #[derive(Debug)]
 pub struct Sample {
     /// The sampled requests.
@@ -151,7 +151,8 @@ impl SampleBuilder {
 }
 
 impl Chosen {
-    /// Adds an object, if it is new. Returns the new threshold, if objects had to leave.
+    /// Adds the object to the chosen ones if it is new. If other objects had to leave for it, returns the new
+    /// threshold.
     fn choose(&mut self, key: u64, hash: u32) -> Option<u32> {
         if self.known.insert(key, ()).is_some() {
             return None;
@@ -177,7 +178,7 @@ impl Chosen {
         }
     }
 
-    /// Removes the requests of dropped objects.
+    /// Removes the requests of objects that are no longer chosen.
     fn clean(&mut self, threshold: u32) {
         self.cleaned_at = threshold;
         let (keys, sizes) = &mut self.kept;

@@ -7,7 +7,7 @@
 use placed::{Error, Place};
 use std::fmt::Write as _;
 
-/// The machine on which the load runs by default.
+/// Name of the machine on which the jobs of a fio file run by default.
 const MACHINE: &str = "randread-512m";
 
 /// The kernels that are compared by default.
@@ -252,7 +252,7 @@ impl Job {
     }
 }
 
-/// Returns the text of an experiment with these jobs.
+/// Returns the text of an experiment file that runs `jobs`, the jobs of a fio file.
 fn described(name: &str, jobs: &[Job]) -> Result<String, Wrong> {
     let seconds = jobs.iter().filter(|job| job.is_time_based).filter_map(|job| job.runtime_s).max();
     if let Some(job) = jobs.iter().find(|job| job.is_time_based && job.runtime_s.is_none()) {

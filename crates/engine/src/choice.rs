@@ -245,7 +245,7 @@ macro_rules! choices {
             }
         }
 
-        /// The section of these choices.
+        /// The section of a kernel file that holds the choices of this module.
         pub static SECTION: $crate::choice::Section = $crate::choice::Section {
             name: stringify!($section),
             comment: concat!($($comment, "\n"),*),

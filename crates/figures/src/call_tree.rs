@@ -80,7 +80,7 @@ pub fn write(profile: &[RunProfile], view: View, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-/// Returns the call tree of each part (phase) of the runs of a column (kernel), by the name of the part.
+/// Returns the call trees of a kernel, one for each phase of its runs, by the name of the phase.
 fn trees(column: &ColumnProfile) -> BTreeMap<&str, Node<'_>> {
     let mut parts: BTreeMap<&str, Node<'_>> = BTreeMap::new();
     for (path, ns) in &column.stacks {

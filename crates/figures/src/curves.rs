@@ -36,7 +36,7 @@ pub struct Curve {
 /// The curves and steps of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
-    /// Name of the column (kernel) of the report to which the run belongs.
+    /// Name of the column to which the run belongs. A report has a column for each kernel.
     pub column: String,
     /// The run's seed.
     pub seed: u64,

@@ -86,7 +86,7 @@ impl Times {
     }
 }
 
-/// The histograms of one kind of operation, one for each column (kernel) of a report.
+/// The histograms of one kind of operation. A report has a column for each kernel, and each column has one histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     /// Name of the operations.

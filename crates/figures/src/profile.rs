@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The profile of one run: its CPU time by call path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunProfile {
-    /// Id of the column (kernel) of the report to which the run belongs.
+    /// Id of the column to which the run belongs. A report has a column for each kernel.
     pub column: String,
     /// The name of the run: its column, and its seed if there are several seeds. Each folded stack that [`lines`]
     /// returns begins with the name of its run.
@@ -64,10 +64,10 @@ pub struct View {
     pub user_time: bool,
 }
 
-/// The profile of a column (kernel) of a report, summed over all its runs.
+/// The profile of one column of a report (one kernel), summed over all runs of the column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnProfile {
-    /// Id of the column (kernel).
+    /// Id of the column.
     pub column: String,
     /// Number of runs over which the profile is summed.
     pub runs: u64,

@@ -125,7 +125,7 @@ pub struct Point {
 /// The recorded counters of one run, with the run's column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSeries {
-    /// Name of the column (kernel) of the report to which the run belongs.
+    /// Name of the column to which the run belongs. A report has a column for each kernel.
     pub column: String,
     /// The run's seed.
     pub seed: u64,

@@ -83,8 +83,9 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares the values of a figure in a column, `own`, with those in its base column, `base`. `better` says whether
-    /// higher or lower values are better. Returns `None` if a column has no values, or if a value is NaN.
+    /// Compares the values that a figure has in one column, `own`, with the values that it has in the column to compare
+    /// with, `base`. `better` says whether higher or lower values are better. Returns `None` if a column has no values,
+    /// or if a value is NaN.
     #[must_use]
     pub fn of(better: Better, base: &[Sample], own: &[Sample]) -> Option<Self> {
         let other = |sample: &Sample| base.iter().find(|it| it.seed == sample.seed);

@@ -98,7 +98,7 @@ steps! {
     SwapSlot = "swap_slot",
     /// Prepare one page for a write in the file system, and finish the write: reserve a block, hold the journal.
     WriteBegin = "write_begin",
-    /// Account one page dirty or clean.
+    /// Account one page as dirty or as clean.
     DirtyPage = "dirty_page",
     /// Enter the function that writes one page for reclaim: walk the page's buffers, and decide whether to write it.
     WritePage = "write_page",

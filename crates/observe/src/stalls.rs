@@ -34,7 +34,7 @@ pub enum Cause {
     HeldBack(HeldBack),
 }
 
-/// A part of a stall.
+/// A wait that is a part of a stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The thing that the task waited for, in words.

@@ -10,7 +10,7 @@ use crate::{
 /// A TOML value with its place in a file. Two nodes are equal if their values are equal, wherever they come from.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The place of the value.
+    /// The file and the line of the value.
     pub place: Place,
     /// The comment at the end of the value's line, which names the source of the value.
     pub comment: Option<String>,

@@ -115,7 +115,7 @@ fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     blocks
 }
 
-/// A function that recognises lines of a kind of text that is not read.
+/// A function that returns whether a line belongs to one kind of text, which this program recognises but does not read.
 type IsOf = fn(&str) -> bool;
 
 /// Kinds of text that are recognised but not read. Each has a function that recognises a line of it, and a message

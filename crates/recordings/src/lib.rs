@@ -85,7 +85,7 @@ impl Figures {
         }
     }
 
-    /// Adds figures from other columns of the same moment.
+    /// Adds `others`, figures of the same moment from other columns.
     fn extend(&mut self, others: Self) {
         self.0.extend(others.0);
     }

@@ -55,8 +55,9 @@ pub struct Benchmark {
     pub after: Option<Vmstat>,
     /// Total swap and free swap after the benchmark, pages, if `/proc/meminfo` was kept.
     pub swap_pages: Option<[u64; 2]>,
-    /// Two times, us: that in which at least one task waited for memory, and that in which all tasks did. They are
-    /// known if `/proc/pressure/memory` was kept before and after the benchmark, which MMTests does not do by default.
+    /// Two times, us: the time in which at least one task waited for memory, and the time in which all tasks did. They
+    /// are known if `/proc/pressure/memory` was kept before and after the benchmark, which MMTests does not do by
+    /// default.
     pub stalled_us: Option<[u64; 2]>,
 }
 
@@ -90,7 +91,7 @@ impl Counters {
         Self { names, values: counters.values().copied().collect() }
     }
 
-    /// Returns the counters by name.
+    /// Returns the counters, each with its name.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         self.names.iter().cloned().zip(self.values.iter().copied()).collect()
@@ -264,8 +265,8 @@ fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
 }
 
 impl Benchmark {
-    /// Returns two shares of the benchmark's time, %: that in which at least one task waited for memory, and that in
-    /// which all tasks did. None if the shares are unknown.
+    /// Returns two shares of the benchmark's time, %: the share in which at least one task waited for memory, and the
+    /// share in which all tasks did. None if the shares are unknown.
     #[must_use]
     pub fn stalled_percent(&self) -> Option<[f64; 2]> {
         let elapsed_s = self.elapsed_s.filter(|time| *time > 0.0)?;

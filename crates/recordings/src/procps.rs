@@ -375,7 +375,7 @@ impl Reader {
     }
 }
 
-/// Returns whether `figures` are nearly equal to those of the average since boot, in rates and shares.
+/// Returns whether the rates and shares in `figures` are nearly equal to those of the average since boot.
 fn is_like(figures: &Figures, average: &Figures) -> bool {
     COLUMNS[6..].iter().all(|name| match figures.get(name).zip(average.get(name)) {
         Some((one, other)) => (one - other).abs() <= (0.05 * one.max(other)).max(1.0),
@@ -497,11 +497,11 @@ const TOO_SMALL_KIB: f64 = 2048.0;
 /// MiB. The number means 256 GiB in MiB, and 256 MiB in KiB.
 const MAY_BE_MIB: f64 = 262_144.0;
 
-/// Sizes that may be in MiB are taken to be in KiB if used swap is at least this many times free memory and caches.
-/// Only computers too small to be measured in MiB reach this ratio.
+/// Smallest ratio of used swap to free memory and caches at which sizes whose unit is unclear are taken to be in KiB,
+/// not in MiB. Only computers too small to be measured in MiB reach this ratio.
 const MOST_IN_SWAP: f64 = 8.0;
 
-/// Fastest plausible swapping, MiB/s: that of compressed memory.
+/// Largest plausible rate of swapping, MiB/s. Swap in compressed memory reaches this rate.
 const SWAP_MIB_PER_S: f64 = 16_384.0;
 
 /// Converts sizes to KiB from the command's unit, or from MiB if KiB would be implausible.

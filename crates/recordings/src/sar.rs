@@ -59,8 +59,8 @@ const BLOCKS: [(&str, &str, bool); 34] = [
     ("CPU", "-u", false),
 ];
 
-/// Returns the option that prints the block with this heading, and whether the block is read. Returns none for an
-/// unknown heading.
+/// Returns the option of `sar` that prints the block with the heading `names`, and whether this program reads the
+/// block. Returns none for an unknown heading.
 fn block_of(names: &[&str]) -> Option<(&'static str, bool)> {
     BLOCKS.iter().find(|(name, ..)| names.contains(name)).map(|(_, option, is_read)| (*option, *is_read))
 }

@@ -81,9 +81,9 @@ fn is_heading(words: &[&str]) -> bool {
 /// Samples of `iostat`, grouped by device.
 #[derive(Debug, Default)]
 struct Reports {
-    /// Samples from all reports except the first of each recording.
+    /// Samples from all reports of each recording except its first one.
     later: BTreeMap<String, Vec<Figures>>,
-    /// Samples from the first report of each recording.
+    /// Samples from the first report of each recording, by device. They are averages since boot.
     averages: BTreeMap<String, Vec<Figures>>,
     /// Devices that were read so far in the current recording, each with the name of its first column.
     met: BTreeSet<(String, String)>,

@@ -137,7 +137,8 @@ impl LeftOut {
 }
 
 impl<'t> Text<'t> {
-    /// Cleans a text.
+    /// Splits `text` into lines, and removes what does not come from a tool: terminal escapes, quotation marks of
+    /// mails, line numbers, and fences and prompts around the output.
     #[must_use]
     pub fn of(text: &'t str) -> Self {
         let mut this = Self::default();

@@ -81,20 +81,20 @@ impl PercentRule {
         }
     }
 
-    /// Returns a change in the form that stands between brackets.
+    /// Returns a change in the form in which tables show it in brackets.
     #[must_use]
     pub fn printed(self, change: f64) -> String {
         if self == Self::Points { points(change) } else { bracket(change) }
     }
 }
 
-/// Returns a percentage in the form that stands between brackets.
+/// Returns a percentage in the form in which tables show it in brackets.
 fn bracket(percent: f64) -> String {
     // If all digits are zeroes, no sign is shown either.
     format!("{:>6.2}%", if percent.abs() < 0.005 { 0.0 } else { percent })
 }
 
-/// Returns percentage points in the form that stands between brackets.
+/// Returns percentage points in the form in which tables show them in brackets.
 fn points(points: f64) -> String {
     format!("{:>5.1}pt", if points.abs() < 0.05 { 0.0 } else { points })
 }

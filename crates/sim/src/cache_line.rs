@@ -37,7 +37,7 @@ impl CacheLines {
         table
     }
 
-    /// Returns the time that the lines of a frame take to travel, ps.
+    /// Returns the time that the cache lines of a frame take to travel from another CPU, ps.
     pub(crate) fn frame_cost(this: Option<&Self>) -> u64 {
         this.map_or(0, |lines| picos(lines.travel) * u64::from(lines.by_frame))
     }

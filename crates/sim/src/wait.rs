@@ -38,9 +38,9 @@ impl World {
         }
     }
 
-    /// Lets a killed task return from a sleep at once. First sends the requests that the task holds back to their
-    /// devices, because the task may be waiting for them. The call takes some time, so that other tasks get their turn
-    /// and the shutdown ends.
+    /// Lets a killed task return from a sleep at once. Before that, submits the requests that the task has held back,
+    /// because the task may be waiting for them. The call takes some time, so that other tasks get their turn and the
+    /// shutdown ends.
     fn refuse_to_sleep(&self, task: &Task) {
         self.let_go(task);
         self.spend_picos(self.costs[Step::ContextSwitch as usize].max(1_000_000));

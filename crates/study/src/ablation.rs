@@ -82,8 +82,8 @@ pub struct Effect {
     pub alone_share: Option<f64>,
     /// The row's value with the second kernel and only this difference reverted.
     pub undone: Option<f64>,
-    /// The share of the gap (between the two kernels' values) that opens if this difference alone is reverted in the
-    /// second kernel; none if there is no gap ([`RowAblation::has_gap`]).
+    /// The share of the gap (between the two kernels' values) that opens again if this difference alone is reverted in
+    /// the second kernel; none if there is no gap ([`RowAblation::has_gap`]).
     pub undone_share: Option<f64>,
     /// Smallest and largest value over the seeds with the first kernel and only this difference applied; none if there
     /// is only one seed.

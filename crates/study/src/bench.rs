@@ -24,7 +24,7 @@ use std::time::Instant;
 /// Numbers of virtual CPUs on which the cost of `spend` calls is measured. The tasks on these CPUs take turns.
 const CPUS: [usize; 3] = [1, 8, 64];
 
-/// Sizes of the measurements.
+/// The amounts of work that the measurements do.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
     /// Number of rounds, each with its own seed.

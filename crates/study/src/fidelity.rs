@@ -119,7 +119,7 @@ pub struct Effect {
     /// Whether the simulated change has the sign, and so the direction, of the published one.
     pub has_sign: bool,
     /// Whether the simulated change has the sign and the size of the published one. For the size, each change is taken
-    /// as a factor, capped at a hundred. The logarithms of the two factors must be within a factor of [`FACTOR`] of
+    /// as a factor of at most a hundred. The logarithms of the two factors must be within a factor of [`FACTOR`] of
     /// each other.
     pub has_size: bool,
     /// The reason why chance decides whether the effect is met; none if a mechanism can decide it.
@@ -156,8 +156,8 @@ pub struct Summary {
     pub decidable: Tally,
     /// Counts for the rows that only give context, or that follow from other rows.
     pub apart: Tally,
-    /// The published figure that the simulation misses by the largest factor, among those whose level counts; none if
-    /// no level counts.
+    /// The published figure that the simulation misses by the largest factor. Only figures above [`LEVEL`] are
+    /// considered; none if no figure is above it.
     pub worst: Option<Worst>,
 }
 

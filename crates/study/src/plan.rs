@@ -449,7 +449,7 @@ impl Plan {
         }
     }
 
-    /// Returns the number of runs.
+    /// Returns the number of runs of the plan.
     #[must_use]
     pub fn count(&self) -> usize {
         self.runs.len()

@@ -11,7 +11,7 @@ pub enum Operation {
     Write = 1,
     /// A file is opened. `len` is the file's size if it is known, otherwise 0.
     Open = 2,
-    /// An open file description is closed for the last time.
+    /// The last descriptor of an open file is closed, so that its open file description goes.
     Close = 3,
     /// The file gets the size `offset`. Its pages beyond this size are dropped.
     Truncate = 4,
@@ -54,7 +54,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All operations with a code, in the order of the codes.
+    /// All operations that have a code, in the order of their codes.
     pub const ALL: [Self; 20] = [
         Self::Read,
         Self::Write,
@@ -100,7 +100,7 @@ impl Operation {
         matches!(self, Self::Write | Self::Store)
     }
 
-    /// Returns the name in reports, such as `read` or `advise-random`.
+    /// Returns the name of the operation in reports, such as `read` or `advise-random`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,7 +3,7 @@
 use crate::operation::Operation;
 use std::ops::{BitOr, BitOrAssign, RangeInclusive};
 
-/// Size of a page into which ranges are split, bytes.
+/// Size of the pages into which ranges are split, bytes.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// One operation of a trace.
@@ -113,7 +113,7 @@ pub const fn page_key(file: u32, page: u64) -> u64 {
     ((file as u64) << 40) | (page & ((1 << 40) - 1))
 }
 
-/// Returns the file and the number of the page within it, of a key made by [`page_key`].
+/// Returns the file of a key that [`page_key`] made, and the number of the page within this file.
 #[inline]
 #[must_use]
 pub const fn page_of_key(key: u64) -> (u32, u64) {
@@ -131,7 +131,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the name: `ranges` or `objects`.
+    /// Returns the name of the kind: `ranges` or `objects`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -141,7 +141,7 @@ impl Kind {
     }
 }
 
-/// Properties of a request, a set of bits.
+/// A set of properties of a request; each property is a bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u8);
 

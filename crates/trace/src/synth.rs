@@ -29,17 +29,18 @@ pub enum Order {
     Loop,
 }
 
-/// A pattern of accesses. Its text is `zipf:pages=1M,theta=0.9,reads=0.7`; each pattern has a file of its own.
+/// A pattern of accesses. As text, a pattern looks like `zipf:pages=1M,theta=0.9,reads=0.7`. Each pattern accesses a
+/// file of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
-    /// Order of accesses.
+    /// The order in which the pattern accesses its pages.
     pub order: Order,
     /// Number of pages, or objects, of the set. A scan has no such number.
     pub pages: u64,
     /// Relative frequency of the pattern: with weight 3, its requests come three times as often as those of a pattern
     /// with weight 1.
     pub weight: u64,
-    /// Share of requests that read; the others write.
+    /// Share of the requests that read. All other requests write.
     pub reads: f64,
     /// Length of each request, in pages. If it is more than 1, the set of pages is divided into blocks of this length,
     /// and each request accesses one block.
@@ -140,7 +141,7 @@ impl Pattern {
         Ok(())
     }
 
-    /// Returns the end of the pages that `requests` requests may touch.
+    /// Returns the number of the page after the last page that `requests` requests of the pattern may touch.
     fn end(&self, requests: u64) -> u128 {
         let (requests, len) = (u128::from(requests), u128::from(self.len));
         match self.order {
@@ -184,10 +185,11 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Returns a whole number with an optional unit: `k`, `M`, `G` (thousands) or `Ki`, `Mi`, `Gi` (1024s), below 2^40.
+/// Parses a whole number with an optional unit: `k`, `M` or `G` (powers of 1000), or `Ki`, `Mi` or `Gi` (powers of
+/// 1024). The number may be at most 2^40.
 ///
 /// # Errors
-/// When it is none.
+/// When `text` is no such number.
 pub fn number(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
@@ -213,7 +215,7 @@ pub struct Settings {
     pub requests: u64,
     /// The seed of all random choices. The same patterns, settings and seed give the same requests on every computer.
     pub seed: u64,
-    /// Requests in a second of the trace's time, at least 1.
+    /// Number of requests per second of the trace's time, at least 1.
     pub rate: u64,
     /// Whether the requests address ranges of files, or objects.
     pub kind: Kind,
@@ -238,7 +240,7 @@ pub struct Synth {
     made: u64,
 }
 
-/// A pattern, and where it is.
+/// A pattern, and how far its requests have been made.
 #[derive(Debug)]
 struct State {
     pattern: Pattern,
@@ -382,7 +384,7 @@ impl Iterator for Synth {
     }
 }
 
-/// Returns the size of an object, which its key decides.
+/// Returns the size of an object, bytes. An object always has the same size, because the size is computed from its key.
 fn size_of(key: u64, (least, most): (u64, u64)) -> u64 {
     if least == most {
         return least;

@@ -143,8 +143,8 @@ fn rows(course: &Course) -> Vec<Row> {
     [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
 }
 
-/// Returns the name of a task's region. The test pattern of the region has the same name. If the region maps a file, so
-/// has this file.
+/// Returns the name of a task's region. The region's test pattern has the same name, and so has the file that the
+/// region maps, if it maps one.
 fn name_of(task: u64) -> String {
     format!("anon {task}")
 }

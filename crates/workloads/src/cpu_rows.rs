@@ -16,7 +16,7 @@ pub struct Who<'a> {
     pub tells_each: bool,
 }
 
-/// All instances of kswapd.
+/// The kswapd tasks of all nodes.
 pub const KSWAPD: Who<'static> = Who { prefix: "kswapd", name: "kswapd", tells_each: true };
 
 /// Reported parts of the tasks' CPU time. A part is the time that the tasks spend in a function and its callees. Each

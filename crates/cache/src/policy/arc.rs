@@ -66,7 +66,7 @@ impl<W: Weigh> Arc<W> {
         self.nodes.give_back(node);
     }
 
-    /// Evicts the oldest object of one of the cached lists, which becomes a ghost.
+    /// Evicts the oldest object of `T1` or of `T2`. The object becomes a ghost.
     fn replace(&mut self, returns_to_t2: bool) {
         let t1 = self.held[T1] as f64;
         let is_long = t1 > self.target || returns_to_t2 && t1 == self.target;

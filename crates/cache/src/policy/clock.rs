@@ -20,7 +20,7 @@ pub struct Clock<W> {
     held: u64,
     /// Bits of each object.
     state: Vec<u8>,
-    /// Cached objects. The hand's next object comes first.
+    /// Cached objects. The object that the hand comes to next is first.
     queue: VecDeque<u32>,
 }
 

@@ -7,7 +7,7 @@ use crate::Cache;
 use engine::lru::policy::replay::Slab;
 use engine::lru::policy::{Policy, Replay};
 
-/// A cache whose pages a policy of the engine evicts.
+/// A cache from which a policy of the engine evicts pages.
 pub struct OfEngine<P> {
     replay: Replay<P>,
 }

@@ -53,7 +53,7 @@ impl<W: Weigh> Lfu<W> {
         }
     }
 
-    /// Makes a group between two neighbours.
+    /// Makes a group for objects with `uses` uses, between the groups `fewer` and `more`.
     fn make_group(&mut self, uses: u32, fewer: u32, more: u32) -> u32 {
         let group = Group { uses, list: List::default(), fewer, more };
         let number = match self.groups.get(self.free as usize) {

@@ -16,7 +16,7 @@ use crate::{Cache, Weigh};
 const CLASSES: usize = 16;
 const AGES: usize = 20_000;
 const OLDEST: u32 = AGES as u32 - 1;
-/// Requests between two computations of densities.
+/// Number of requests between two computations of the densities.
 const PERIOD: u32 = 1 << 20;
 const DECAY: f32 = 0.9;
 /// Number of periods at the beginning in which fewer objects are compared at an eviction, and some objects are
@@ -27,7 +27,7 @@ const CANDIDATES_EARLY: u32 = 8;
 const REMEMBERED: usize = 8;
 /// One insertion or hit in this many makes its object an explorer, which is not evicted until its next hit.
 const EXPLORE_EVERY: u32 = 32;
-/// Weight of explorers, as a share of the capacity.
+/// Largest weight of all explorers together, as a share of the capacity.
 const EXPLORERS: f64 = 0.01;
 /// Ages are as fine as this share of the number of objects.
 const AGE_ERROR: f32 = 0.01;
@@ -63,7 +63,7 @@ pub struct Lhd<W> {
     capacity: u64,
     held: u64,
     tags: Vec<Tag>,
-    /// Numbers of tags by object.
+    /// For each cached object, the number of its tag.
     table: Table,
     classes: Vec<Class>,
     now: u32,

@@ -48,7 +48,7 @@ pub struct Lirs<W> {
     queue: List,
     /// The node in the stack of each place in the queue, or [`NONE`].
     stack_node: Vec<u32>,
-    /// The lowest node of the stack whose object is gone.
+    /// The lowest node of the stack whose object is no longer cached.
     lowest_gone: u32,
 }
 

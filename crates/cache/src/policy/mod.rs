@@ -140,7 +140,7 @@ impl Kind {
         !matches!(self, Self::Classic | Self::Multigen | Self::Multigen6_14 | Self::Multigen6_1 | Self::Highwater)
     }
 
-    /// Returns an empty cache of `capacity` objects for these requests.
+    /// Returns an empty cache of `capacity` objects with this policy, for the objects of `requests`.
     #[must_use]
     pub fn cache(self, capacity: u64, requests: &Requests) -> Box<dyn Cache> {
         let objects = requests.distinct();
@@ -154,7 +154,8 @@ impl Kind {
         }
     }
 
-    /// Returns an empty cache of `capacity` bytes for these requests, which have sizes.
+    /// Returns an empty cache of `capacity` bytes with this policy, for the objects of `requests`, which must have
+    /// sizes.
     ///
     /// # Panics
     /// When the requests have no sizes, or the policy does not count bytes ([`Kind::knows_bytes`]).

@@ -75,7 +75,8 @@ impl Positions {
     }
 }
 
-/// A cache that knows the requests to come. It must get exactly the requests that it was created with, in order.
+/// A cache that knows all later requests, and evicts the object whose next use is farthest. It must get exactly the
+/// requests with which it was created, in order.
 #[derive(Debug)]
 pub struct Optimal<W> {
     weigh: W,

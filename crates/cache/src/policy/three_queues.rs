@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 /// The choices in which policies with three queues differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// Weight of the small queue, as a share of the capacity.
+    /// Largest weight of the small queue, as a share of the capacity.
     pub small: f64,
-    /// Weight of ghosts, as a share of the capacity.
+    /// Largest weight of the ghosts, as a share of the capacity.
     pub ghosts: f64,
     /// Number of uses after which an object moves from the small queue to the main queue: 1 to 3.
     pub promote: u16,
@@ -58,7 +58,7 @@ const STALE_SHIFT: u32 = 7;
 /// Largest number of stale entries of one object.
 const STALE_MOST: u16 = u16::MAX >> STALE_SHIFT;
 
-/// A cache of three queues.
+/// A cache with a small queue, a main queue and a queue of ghosts.
 #[derive(Debug)]
 pub struct ThreeQueues<W> {
     weigh: W,

@@ -82,8 +82,8 @@ struct Effort {
     compaction: Compaction,
     /// Number of pages that the request's rounds have freed, plus one for each round that freed none.
     reclaimed: u64,
-    /// Number of fruitless rounds since the last round that freed a page, or after which another try seemed worth it
-    /// ([`Progress::Hope`]).
+    /// Number of fruitless rounds in succession. The count begins again after a round that freed a page, and after one
+    /// that gave a reason to hope for pages ([`Progress::Hope`]).
     fruitless_rounds: u32,
     /// Time of the first round that freed no page, but after which another try seemed worth it ([`Progress::Hope`]), or
     /// that waited for a write. `None` after a round that freed a page.

@@ -192,7 +192,7 @@ pub struct Region<M: Machine> {
     /// The number of slots that the region's faults read from swap together.
     pub(crate) swap_window: SwapWindow,
     /// `true` if the region is about to be dropped. The flag is set before the region's entries are emptied, so that no
-    /// task maps a page afterwards, which would stay mapped.
+    /// task maps a page afterwards; such a page would stay mapped.
     pub(crate) is_closing: AtomicBool,
     /// Bits that say for which lruvecs the region has newly touched entries. The bit of an lruvec is at the lruvec's
     /// number modulo 64. It is set if an entry was touched since the bit was last read and cleared for this lruvec.

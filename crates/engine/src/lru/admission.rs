@@ -190,7 +190,7 @@ impl<M: Machine> Lru<M> {
         self.list(pages);
     }
 
-    /// Puts pages on lists when their wait ends.
+    /// Puts `pages`, whose wait for admission has ended, on LRU lists.
     fn list(&self, pages: Waiting) {
         let pages: Batch = pages.into_iter().map(|(frame, _)| frame).collect();
         self.flush(&pages, Apply::Add(None));

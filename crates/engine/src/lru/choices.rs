@@ -285,9 +285,9 @@ choices! {
 
     /// The place of an inactive page that reclaim meets under writeback, or leaves to the flusher.
     unwritten_pages: UnwrittenPages = StayInactive, drawn 116 {
-        /// Such a page goes to the head of the inactive list.
+        /// The page goes to the head of the inactive list.
         StayInactive,
-        /// Such a page goes to the active list until its writeback ends, out of the way of scans.
+        /// The page goes to the active list until its writeback ends, out of the way of scans.
         BecomeActive,
     }
 

@@ -170,8 +170,8 @@ impl FrameTable {
 
     // ---- mappings of single pages ----
 
-    /// Counts a new mapping of one page, which may be a part of a large folio. The result says whether this is the
-    /// first mapping of the page, and of the folio. The caller holds a reference to the folio.
+    /// Counts a new mapping of one page, which may be a part of a large folio. The result says whether it is the page's
+    /// first mapping, and whether it is the folio's first. The caller holds a reference to the folio.
     #[inline]
     pub fn map_page(&self, frame: FrameNumber) -> MappingChange {
         let folio = self.folio(frame);

@@ -73,8 +73,8 @@ const fn is_before(begun: u32, number: u32) -> bool {
 /// The state that all readers with hazard pointers share: counts of barriers ([`machine::Hazards::barrier`]), and the
 /// tasks and pages that wait until readers release pages.
 pub(crate) struct Readers<M: Machine> {
-    /// Number of barriers that have begun, which is also the number of the last barrier that has begun. `barriers_done`
-    /// is the number of the last complete barrier.
+    /// Number of barriers that have begun so far, which is also the number of the barrier that began last.
+    /// `barriers_done` is the number of the last complete barrier.
     barriers_begun: AtomicU32,
     barriers_done: AtomicU32,
     /// Number of tasks that wait until readers release a page, plus the number of pages in `cut_off`.

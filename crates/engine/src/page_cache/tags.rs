@@ -133,8 +133,8 @@ impl Tags {
         None
     }
 
-    /// Returns whether the count of floor `floor` that covers a word is zero, so that none of the pages that it covers
-    /// is tagged.
+    /// Returns whether the count on floor (level) `floor` that covers the word `word` is zero, so that none of the
+    /// pages under this count is tagged.
     fn is_empty(&self, floor: usize, word: usize) -> bool {
         self.tower[floor].get(word / words_of(floor)).is_none_or(|count| count.load(SeqCst) == 0)
     }
@@ -170,7 +170,8 @@ impl Tags {
         }
     }
 
-    /// Returns the sum of all counts of the highest floor, which is 0 if no page of the file is tagged.
+    /// Returns the sum of all counts on the highest floor (level) of the tower of counts. The sum is 0 if no page of
+    /// the file is tagged.
     #[cfg(test)]
     pub fn counted(&self) -> u32 {
         let highest = &self.tower[FLOORS - 1];

@@ -113,7 +113,7 @@ choices! {
         /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until a page that it
         /// has marked to be freed is written, at most 10 ms.
         ForWriteback,
-        /// Reclaim does not wait after a scanned list.
+        /// Reclaim does not wait after it has scanned a list.
         Never,
         /// Reclaim waits after a whole pass, not after a list, and the wait depends on which pages the pass met. If
         /// kswapd met a page under writeback for the second time, it waits, at most 100 ms, until 32 pages of the node
@@ -150,7 +150,7 @@ choices! {
 
     /// What kswapd does for a request of an order above 0.
     high_order: HighOrder = ByReclaim, drawn 49 {
-        /// Kswapd reclaims until there are free blocks of that order.
+        /// Kswapd reclaims until there are free blocks of the requested order.
         ByReclaim,
         /// Kswapd reclaims single pages until compaction could make a block. In a zone in which compaction already
         /// could make one, kswapd reclaims nothing.

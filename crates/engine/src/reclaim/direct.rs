@@ -171,8 +171,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits, after nothing could be freed, if more than half of the reclaimable pages of some zone are under
-    /// writeback. Linux 4.7 to 5.15 do so before they count the reclaim as fruitless.
+    /// Waits if more than half of the reclaimable pages of some zone are under writeback. Called after a reclaim that
+    /// freed nothing. Linux 4.7 to 5.15 wait in this case before they count the reclaim as fruitless.
     fn wait_if_mostly_written(&self, zonelist: &[ZoneId]) {
         let mut zones = zonelist.iter().map(|id| self.zone(*id));
         if zones.any(|zone| 2 * zone.gauges.get(Gauge::NrWriteback) > self.reclaimable_pages(zone)) {

@@ -73,8 +73,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether a reclaim that freed nothing may have left out groups, because its walks share a position with
-    /// others. If so, makes the reclaim's later walks visit all groups.
+    /// Returns whether a reclaim that freed nothing may have left out groups, because its walks share a position in the
+    /// tree with other reclaims. If so, makes the reclaim's later walks visit all groups.
     pub(super) fn begins_full_walk(&self, control: &mut ScanControl) -> bool {
         let was_partial = self.groups.is_some()
             && !control.walks_all

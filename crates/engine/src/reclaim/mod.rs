@@ -56,8 +56,8 @@ pub struct Reclaim<M: Machine> {
     pub choices: Choices,
     node_states: Vec<NodeState<M>>,
     first_priority_zero: M::Lock<Option<PriorityZero>>,
-    /// The queue of tasks that wait until a page is written. They are woken when the write of a page that reclaim has
-    /// marked to be freed has ended.
+    /// The queue of tasks that wait until a page is written. They are woken whenever a page is written that reclaim has
+    /// marked to be freed.
     pub(crate) written: M::WaitQueue,
     /// `true` if the engine's tasks, such as kswapd, have ended. Then no task waits for their work.
     pub(crate) is_abandoned: AtomicBool,

@@ -206,9 +206,9 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Reserves blocks as [`Writeback::reserve_blocks`] for a folio that becomes dirty once more, but does not check
-    /// that the device has room. Only the folio's pages after the end of the file have no block, and these pages need a
-    /// block only if the file grows.
+    /// Reserves blocks, as [`Writeback::reserve_blocks`] does, for a folio that becomes dirty once more, but does not
+    /// check that the device has room. Only the folio's pages after the end of the file have no block, and these pages
+    /// need a block only if the file grows.
     pub(crate) fn reserve_blocks_again(&self, file: &File<M>, head: FrameNumber) {
         let blocks = self.pages_without_block(file, head).count() as u64;
         self.backing(file.backing).delayed.fetch_add(blocks, Relaxed);

@@ -15,8 +15,8 @@ use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
-/// Number of pages (4 MiB) of which a chunk is a multiple. A chunk is the amount of a file that the flusher writes
-/// before it goes on to the next file. A chunk is smaller if fewer pages are to be written.
+/// The unit of the size of a chunk, in pages (4 MiB). A chunk is the amount of a file that the flusher writes before it
+/// goes on to the next file: a multiple of this unit, or less if fewer pages are to be written.
 pub(super) const CHUNK_PAGES: u64 = 1024;
 
 /// A file on a list of dirty files.

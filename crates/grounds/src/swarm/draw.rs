@@ -244,7 +244,7 @@ pub(super) struct MoreNodes {
     pub distances: Vec<Vec<u8>>,
 }
 
-/// Size of the smallest node, pages.
+/// Smallest size of a memory node in a random world, pages.
 const NODE_PAGES_MIN: u64 = 512;
 
 impl MoreNodes {

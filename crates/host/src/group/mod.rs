@@ -237,7 +237,7 @@ impl Group {
         self.set_limit(Limit::Low, bytes.into())
     }
 
-    /// Sets the number of bytes of the group that reclaim never takes (`memory.min`), rounded down to whole pages;
+    /// Sets the number of bytes of the group that reclaim never takes (`memory.min`), rounded down to whole pages.
     /// `None` stands for all bytes of the group. Default: 0. If the protected pages leave too little memory, calls for
     /// other files and regions return [`Error::OutOfMemory`].
     ///

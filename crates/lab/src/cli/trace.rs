@@ -166,7 +166,7 @@ fn parse_format(text: &str) -> Result<String, String> {
     Err(format!("expected one of these:{}\n  {OWN:14} this program's own", known.collect::<String>()))
 }
 
-/// Parses a name and a number of bytes.
+/// Parses `NAME=BYTES`, the name of a file and its size.
 fn parse_file_bytes(text: &str) -> Result<(String, u64), String> {
     let (name, bytes) = text.rsplit_once('=').ok_or("expected NAME=BYTES")?;
     let bytes = bytes.parse().map_err(|_| format!("`{bytes}`: expected a number of bytes"))?;

@@ -33,8 +33,8 @@ pub enum Whom {
     Process(u32),
 }
 
-/// Observes the computer, cgroup or process `whom` for `time`, and returns it as the subject of a diagnosis. `sleep`
-/// waits, and returns `false` if the observation is to end early.
+/// Observes the computer, cgroup or process `whom` for `time`. Returns a patient (the subject of a diagnosis) with what
+/// was observed. `sleep` waits, and returns `false` if the observation is to end early.
 ///
 /// # Errors
 /// When the process does not exist, or the cgroup has no memory values.

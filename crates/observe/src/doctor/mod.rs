@@ -313,7 +313,8 @@ fn causes(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Largest number of unasked rules that a diagnosis as text names. Diagnoses as JSON and as pages name all.
+/// Largest number of rules that a diagnosis as text names among the rules that could not be asked. Diagnoses as JSON
+/// and as pages name all of them.
 const UNASKED_MAX: usize = 4;
 
 /// Largest number of cgroups that a diagnosis as text names. JSON names all.

@@ -113,8 +113,9 @@ pub const ALL_WAITED_MIN: f64 = 5.0;
 /// pages can leave again without a write.
 pub const SWAP_BACK_MIN: f64 = 25.0;
 
-/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in at which other pages seem to leave to
-/// make room for the swapped-in pages. If fewer leave, free memory is merely being filled again after a shortage.
+/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in from which the rules conclude that
+/// pages leave to make room for the swapped-in pages. If fewer leave, free memory is merely being filled again after a
+/// shortage.
 pub const SWAP_LEAVES_MIN: f64 = 50.0;
 
 /// Smallest number of file refaults per 100 reclaimed pages at which the cache counts as too small: one page in five
@@ -122,8 +123,8 @@ pub const SWAP_LEAVES_MIN: f64 = 50.0;
 pub const REFAULT_MIN: f64 = 20.0;
 
 /// Smallest number of pages reclaimed per 100 scanned at which scanning counts as effective. Each page may get a second
-/// chance, so even healthy reclaim may scan two pages for each page that it reclaims (50). At 30, the kernel scans more
-/// than three pages for each page that it reclaims.
+/// chance, so even healthy reclaim may scan two pages for each page that it reclaims, which gives 50. At 30, the kernel
+/// scans more than three pages for each page that it reclaims.
 pub const EFFICIENCY_MIN: f64 = 30.0;
 
 /// Smallest number of failed requests for several pages in one block that is reported. A few requests fail on any

@@ -404,8 +404,8 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
     }
 }
 
-/// Returns the signs of the control groups in a series, from the growth of their counters (`grown`) and from `levels`
-/// at the end of the time.
+/// Returns the signs of the control groups in a series, from the growth of their counters (`grown`) and from their
+/// levels (`levels`) at the end of the period.
 fn groups_between(grown: &Vmstat, levels: &Vmstat, seconds: f64) -> BTreeMap<String, Signs> {
     let mut by_group: BTreeMap<&str, Vmstat> = BTreeMap::new();
     for (name, value) in grown {

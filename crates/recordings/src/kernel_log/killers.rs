@@ -3,7 +3,7 @@
 
 use super::line::Line;
 
-/// The killer of a process: a program in user space, or the kernel, if a program in user space reports the kill.
+/// The killer of a process: a program in user space, or the kernel, whose kill a program in user space reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Killer {
     /// `systemd-oomd`, which decides by the PSI of a cgroup, or by memory and swap.

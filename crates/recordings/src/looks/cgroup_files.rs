@@ -43,8 +43,9 @@ const OF_STAT: [&str; 9] = [
 /// Names in `memory.events`.
 const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_group_kill"];
 
-/// The first two names in files whose lines begin with a name: `memory.stat` of cgroup version 2, `memory.stat` of
-/// version 1, `memory.events` from its first or its third line on, and `memory.oom_control`.
+/// The first two names in each kind of file whose lines begin with a name: `memory.stat` of cgroup version 2,
+/// `memory.stat` of version 1, `memory.events` from its first line on, `memory.events` from its third line on, and
+/// `memory.oom_control`.
 const FIRST: [[&str; 2]; 5] =
     [["anon", "file"], ["cache", "rss"], ["low", "high"], ["max", "oom"], ["oom_kill_disable", "under_oom"]];
 

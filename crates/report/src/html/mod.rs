@@ -302,7 +302,7 @@ fn data_cell(cell: &Cell, is_text: bool) -> Markup {
     }
 }
 
-/// Returns a text with its line breaks. Long names in it may be broken.
+/// Returns a text as HTML in which its line breaks are kept, and in which a browser may break long names.
 fn broken(text: &str) -> Markup {
     html! {
         @for (n, line) in text.lines().enumerate() {

@@ -56,7 +56,8 @@ fn one_line(text: &str) -> String {
     shown::harmless(text).replace('\n', " ")
 }
 
-/// Returns lines between code fences that are longer than any fence within the lines.
+/// Puts `text` between two Markdown code fences, which are longer than any fence within `text`. `language` is the
+/// language that the first fence names.
 fn fenced(language: &str, text: &str) -> String {
     let text = shown::harmless(text);
     let runs = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);

@@ -16,8 +16,8 @@ const WAIT: Ink = Ink::of(3);
 const DONE: Ink = Ink::of(5);
 const ENDED: Ink = Ink::of(4);
 
-/// The picture shows the longest time without interrupts, and some time before and after it. This is the length of each
-/// of these two, as a share of the longest time.
+/// Length of the time that the picture shows before the longest time without interrupts, and again after it, as a share
+/// of that longest time.
 const AROUND: f64 = 0.15;
 
 /// Returns a picture of the runs with the first seed.

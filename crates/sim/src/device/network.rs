@@ -22,7 +22,7 @@ pub struct NetworkConfig {
     pub wire: Nanos,
     /// Time that the CPU takes for one packet and its answer.
     pub packet: Nanos,
-    /// The rule for when packets are answered, if the card's CPU also ends disk requests.
+    /// The rule that says when the card's CPU answers packets if it also ends disk requests.
     pub turn: Turn,
     /// Shortest period with interrupts off on the card's CPU that is kept. [`crate::Sim::off_windows`] returns the kept
     /// periods.

@@ -174,8 +174,8 @@ impl Disk {
         self.queue.max_request_pages()
     }
 
-    /// Returns whether the queue has a free place (slot) for a request of this direction: fewer than `nr_requests`
-    /// requests of the direction are allocated.
+    /// Returns whether the queue has a free place (slot) for a request of the direction `operation`: fewer than
+    /// `nr_requests` requests of this direction are allocated.
     #[must_use]
     pub fn has_room(&self, operation: Operation) -> bool {
         self.queue.has_room(operation)
@@ -188,7 +188,7 @@ impl Disk {
         self.queue.has_room(request.operation) || self.queue.would_merge(request)
     }
 
-    /// Returns whether this direction is congested.
+    /// Returns whether the queue of the direction `operation` (reads or writes) is congested.
     ///
     /// With `nr_requests` = 128, congestion begins when 113 requests are allocated, which is 7/8 of `nr_requests` plus
     /// one. It ends when fewer than 103 are allocated, which is 13/16 of `nr_requests` minus one.

@@ -122,7 +122,8 @@ struct Waiting {
     entries: BTreeMap<EntryId, Entry>,
     /// Entries by first block. Entries with the same first block are ordered by age.
     by_start: BTreeSet<(u64, EntryId)>,
-    /// Entries by the block after their last block. Entries that end at the same block are ordered by age.
+    /// Entries by the number of the block that follows their last block. Entries that end at the same block are ordered
+    /// by age.
     by_end: BTreeSet<(u64, EntryId)>,
 }
 

@@ -108,7 +108,7 @@ pub enum Activity {
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
     },
-    /// A CPU held a lock, and another CPU was spinning for the lock when it was released.
+    /// A CPU held a lock, and at the release another CPU was spinning for the lock.
     LockHold {
         /// The CPU that held the lock.
         cpu: usize,

@@ -29,7 +29,7 @@ pub const OF_MACHINE: &str = "machine.";
 pub const OF_PARAMS: &str = "params.";
 
 impl Set {
-    /// Returns whether the key belongs to kernels.
+    /// Returns whether the key is a key of kernel files.
     #[must_use]
     pub fn is_of_kernel(&self) -> bool {
         !self.key.starts_with(OF_MACHINE) && !self.key.starts_with(OF_PARAMS)

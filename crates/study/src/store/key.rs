@@ -74,7 +74,7 @@ pub struct SeedKeys {
     before: String,
     /// The key's text after the line of the seed.
     behind: String,
-    /// State of the hasher after the text before the seed's line.
+    /// State of the hasher after it has taken in the part of the key's text that precedes the line of the seed.
     hasher: Sha256,
 }
 

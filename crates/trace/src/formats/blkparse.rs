@@ -22,7 +22,7 @@ pub static FORMAT: Format = Format {
 /// Size of a sector, bytes.
 const SECTOR: u64 = 512;
 
-/// Returns `true` if the line begins as an event does.
+/// Returns `true` if a line has the form of an event, so that an input of such lines is recognised as text of blkparse.
 fn is_line(line: &[u8]) -> bool {
     let ([device, cpu, _, time, _, action], count) = first_fields(line);
     count == 6

@@ -251,8 +251,8 @@ impl Parser for Csv {
     }
 }
 
-/// Returns what the field of an operation means: a word, the letters of a block layer (`WS`), a SCSI command in
-/// hexadecimal, or 0 and 1 for read and write.
+/// Returns the operation and the flags that a field states. The field may be a word, the letters of the kernel's block
+/// layer (such as `WS`), a SCSI command in hexadecimal, or 0 for a read and 1 for a write.
 pub(super) fn operation_of(text: &[u8]) -> Result<(Operation, Flags), String> {
     let lower = text.to_ascii_lowercase();
     let plain = |operation| Ok((operation, Flags::NONE));

@@ -15,7 +15,7 @@ pub static V2: Format = Format {
     open: |_, _: &Options| Ok(opened(false)),
 };
 
-/// Version 3.
+/// Version 3 of the format of fio's I/O logs.
 pub static V3: Format = Format {
     name: "fio-3",
     about: "fio's write_iolog, version 3",

@@ -51,7 +51,7 @@ struct Event<'a> {
     rest: &'a [u8],
 }
 
-/// Returns the event of a line such as
+/// Reads the event from a line such as
 /// `less-901  [005] .....  72.532039: mm_filemap_get_pages: dev=253:3 ino=13f730 ofs=0-4095`. The command may have
 /// blanks; the field of flags may be missing.
 fn event(line: &[u8]) -> Option<Event<'_>> {
@@ -94,7 +94,7 @@ fn cpu_field(line: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Returns the value of `name=value` or `name value`.
+/// Searches the fields of an event for `name=value` or `name value`, and returns the value.
 fn value<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut words = fields(rest);
     while let Some(word) = words.next() {
@@ -334,7 +334,8 @@ impl Ftrace {
         }
     }
 
-    /// Passes on the requests that are complete, up to the first that is not.
+    /// Passes the held requests to `sink` in their order, up to the first read that may still go on. A read that was
+    /// held too long counts as complete.
     fn pass(&mut self, now_us: u64, sink: &mut Sink) -> Result<(), String> {
         while let Some(Held { request, is_open }) = self.held.front() {
             if *is_open {

@@ -43,7 +43,7 @@ impl Parser for Keys {
     }
 }
 
-/// Returns the key of a word: 7 for `7`, but a hash for `07`.
+/// Returns the key for a word. A decimal number is its own key; for any other text, also for `07`, the key is a hash.
 pub(super) fn key_of(word: &[u8]) -> u64 {
     let is_plain = word == b"0" || word.first() != Some(&b'0');
     number(word).filter(|_| is_plain).unwrap_or_else(|| key(word))

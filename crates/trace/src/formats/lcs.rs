@@ -25,7 +25,7 @@ pub static FORMAT: Format = Format {
 
 const MAGIC: [u8; 8] = 0x1234_5678_9abc_def0_u64.to_le_bytes();
 const HEAD: usize = 8192;
-/// Width of a record, by version less 1.
+/// Number of bytes of a record in each version of the format, from version 1 on.
 const WIDTHS: [usize; 8] = [24, 28, 36, 40, 44, 52, 68, 100];
 
 fn open(start: Start<'_>, _: &Options) -> Result<Opened, String> {

@@ -24,7 +24,7 @@ mod tests;
 use crate::read::{Options, Parser, Shape, Start};
 use crate::request::Kind;
 
-/// Name of the format `.hwtrace`, which is mapped and needs no reader.
+/// Name of this project's own format `.hwtrace`. A file in this format is mapped, so it needs no parser.
 pub const OWN: &str = "hwtrace";
 
 /// The result of opening an input: its form (lines or records), what its requests address, and a reader for it.
@@ -36,7 +36,7 @@ pub struct Format {
     pub name: &'static str,
     /// The tool that writes this format, or the collection whose traces have it, in words for people.
     pub about: &'static str,
-    /// Returns `true` if an input with this start is in this format.
+    /// Returns `true` if an input that begins with these bytes is in this format.
     pub recognise: fn(Start<'_>) -> bool,
     /// Makes a reader for an input that begins with these bytes.
     pub open: fn(Start<'_>, &Options) -> Result<Opened, String>,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// All formats but `.hwtrace`, in the order of recognition.
+/// All formats except `.hwtrace`, in the order in which an input is tested for them.
 pub static ALL: [&Format; 15] = [
     &lcs::FORMAT,
     &vscsi::V2,
@@ -67,10 +67,10 @@ pub static ALL: [&Format; 15] = [
     &keys::FORMAT,
 ];
 
-/// Returns the format of this name.
+/// Returns the format that is called `name`.
 ///
 /// # Errors
-/// When there is none: with the names that there are.
+/// When there is no such format. The error lists the names of all formats.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
     let found = ALL.iter().find(|format| format.name == name);
     found.copied().ok_or_else(|| format!("there is no format `{name}`: expected one of {}", names()))
@@ -85,7 +85,7 @@ pub fn recognise(start: Start<'_>) -> Result<&'static Format, String> {
     found.copied().ok_or_else(|| format!("its format is not recognised: name it with `--from`, one of {}", names()))
 }
 
-/// Returns the names of all formats, for messages.
+/// Returns the names of all formats, separated by commas, for messages.
 #[must_use]
 pub fn names() -> String {
     let mut names: Vec<_> = ALL.iter().map(|format| format.name).collect();

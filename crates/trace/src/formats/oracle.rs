@@ -17,7 +17,7 @@ pub static FORMAT: Format = Format {
 
 const WIDTH: usize = 24;
 
-/// The fields of a record.
+/// The fields of a record of the format `oracleGeneral`.
 pub(super) struct Fields {
     seconds: u64,
     object: u64,

@@ -36,7 +36,7 @@ pub static V2: Format = Format {
     open: |_, _: &Options| Ok(Layout::V2.open()),
 };
 
-/// Size of a block, bytes.
+/// Size of a block of the disk, bytes.
 const BLOCK: u64 = 512;
 
 /// Offsets of the fields in a record, bytes, and the record's width.
@@ -94,10 +94,11 @@ impl Parser for Layout {
     }
 }
 
-/// Returns what a SCSI command does: READ and WRITE with 6, 10, 12 and 16 bytes, SYNCHRONIZE CACHE, UNMAP.
+/// Returns the operation of a SCSI command. Known are READ and WRITE with 6, 10, 12 and 16 bytes, SYNCHRONIZE CACHE,
+/// and UNMAP.
 ///
 /// # Errors
-/// For other commands.
+/// For all other commands.
 pub fn operation_of(command: u64) -> Result<Operation, String> {
     match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Ok(Operation::Read),

@@ -3,7 +3,8 @@
 use crate::operation::Operation;
 use crate::request::{Flags, Kind, Request};
 
-/// The first bytes of a file. The first byte and the line ends show damage by a transfer as text.
+/// The first bytes of a file. A transfer of the file as text would change the first byte or the line ends, and so shows
+/// itself.
 pub const MAGIC: [u8; 8] = *b"\x89HWT\r\n\x1a\n";
 /// The last bytes of a file.
 pub const END: [u8; 8] = *b"HWT\x1aend\n";
@@ -69,7 +70,7 @@ pub const fn encode(request: &Request) -> [u8; RECORD] {
     record
 }
 
-/// Returns the request of a record. Every record gives a request.
+/// Decodes a record to its request. Every sequence of 32 bytes gives a request.
 #[inline]
 #[must_use]
 pub fn decode(record: &[u8; RECORD]) -> Request {

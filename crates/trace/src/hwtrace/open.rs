@@ -12,7 +12,7 @@ use std::fs::File;
 use std::ops::{Deref, Range};
 use std::path::Path;
 
-/// A complete trace in the format `.hwtrace`, readable by several threads at once.
+/// A complete trace in the format `.hwtrace`. Several threads may read it at once.
 #[derive(Debug)]
 pub struct Trace {
     bytes: Bytes,
@@ -23,7 +23,7 @@ pub struct Trace {
     metadata: Metadata,
 }
 
-/// The bytes of a trace.
+/// The bytes of a trace: a mapped file, or memory of this program.
 #[derive(Debug)]
 enum Bytes {
     Mapped(Mmap),
@@ -130,7 +130,7 @@ impl Trace {
         self.kind
     }
 
-    /// Returns the number of requests.
+    /// Returns the number of requests in the trace.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -143,7 +143,7 @@ impl Trace {
         self.len() == 0
     }
 
-    /// Returns request `number`, from 0.
+    /// Returns the request with the number `number`, counted from 0; `None` if there is no such request.
     #[inline]
     #[must_use]
     pub fn get(&self, number: usize) -> Option<Request> {
@@ -157,14 +157,15 @@ impl Trace {
         Requests(self.records().iter())
     }
 
-    /// Returns the requests of a range of numbers, which is cut to the trace's.
+    /// Returns the requests whose numbers lie in `numbers`. Numbers that the trace does not have are ignored.
     #[must_use]
     pub fn part(&self, numbers: Range<usize>) -> Requests<'_> {
         let end = numbers.end.min(self.len());
         Requests(self.records()[numbers.start.min(end)..end].iter())
     }
 
-    /// Returns the name of a file; `None` if the trace has none for this number. Names may be any bytes.
+    /// Returns the name of the file with the number `number`; `None` if the trace has no name for it. A name may
+    /// contain any bytes.
     #[must_use]
     pub fn file_name(&self, number: u32) -> Option<&[u8]> {
         name_in(&self.bytes, self.files, number as usize)
@@ -176,7 +177,7 @@ impl Trace {
         self.files.len
     }
 
-    /// Returns the name of a task; `None` if the trace has none for this number.
+    /// Returns the name of the task with the number `number`; `None` if the trace has no name for it.
     #[must_use]
     pub fn task_name(&self, number: u32) -> Option<&[u8]> {
         name_in(&self.bytes, self.tasks, number as usize)
@@ -188,7 +189,7 @@ impl Trace {
         self.tasks.len
     }
 
-    /// Returns what the trace says of itself.
+    /// Returns what the trace says of itself, such as its source.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -333,7 +334,7 @@ fn section_of(entry: &[u8; ENTRY], table_at: usize) -> Result<Range<usize>, Stri
     Ok(at as usize..end as usize)
 }
 
-/// Returns the place of a table of names that fills a section.
+/// Finds the table of names that fills a section, and checks the table. Returns its place.
 fn table_in(bytes: &[u8], section: &Range<usize>) -> Result<Table, String> {
     let contents = &bytes[section.clone()];
     let count = u64_at(contents, 0).ok_or("it ends before the number of names")?;

@@ -7,9 +7,9 @@ use crate::request::{Kind, Request};
 use crc32fast::Hasher;
 use std::io::{self, BufWriter, Write};
 
-/// Writes a trace, front to back: to a file, a pipe or a buffer. Keeps no record in memory.
+/// Writes a trace from beginning to end to a file, a pipe or a buffer. Keeps no request in memory.
 ///
-/// A trace that is not [finished](Self::finish) is refused by readers.
+/// Readers refuse a trace that was not [finished](Self::finish).
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: BufWriter<W>,
@@ -55,7 +55,7 @@ impl<W: Write> Writer<W> {
         self.write(&record)
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of requests that were written so far.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.requests

@@ -2,7 +2,7 @@
 
 use hashbrown::HashTable;
 
-/// A key that was accessed.
+/// A key (page or object) that was accessed, with the counts of its accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
     /// Number of the page or object that was accessed.
@@ -17,7 +17,7 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// What is known of an access.
+/// The data of one access: its distance and its weight.
 pub struct Touch<'a> {
     /// Number of different other keys that were accessed since the last access to this key; `None` at the key's first
     /// access. If only a sample of the keys is kept, the number is scaled up to all keys.
@@ -50,7 +50,8 @@ pub struct Reuse {
 
 /// Largest number of keys that can be kept. There are twice as many places as keys, and places are numbers of 32 bits.
 const KEYS_LIMIT: usize = 1 << 30;
-/// Smallest bound: after some halvings, a sample has fewer keys, since different keys have different hashes.
+/// Smallest value of `keys_max`. A sample can always be halved until it has fewer keys than this, because different
+/// keys have different hashes.
 const KEYS_LEAST: usize = 16;
 const WORD: usize = 64;
 
@@ -85,7 +86,7 @@ impl Reuse {
         1 << self.shift
     }
 
-    /// Returns the keys that are kept.
+    /// Returns all keys of the sample, each with the counts of its accesses.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
@@ -175,7 +176,8 @@ impl Reuse {
         self.keys_at.iter().enumerate().filter(is_last).map(|(_, number)| *number).collect()
     }
 
-    /// Moves the last accesses to the first places.
+    /// Moves the last accesses of all keys to the first places, in the same order, so that there is room behind them
+    /// again.
     fn make_room(&mut self) {
         let in_order = self.in_order();
         self.place(in_order);

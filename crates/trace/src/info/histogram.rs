@@ -11,7 +11,7 @@ pub struct Histogram {
 const BITS: u32 = 9;
 const PARTS: u64 = 1 << BITS;
 
-/// Returns the bucket of a number.
+/// Returns the index of the bucket in which `value` is counted.
 const fn bucket(value: u64) -> usize {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(BITS + 1);
     (shift as u64 * PARTS + (value >> shift)) as usize
@@ -28,7 +28,7 @@ const fn span(bucket: usize) -> (u64, u64) {
 }
 
 impl Histogram {
-    /// Counts a number `times` times.
+    /// Counts the number `value` as often as `times` says.
     #[inline]
     pub fn add(&mut self, value: u64, times: u64) {
         let bucket = bucket(value);

@@ -25,7 +25,7 @@ pub struct Limits {
     /// Number of pages or objects that are followed; if the trace has more, a sample stands for all. Each takes 50 to 80
     /// bytes.
     pub objects_max: usize,
-    /// Number of intervals into which the time is divided.
+    /// Number of intervals into which the duration of the trace is divided.
     pub intervals: usize,
 }
 
@@ -35,7 +35,7 @@ impl Default for Limits {
     }
 }
 
-/// An interval of a trace.
+/// The accesses in one interval of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
     /// Number of accesses in the interval.
@@ -61,7 +61,7 @@ pub struct FileUse {
     pub writes: u64,
 }
 
-/// What a trace does, in numbers.
+/// A summary of what the requests of a trace do, in figures.
 #[derive(Clone, Debug)]
 pub struct Info {
     /// Whether the requests address ranges of files, or objects.
@@ -78,13 +78,13 @@ pub struct Info {
     pub bytes_read: u64,
     /// Total length of the requests that write, bytes.
     pub bytes_written: u64,
-    /// Lengths of the requests that access something, bytes.
+    /// Lengths of the requests that access data (reads, writes, loads and stores), bytes.
     pub lengths: Histogram,
     /// Time from the first to the last request, µs; 0 if the trace has no times.
     pub duration_us: u64,
-    /// Number of files with requests.
+    /// Number of files that requests name.
     pub files: u64,
-    /// Number of tasks with requests.
+    /// Number of tasks that made requests.
     pub tasks: u64,
     /// The files that were accessed, those with most accesses first; empty for a trace of objects.
     pub by_file: Vec<FileUse>,
@@ -107,7 +107,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// Describes a trace.
+    /// Counts what the requests of a trace do, and returns the figures.
     #[must_use]
     pub fn of(trace: &Trace, limits: Limits) -> Self {
         let duration_us = trace.requests().map(|request| request.time_us).max().unwrap_or(0);

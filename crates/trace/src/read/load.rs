@@ -12,12 +12,12 @@ use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Write};
 use std::path::Path;
 
-/// A trace, and how it was read.
+/// A trace that was loaded, with the counts from its reading.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The trace.
+    /// The requests and the names.
     pub trace: Trace,
-    /// Name of the format.
+    /// Name of the format of the input.
     pub format: &'static str,
     /// Counts of what was read. Of an own trace, the requests alone.
     pub counts: Counts,

@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 /// Largest length of a line, bytes. Only the start of a longer line is kept, and the line counts as not understood.
 pub const LINE_MAX: usize = 1 << 20;
 
-/// An input that is read piece by piece. Holds one piece in memory.
+/// An input that is read piece by piece (a line or a record at a time). Only the present piece is in memory.
 pub struct Pieces {
     input: Box<dyn BufRead>,
     shape: Shape,
@@ -95,13 +95,14 @@ impl Pieces {
         self.count
     }
 
-    /// Returns the offset of the piece in the unpacked input, bytes.
+    /// Returns the offset of the piece's first byte in the unpacked input.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.at
     }
 
-    /// Returns `true` if the piece is a line longer than [`LINE_MAX`], or a record that the end of the input cuts.
+    /// Returns `true` if the piece is not complete: it is a line longer than [`LINE_MAX`], or the input ends within the
+    /// record.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut

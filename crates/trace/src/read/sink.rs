@@ -4,7 +4,7 @@ use crate::hwtrace::Metadata;
 use crate::names::Names;
 use crate::request::{Kind, Request};
 
-/// The requests, names and remarks that a parser finds.
+/// Collects the requests, names and remarks that a parser finds in an input.
 #[derive(Debug)]
 pub struct Sink {
     kind: Kind,
@@ -68,7 +68,7 @@ impl Sink {
         &self.requests
     }
 
-    /// Adds a text to the list of what the source cannot tell.
+    /// Adds `what` to the list of things that this kind of source cannot show, unless the list has it already.
     pub fn not_seen(&mut self, what: &str) {
         let list = self.metadata.entry("not_seen").or_insert_with(|| serde_json::json!([]));
         if let Some(list) = list.as_array_mut()
@@ -84,7 +84,7 @@ impl Sink {
         self.metadata.insert(key.to_owned(), (count + 1).into());
     }
 
-    /// Notes a file's size at its first use. Later sizes are ignored.
+    /// Records the size that a file has at its first use. Later sizes are ignored.
     pub fn file_bytes(&mut self, file: u32, bytes: u64) {
         let sizes = self.metadata.entry("file_bytes").or_insert_with(|| serde_json::json!({}));
         if let Some(sizes) = sizes.as_object_mut() {

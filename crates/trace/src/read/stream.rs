@@ -43,7 +43,7 @@ pub trait Parser {
     }
 }
 
-/// The first bytes of an input, by which its format is recognised.
+/// The first bytes of an input, from which its format is recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
     /// The first bytes of the input, at most [`Start::BYTES`].
@@ -117,7 +117,7 @@ impl Counts {
     }
 }
 
-/// Largest length of all names together, bytes.
+/// Largest number of bytes that the names of an input may take together.
 const NAMES_MAX: usize = 1 << 30;
 
 /// The requests of an input, in batches. The memory that a stream needs does not grow with the input, except for names.
@@ -142,7 +142,7 @@ impl Stream {
     /// several.
     const BATCH: usize = 4096;
 
-    /// Opens a file, or standard input for `-`.
+    /// Opens a file, or standard input for `-`, to read its requests.
     ///
     /// # Errors
     /// When the input cannot be read, is empty, or no format is recognised.
@@ -150,7 +150,7 @@ impl Stream {
         Self::of(unpack::open(path)?, &path.display().to_string(), options)
     }
 
-    /// Reads unpacked bytes. `name` stands for the file in errors.
+    /// Reads the requests from `input`, whose bytes are not packed. `name` stands for the file's name in errors.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -256,7 +256,7 @@ impl Stream {
         self.sink.kind()
     }
 
-    /// Returns the counts so far.
+    /// Returns the counts of the pieces and requests that were read so far.
     #[must_use]
     pub const fn counts(&self) -> &Counts {
         &self.counts

@@ -31,7 +31,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Wrong> {
     unpacked(raw).map_err(wrong)
 }
 
-/// Returns the unpacked bytes of `raw`.
+/// Returns a reader of the bytes of `raw`, which unpacks them if they are packed.
 ///
 /// # Errors
 /// When the first bytes cannot be read.

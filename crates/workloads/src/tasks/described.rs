@@ -130,7 +130,7 @@ impl RegionOf {
         Size { percent: self.percent.unwrap_or(0), mib: self.mib }
     }
 
-    /// Returns whether each page is stored when the region is mapped.
+    /// Returns whether each page of the region is written once when the region is mapped.
     pub(super) fn is_stored(&self) -> bool {
         self.stored.unwrap_or(self.file.is_none())
     }
@@ -257,7 +257,7 @@ impl Described {
         of(true).chain(of(false))
     }
 
-    /// Returns the number of tasks of those kinds for which `uses` returns `true`.
+    /// Returns the total number of tasks of the kinds for which `uses` returns `true`.
     pub(super) fn users(&self, uses: impl Fn(&TaskOf) -> bool) -> u64 {
         self.task.values().filter(|task| uses(task)).map(|task| task.count).sum()
     }

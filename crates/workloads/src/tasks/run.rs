@@ -158,7 +158,7 @@ impl<'a, S: System> Task<'a, S> {
         tally.is_some_and(Tally::is_over) || self.system.is_killed()
     }
 
-    /// Does a step as often as it says.
+    /// Performs the step `step` as many times, or for as long, as it says.
     fn step(&mut self, step: &Step, place: &mut Place<S>, mut tally: Option<&mut Tally>) -> Result<(), SystemError> {
         let started = self.system.now();
         let most = match step.repeated {

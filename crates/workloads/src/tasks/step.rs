@@ -95,7 +95,7 @@ pub enum Action {
 /// The places in a file or region that a step uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Places {
-    /// The order of the places.
+    /// The order in which the step uses the places.
     pub order: Order,
     /// How often each page is chosen, if the order is random.
     pub distribution: Distribution,

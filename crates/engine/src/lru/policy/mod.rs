@@ -222,7 +222,7 @@ impl Demand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]
 pub enum Verdict {
-    /// The page is in use, and is kept longer than others.
+    /// The page is in use, and is kept longer than pages that are not in use.
     Activate,
     /// The page was used once, and makes one more round of its list.
     Keep,

@@ -51,7 +51,7 @@ pub(crate) enum LockedLists<'a, M: Machine> {
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
     /// The guard of the lists of the multi-generational LRU.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
-    /// The guard of the value of a policy that implements the trait [`Policy`](super::Policy).
+    /// The guard of the lock around a policy that implements the trait [`Policy`](super::Policy).
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
@@ -311,7 +311,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the listed page in `frame` off its list, and takes one more reference to the page. Returns `false`, and
+    /// Takes the listed page in `frame` off its list, and takes one more reference to the page. Returns `false` and
     /// leaves the page alone if its last reference is being dropped.
     pub(in crate::lru) fn take_given(
         &self,

@@ -150,9 +150,9 @@ impl Uses {
         (1, Some(of_page(first)))
     }
 
-    /// Returns the number of pages in this pageblock that belong to the free block which begins at `frame`. Only the
-    /// block's first page is marked, and the kernel does not report the block's order. The order is taken to be the
-    /// largest for which `frame` is aligned and the rest of the block is unmarked.
+    /// Returns the number of pages of the examined pageblock that belong to the free block which begins at `frame`.
+    /// Only the block's first page is marked, and the kernel does not report the block's order. The order is taken to
+    /// be the largest for which `frame` is aligned and the rest of the block is unmarked.
     fn free(&mut self, frame: u64, flags: &[u64]) -> usize {
         let zeroes = 1 + flags[1..].iter().take_while(|it| **it == 0).count();
         let largest = frame.trailing_zeros().min(ORDER_MAX);

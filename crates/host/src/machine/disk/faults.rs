@@ -52,13 +52,13 @@ impl Script {
         self.0.lock().failed_sync = Some(os_error);
     }
 
-    /// Returns the number of syncs so far.
+    /// Returns the number of syncs that the disk has been asked for so far.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.0.lock().syncs
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of requests that the disk has received so far.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.0.lock().seen

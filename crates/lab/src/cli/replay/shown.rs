@@ -17,7 +17,7 @@ struct Ratio {
     error: Option<f64>,
 }
 
-/// The figures of one policy and size.
+/// The figures of one policy at one cache size.
 struct Line {
     policy: Policy,
     capacity: u64,
@@ -94,7 +94,7 @@ impl<'a> Shown<'a> {
         self.lines.chunks(self.sizes.len().max(1))
     }
 
-    /// Returns the word for what the trace requests.
+    /// Returns the word for the things that the trace requests: `pages` or `objects`.
     const fn objects_word(&self) -> &'static str {
         match self.kind {
             Kind::Ranges => "pages",

@@ -2,7 +2,7 @@
 
 use ::trace::request::{Kind, PAGE_BYTES};
 
-/// A size as it was given.
+/// The size of a cache, as the user gave it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
     /// A share of all different pages or objects of the trace, or of their bytes.
@@ -58,7 +58,7 @@ impl Size {
         }
     }
 
-    /// Returns the size as it may be given.
+    /// Returns the size in the form in which a user may give it.
     pub fn name(self) -> String {
         match self {
             Self::Share(share) => format!("{}%", rounded(share * 100.0)),

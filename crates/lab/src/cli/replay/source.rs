@@ -41,7 +41,7 @@ enum Which {
     Sample(Sample),
 }
 
-/// Keys and sizes of some requests.
+/// The keys and sizes of some requests, which are added together.
 #[derive(Default)]
 struct Batch {
     keys: Vec<u64>,
@@ -65,7 +65,7 @@ impl Batch {
 }
 
 impl Into {
-    /// Adds a batch, and empties it.
+    /// Adds the requests of a batch, and empties the batch.
     fn add(&mut self, batch: &mut Batch) -> Result<(), Refused> {
         let Batch { keys, sizes } = batch;
         match self {

@@ -347,7 +347,7 @@ impl Described<'_> {
     }
 }
 
-/// Returns the end of a long name.
+/// Returns a name, or only the end of a name that is too long to be shown.
 fn end_of(name: &str) -> String {
     let cut = name.chars().count().saturating_sub(NAME);
     if cut == 0 { name.to_owned() } else { format!("…{}", name.chars().skip(cut + 1).collect::<String>()) }
@@ -371,7 +371,7 @@ fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 
-/// Returns a number of bytes in the largest unit of which there is one.
+/// Returns a number of bytes as text, in the largest unit that is not larger than the number.
 fn bytes(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = units.into_iter().find(|(bits, _)| bytes >= 1 << bits);

@@ -157,7 +157,7 @@ pub(super) fn since_made(signs: &Signs) -> Said {
     }))
 }
 
-/// If one cgroup has at least this share of the computer's refaults, percent, it counts as the cause of nearly all of
+/// Smallest share of the computer's refaults, percent, at which a single cgroup counts as the cause of nearly all of
 /// them.
 const OF_ONE_MIN: f64 = 80.0;
 

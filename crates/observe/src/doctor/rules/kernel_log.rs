@@ -279,8 +279,8 @@ fn closed(want: &Want<'_>) -> String {
     format!(", not {}{by_nodes}", with_free.join(" or "))
 }
 
-/// Returns sentences on the zones that the request may use: their free memory, and the part of it that is closed to the
-/// request. The highest zone comes first, because the kernel tries it first.
+/// Returns sentences on the zones that the request may use: their free memory, and the part of it that the request may
+/// not use. The highest zone comes first, because the kernel tries it first.
 fn rooms(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     let nodes = has_nodes(report);
@@ -589,7 +589,7 @@ pub fn allocation_failed(signs: &Signs) -> Said {
     Ok(ill("allocation-failed", sentences.join(" "), all_figures, rule))
 }
 
-/// Finds stuck CPUs, and tasks that were blocked for a long time, as the kernel logged them.
+/// Finds CPUs that were stuck, and tasks that were blocked for a long time, according to the kernel's log.
 pub fn stood_still(signs: &Signs) -> Said {
     let log = signs.log.as_deref().ok_or("kernel log")?;
     if log.blocked.is_empty() && log.stuck.is_empty() {

@@ -421,7 +421,7 @@ pub fn begins(process: u64, start: &[u8], world: &mut World) {
     }
 }
 
-/// Notes a size from the structure that a call filled.
+/// Records the size of a file, if the call (such as `stat`) has returned it in a structure.
 fn size(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), String> {
     let is_file = |text: &[u8]| text.windows(7).any(|part| part == b"S_IFREG");
     let Some(filled) = call.arguments.iter().find(|argument| argument.starts_with(b"{") && is_file(argument)) else {

@@ -72,7 +72,8 @@ pub struct Call<'a> {
     pub name: &'a [u8],
     /// The arguments, as strace writes them.
     pub arguments: Vec<&'a [u8]>,
-    /// The result if the call succeeded, with a path where `-y` gives one.
+    /// The result if the call succeeded; none if it failed. The path of a returned descriptor follows it if strace was
+    /// run with `-y`.
     pub result: Option<&'a [u8]>,
 }
 
@@ -82,18 +83,18 @@ impl<'a> Call<'a> {
         self.arguments.get(n).copied().unwrap_or_default()
     }
 
-    /// Returns argument `n` as a number.
+    /// Returns argument `n` (from 0) as a number; none if it is no number.
     pub fn number(&self, n: usize) -> Option<u64> {
         c_number(self.argument(n))
     }
 
-    /// Returns the result as a number.
+    /// Returns the result as a number; none if the call failed.
     pub fn returned(&self) -> Option<u64> {
         c_number(before_path(self.result?).0)
     }
 }
 
-/// Returns the number and the path of a descriptor such as `3</tmp/a>`.
+/// Splits a descriptor such as `3</tmp/a>` into its number and its path. The path is none if strace printed none.
 pub fn before_path(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     match text.iter().position(|byte| *byte == b'<') {
         Some(at) => {
@@ -184,7 +185,7 @@ pub fn is_line(text: &[u8]) -> bool {
     }
 }
 
-/// Takes a call apart.
+/// Splits the text of a call into its name, its arguments and its result.
 pub fn call(text: &[u8]) -> Result<Call<'_>, String> {
     let wrong = |expected: &str| format!("`{}`: {expected}", lossy(text));
     let open = text.iter().position(|byte| *byte == b'(').ok_or_else(|| wrong("expected `(`"))?;
@@ -205,7 +206,7 @@ pub fn call(text: &[u8]) -> Result<Call<'_>, String> {
 /// Splits the arguments of a call, which stand between the `(` at byte `open` and the matching `)`. Returns the
 /// arguments and the place of this `)`; `None` if it is missing.
 fn arguments(text: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
-    /// No call has more.
+    /// Largest number of arguments of a call.
     const MOST: usize = 32;
     let mut found = Vec::new();
     let mut depth = 0_u32;
@@ -258,7 +259,8 @@ fn end_of_path(text: &[u8], start: usize) -> usize {
     (start + 1..text.len()).find(|at| text[*at] == b'>' && ends(*at)).unwrap_or(start)
 }
 
-/// Returns the text of a string argument without its escapes; none if strace shortened it, or it is no string.
+/// Returns the text of a string argument without its escapes. Returns none if the argument is no string, or if strace
+/// has shortened it.
 pub fn string(argument: &[u8]) -> Option<Vec<u8>> {
     let inner = argument.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     Some(unescaped(inner))

@@ -10,13 +10,13 @@ use std::rc::Rc;
 /// An open file description.
 #[derive(Clone, Debug, Default)]
 pub struct OpenFile {
-    /// The file; none for what has no pages, such as a pipe or a file of `/proc`.
+    /// Number of the file; none for something that has no pages, such as a pipe or a file of `/proc`.
     pub file: Option<u32>,
     /// Path, for calls relative to a folder.
     pub path: Vec<u8>,
     /// Number of the open file description, from 1.
     pub handle: u32,
-    /// Position of the next `read` or `write`.
+    /// Offset in the file at which the next `read` or `write` begins.
     pub position: u64,
     /// Properties of its transfers.
     pub flags: Flags,
@@ -44,21 +44,23 @@ pub struct Mapping {
     pub offset: u64,
 }
 
-/// The tables of a process. Threads share them.
+/// The tables of a process: its descriptors, its mappings and its working directory. Threads of one process share the
+/// tables.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     /// Number of the process's task in the trace.
     pub task: u32,
     /// The open descriptors of the process, by number.
     pub descriptors: Rc<RefCell<HashMap<u64, Descriptor>>>,
-    /// Mappings of files.
+    /// The files that the process has mapped, by the first address of each mapping.
     pub mappings: Rc<RefCell<BTreeMap<u64, Mapping>>>,
-    /// Working directory; empty if it is not known.
+    /// Working directory of the process; empty if it is not known.
     pub folder: Rc<RefCell<Vec<u8>>>,
 }
 
 impl Process {
-    /// Returns a new process that this one starts.
+    /// Returns the process that this process starts as `task`. The new process shares the tables that `shares` names,
+    /// and gets copies of the others.
     fn child(&self, task: u32, shares: Shares) -> Self {
         let Self { descriptors, mappings, folder, .. } = self;
         Self {
@@ -70,7 +72,7 @@ impl Process {
     }
 }
 
-/// All processes and files.
+/// All processes and files of the traced computer, as far as the lines read so far show them.
 #[derive(Debug, Default)]
 pub struct World {
     processes: HashMap<u64, Process>,
@@ -86,7 +88,7 @@ pub struct World {
     copied: usize,
 }
 
-/// What a new process shares with the one that starts it.
+/// The tables that a new process shares with the process that starts it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shares {
     descriptors: bool,
@@ -107,9 +109,9 @@ impl Shares {
     }
 }
 
-/// The world as a process sees it, at the time of a call.
+/// The processes and files as one process sees them at the time of a call.
 pub struct View<'a> {
-    /// All processes and files.
+    /// All processes and files of the traced computer.
     pub world: &'a mut World,
     /// The process that makes the call.
     pub process: Process,
@@ -148,8 +150,9 @@ impl World {
         self.forking = Some((process, shares));
     }
 
-    /// Returns what a child shares with `parent`. When copies of tables have many descriptors in all, as no real trace's
-    /// have, further children share their parents' tables: memory is bounded.
+    /// Returns what a child shares with `parent`. This is `shares`, unless the tables that were copied for children
+    /// have more than about a million entries. The child then shares all tables of its parent, so that memory stays
+    /// bounded. No real trace is known to need this.
     fn bounded(&mut self, parent: &Process, shares: Shares, sink: &mut Sink) -> Shares {
         const MOST: usize = 1 << 20;
         if shares.descriptors && shares.memory {
@@ -295,7 +298,7 @@ impl View<'_> {
         self.world.paths.insert(path.to_vec(), file)
     }
 
-    /// Returns the size of a file, as far as it is known.
+    /// Returns the size of a file, bytes; 0 if it is not known.
     pub fn size(&self, file: u32) -> u64 {
         self.world.sizes.get(&file).copied().unwrap_or(0)
     }
@@ -306,7 +309,7 @@ impl View<'_> {
         *size = end.max(*size);
     }
 
-    /// Notes the size of a file.
+    /// Records the size of a file.
     pub fn set_size(&mut self, file: u32, bytes: u64) {
         self.world.sizes.insert(file, bytes);
     }
@@ -331,8 +334,8 @@ fn copy<T: Clone>(of: &Rc<RefCell<T>>) -> Rc<RefCell<T>> {
     Rc::new(RefCell::new(of.borrow().clone()))
 }
 
-/// Returns `false` for paths of files without pages on a disk: `/proc`, `/sys`, terminals, and what strace calls
-/// `pipe:[1]`, `socket:[1]` or `anon_inode:…`.
+/// Returns whether a path names a file that may have pages on a disk. Returns `false` for paths in `/proc` and `/sys`,
+/// for terminals, and for what strace calls `pipe:[1]`, `socket:[1]` or `anon_inode:…`.
 fn has_pages(path: &[u8]) -> bool {
     const WITHOUT: [&[u8]; 11] = [
         b"/proc/",

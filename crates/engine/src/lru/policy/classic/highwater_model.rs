@@ -66,7 +66,7 @@ impl HighwaterModel {
         Some((page, kind))
     }
 
-    /// Returns whether a page that returned soon goes on a list at once.
+    /// Returns whether the next page that returned soon goes on a list at once.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {

@@ -167,8 +167,8 @@ impl<M: Machine> Lru<M> {
         (BlockVictims::new(taken, by_family), scanned)
     }
 
-    /// Takes a listed page off its list, and takes one more reference to the page. Returns `false`, and leaves the page
-    /// alone, if its last reference is being dropped.
+    /// Takes a listed page off its list, and takes one more reference to the page. Returns `false` and leaves the page
+    /// alone if its last reference is being dropped.
     pub(in crate::lru) fn isolate_one(
         &self,
         lruvec: &Lruvec<M>,

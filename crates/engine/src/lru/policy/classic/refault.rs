@@ -30,7 +30,7 @@ pub(super) struct Token {
     /// The nonresident age of the lruvec, in pages, when the page left. A shadow stores this age rounded down to a
     /// bucket, and without its high bits, for which it has no room.
     pub(super) age: u64,
-    /// `true` if the page had been active.
+    /// `true` if the page had been active before it left memory.
     pub(super) is_of_workingset: bool,
 }
 

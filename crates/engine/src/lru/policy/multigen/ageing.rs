@@ -14,8 +14,8 @@ use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::{Lock, Machine, Nanos, Step};
 
-/// With `Ageing::BeforeRounds`, no generation begins before a round of kswapd if there are at least this many pages in
-/// older generations for each page in the youngest one, and if each family that has pages has more than this many
+/// With `Ageing::BeforeRounds`, no new generation begins before a round of kswapd if there are at least this many pages
+/// in older generations for each page in the youngest one, and if each family that has pages has more than this many
 /// generations. The value is the initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 

@@ -12,7 +12,8 @@ choices! {
 
     /// Effect of a use through a file.
     file_use: FileUse = Counted, drawn 123 {
-        /// The use is counted in the page's own word, without a lock, and the page stays in its generation.
+        /// The use is counted in the flags of the page's descriptor, without a lock, and the page stays in its
+        /// generation.
         Counted drawn 3,
         /// The second use moves the page to the youngest generation, through a batch, under the LRU lock.
         Activates,
@@ -68,8 +69,8 @@ choices! {
     rejected: Rejected = SecondOldest, drawn 127 {
         /// Active pages go to the youngest generation, others to the second oldest.
         SecondOldest,
-        /// A page that would go back to the oldest generation becomes active instead. A clean page that is neither
-        /// mapped nor marked as used is tried once more before that.
+        /// A page that would go back to the oldest generation becomes active instead. Before that, reclaim tries once
+        /// more to free a page that is clean, not mapped and not marked as used.
         LikeActive,
     }
 
@@ -214,13 +215,14 @@ choices! {
         Never,
         /// All entries of tables that were touched since the last walk, in regions that were touched.
         TouchedTables,
-        /// The entries of those touched tables in which many entries were used when the table was last examined.
+        /// All entries of touched tables, but only of tables in which many entries were used when the table was last
+        /// examined.
         Filtered,
     }
 
     /// The entries that are examined around the entry of a page that reclaim finds used.
     look_around: LookAround = WholeTable, drawn 139 {
-        /// No other entries are examined.
+        /// None: only the entry of the page itself is examined.
         Never,
         /// All entries of the same table are examined. Their accessed bits stay set.
         WholeTable,
@@ -234,7 +236,7 @@ choices! {
     /// The order in which kswapd, and tasks that want a free page, visit memory control groups. Reclaim at a limit always
     /// walks the tree of groups.
     memcg_lru: MemcgLru = Off, drawn 163 {
-        /// The order of the tree, as `reclaim.group_walk` says.
+        /// Groups are visited in the order of the tree of groups, as `reclaim.group_walk` says.
         Off,
         /// Each node keeps a list of groups. Groups that were not reclaimed from lately come first, and a walk over the
         /// list ends once enough was freed. New generations of pages begin in the scan, even if kswapd scans with
