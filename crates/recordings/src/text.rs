@@ -17,7 +17,7 @@ pub use prompt::Prompt;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A line after cleaning.
+/// A line of a pasted text, after prompts, quoting marks and tags were removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line<'t> {
     /// The line's number in the file, from 1.

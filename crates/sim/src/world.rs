@@ -370,8 +370,8 @@ impl World {
         unsafe { (*fiber).assert_on_own_stack() }
     }
 
-    /// Returns whether this thread is unwinding from a panic. In that case nothing may suspend any more, and the run
-    /// ends.
+    /// Returns whether this thread is unwinding from a panic. In that case no task or handler may be suspended any
+    /// more, and the run ends.
     #[inline]
     pub(crate) fn is_dying(&self) -> bool {
         std::thread::panicking()

@@ -150,11 +150,12 @@ pub struct Tally {
 /// factor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Counts for the rows that are not context and do not follow from other rows.
+    /// Counts for the plain rows. These are all rows except those in which neither more nor less is better (context),
+    /// and those that follow from other rows.
     pub plain: Tally,
-    /// Counts for those figures of the rows of `plain` that are not left to chance.
+    /// Counts for the figures of plain rows that are not left to chance.
     pub decidable: Tally,
-    /// Counts for rows that are context, or follow from other rows.
+    /// Counts for all other rows: context, and rows that follow from other rows.
     pub apart: Tally,
     /// The published figure that the simulation misses by the largest factor, among those whose level counts; none if
     /// no level counts.

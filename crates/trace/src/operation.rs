@@ -4,43 +4,45 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Operation {
-    /// A read by a copy (`read`, `pread`, `get`), or a read of a block device.
+    /// A program copies data out of a file or a cache (`read`, `pread`, `get`), or blocks of a device are read.
     #[default]
     Read = 0,
-    /// A write by a copy (`write`, `pwrite`, `set`), or a write of a block device.
+    /// A program copies data into a file or a cache (`write`, `pwrite`, `set`), or blocks of a device are written.
     Write = 1,
     /// A file is opened. `len` is the file's size if it is known, otherwise 0.
     Open = 2,
     /// An open file description is closed for the last time.
     Close = 3,
-    /// A file gets the size `offset`; pages beyond are gone.
+    /// A file gets the size `offset`, and loses the pages beyond.
     Truncate = 4,
     /// A file, or an object, is deleted.
     Delete = 5,
-    /// The range of a file is mapped.
+    /// A range of a file is mapped.
     Map = 6,
-    /// The range of a file is unmapped.
+    /// A range of a file is unmapped.
     Unmap = 7,
-    /// A read access through a mapping.
+    /// A program reads data through a mapping.
     Load = 8,
-    /// A write access through a mapping.
+    /// A program writes data through a mapping.
     Store = 9,
-    /// Dirty data of the range is written (`fsync`, `fdatasync`, `msync`, `sync_file_range`); `len` 0: of the file.
+    /// Dirty data of a range is written to the device (`fsync`, `fdatasync`, `msync`, `sync_file_range`); that of the
+    /// whole file if `len` is 0.
     Sync = 10,
-    /// Contents of the range are removed, the size stays (`fallocate` with `FALLOC_FL_PUNCH_HOLE`; a block device's
-    /// discard).
+    /// The contents of a range are removed, and the file keeps its size (`fallocate` with `FALLOC_FL_PUNCH_HOLE`, or
+    /// the discard of a block device).
     Punch = 11,
-    /// `POSIX_FADV_NORMAL`, `MADV_NORMAL`. In this and the other kinds of advice, `len` 0 means: to the end.
+    /// A program withdraws its advice on a range (`POSIX_FADV_NORMAL`, `MADV_NORMAL`). In requests of every kind of
+    /// advice, a `len` of 0 means that the range goes to the end of the file.
     AdviseNormal = 12,
-    /// `POSIX_FADV_RANDOM`, `MADV_RANDOM`.
+    /// A program announces reads in random order (`POSIX_FADV_RANDOM`, `MADV_RANDOM`).
     AdviseRandom = 13,
-    /// `POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`.
+    /// A program announces reads in sequential order (`POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`).
     AdviseSequential = 14,
-    /// `POSIX_FADV_WILLNEED`, `MADV_WILLNEED`, `readahead`.
+    /// A program asks for a range to be read into memory (`POSIX_FADV_WILLNEED`, `MADV_WILLNEED`, `readahead`).
     AdviseWillNeed = 15,
-    /// `POSIX_FADV_DONTNEED`, `MADV_DONTNEED`.
+    /// A program says that it does not need a range any more (`POSIX_FADV_DONTNEED`, `MADV_DONTNEED`).
     AdviseDontNeed = 16,
-    /// `POSIX_FADV_NOREUSE`.
+    /// A program says that it will use a range only once (`POSIX_FADV_NOREUSE`).
     AdviseNoReuse = 17,
     /// The task starts another task, whose number is `offset`.
     Fork = 18,

@@ -33,23 +33,24 @@ pub enum Order {
 pub struct Pattern {
     /// Order of accesses.
     pub order: Order,
-    /// Number of pages, or objects, of the set. Without meaning for a scan.
+    /// Number of pages, or of objects, in the set. A scan ignores this number, because its set has no end.
     pub pages: u64,
-    /// Requests of this pattern are so much more frequent than those of a pattern with weight 1.
+    /// Factor by which requests of this pattern are more frequent than those of a pattern with weight 1.
     pub weight: u64,
     /// Share of requests that read; the others write.
     pub reads: f64,
-    /// Pages of a request. The set then consists of blocks of so many pages.
+    /// Number of pages of each request. The set is divided into blocks of this number of pages.
     pub len: u64,
-    /// After so many requests of this pattern, the set moves; 0: never.
+    /// Number of requests of this pattern after which the set moves; 0 if it never moves.
     pub shift_every: u64,
     /// Number of pages by which the set moves.
     pub shift_by: u64,
 }
 
-/// Largest number of pages of a set, and of a number in a pattern: page keys have 40 bits.
+/// Largest number of pages of a set, and largest number in the text of a pattern, because page keys have 40 bits.
 const PAGES_MAX: u64 = 1 << 40;
-/// Largest set that is drawn from, pages: above, a draw of 64 bits is too coarse for Zipf's law.
+/// Largest number of pages of a set from which pages are drawn at random. For a larger set, a random number of 64 bits
+/// would be too coarse for Zipf's law.
 const DRAWN_MAX: u64 = 1 << 36;
 const WEIGHT_MAX: u64 = 1_000_000;
 
@@ -223,7 +224,7 @@ impl Default for Settings {
     }
 }
 
-/// The requests of patterns, which are mixed at random by their weights.
+/// Generates the requests of several patterns, mixed at random by the weights of the patterns.
 #[derive(Debug)]
 pub struct Synth {
     settings: Settings,
@@ -272,10 +273,11 @@ impl State {
 }
 
 impl Synth {
-    /// Makes the state before the first request.
+    /// Makes the generator in its state before the first request.
     ///
     /// # Errors
-    /// When there is no pattern, one would leave the range of page numbers, or a setting makes no sense.
+    /// When there is no pattern, when a pattern would leave the range of page numbers, or when a setting makes no
+    /// sense.
     pub fn new(patterns: Vec<Pattern>, settings: Settings) -> Result<Self, String> {
         let Settings { requests, seed, rate, kind, object_bytes: (least, most) } = settings;
         if patterns.is_empty() || patterns.len() > 1000 {
@@ -315,7 +317,7 @@ impl Synth {
         names
     }
 
-    /// Returns what the trace says of itself.
+    /// Returns the metadata of the trace: its format, patterns and settings.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         let patterns: Vec<String> = self.states.iter().map(|state| state.pattern.to_string()).collect();

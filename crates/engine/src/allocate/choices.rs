@@ -34,7 +34,7 @@ choices! {
 
     /// The orders for which a task compacts memory before it reclaims.
     direct_compact: DirectCompact = Never, drawn 78 {
-        /// No order: there is no compaction.
+        /// No order: a task that needs a block only reclaims.
         Never,
         /// Costly orders, which are those above 3; reclaim alone makes blocks of the smaller orders.
         CostlyOrders,

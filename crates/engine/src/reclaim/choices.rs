@@ -207,7 +207,7 @@ choices! {
         NodeBalance,
     }
 
-    /// The part of the requests that kswapd remembers.
+    /// What kswapd remembers of the requests that wake it: the highest order and, with most values, also a zone.
     kswapd_request: KswapdRequest = Order, drawn 54 {
         /// The highest order requested. Each run of `balance_pgdat` covers all zones; an order that kswapd gave up on
         /// is forgotten.
@@ -353,7 +353,7 @@ choices! {
 
     /// The unit that kswapd shrinks in a pass. The value `node` works only with `kswapd_priority = "by-scan-volume"`.
     kswapd_scope: KswapdScope = Zones, drawn 118 {
-        /// Single zones: each zone that lacks pages, up to the highest such zone.
+        /// Single zones, one after the other: from the lowest zone up to the highest one that lacks pages.
         Zones,
         /// The lists of the whole node, once a pass. The target is the sum of the high marks of all zones that the
         /// request can use. Kswapd checks whether the node is balanced before each pass, and does not look at single

@@ -11,7 +11,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Flags, Kind, Request};
 
-/// The format.
+/// The format `blkparse`: records of blktrace, as blkparse prints them.
 pub static FORMAT: Format = Format {
     name: "blkparse",
     about: "blktrace, as blkparse prints it",

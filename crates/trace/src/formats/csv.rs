@@ -6,7 +6,7 @@ use crate::operation::Operation;
 use crate::read::{Columns, Options, Parser, Role, Shape, Sink, Start};
 use crate::request::{Flags, Kind, Request};
 
-/// The format.
+/// The format `csv`: comma-separated values.
 pub static FORMAT: Format =
     Format { name: "csv", about: "comma-separated values, columns by name or `--columns`", recognise, open };
 
@@ -25,7 +25,7 @@ const KNOWN: [(Role, u64, &[&str]); 11] = [
     (Role::File, 1, &["file", "filename", "path", "device", "device_id", "dev", "disk", "volume"]),
     (Role::Task, 1, &["pid", "tid", "task", "process"]),
 ];
-/// Names of columns of keys.
+/// Names of columns, in lower case, that are known to hold the keys of objects.
 const KEYS: [&str; 7] = ["key", "id", "obj_id", "object", "object_id", "obj", "url"];
 
 /// Where each role's field is, from 0, and its unit.

@@ -23,7 +23,7 @@ use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, PAGE_BYTES, Request};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// The format.
+/// The format `ftrace`: events of the page cache, as text of ftrace.
 pub static FORMAT: Format = Format {
     name: "ftrace",
     about: "ftrace text of filemap events (trace-cmd report, tracefs, perf script)",
@@ -107,20 +107,20 @@ fn value<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// What is known of the end of a file, pages.
+/// What is known of the end of a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
-    /// The size, if the user gave it.
+    /// Size of the file, bytes, if the user gave it.
     size: Option<u64>,
-    /// The end of the last page that was added to the page cache.
+    /// Number of the first page after all pages that were added to the page cache.
     added: u64,
-    /// The last page at which a read began.
+    /// Highest number of a page at which a read began.
     begun: u64,
 }
 
 impl Ends {
-    /// Returns the end of the file, if it is known. Readahead stops at the end of a file, so the last page ever added
-    /// is the last of the file, unless a read began behind it.
+    /// Returns the number of the file's pages, if it is known. Readahead stops at the end of a file, so the last page
+    /// ever added is the last of the file, unless a read began behind it.
     const fn known(self) -> Option<u64> {
         match self.size {
             Some(bytes) => Some(bytes.div_ceil(PAGE_BYTES)),
@@ -130,13 +130,13 @@ impl Ends {
     }
 }
 
-/// A request in the order of events.
+/// A request that waits until all requests before it are complete.
 struct Held {
     request: Request,
     is_open: bool,
 }
 
-/// A read that may go on.
+/// A task's last read, which may go on: the next event may be a part of it.
 #[derive(Clone, Copy)]
 struct Open {
     /// Number of the request since the start.
@@ -246,7 +246,7 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a read of a block device.
+    /// Adds the read of a block device that an event reports.
     fn block(&mut self, rest: &[u8], base: Request, sink: &mut Sink) -> Result<(), String> {
         let numbers = value(rest, b"sector").and_then(number).zip(value(rest, b"size").and_then(number));
         let (sector, size) = numbers.ok_or("expected device, sector= and size=")?;
@@ -258,7 +258,7 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a write.
+    /// Adds the write of a file that an event reports.
     fn write(&mut self, rest: &[u8], base: Request, sink: &mut Sink) -> Result<(), String> {
         let numbers = value(rest, b"pos").and_then(number).zip(value(rest, b"len").and_then(number));
         let (offset, len) = numbers.ok_or("expected pos and len")?;
@@ -270,7 +270,8 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a step of a read from `start` to `end`.
+    /// Takes an event in which a task gets pages for a read that now stands at byte `start` and ends at byte `end`. If
+    /// the event belongs to the task's last read, that read goes on; otherwise a new read is added.
     fn read(&mut self, base: Request, start: u64, end: u64, sink: &mut Sink) {
         let ends = self.ends.entry(base.file).or_default();
         ends.begun = ends.begun.max(start / PAGE_BYTES);
@@ -298,7 +299,7 @@ impl Ftrace {
         file
     }
 
-    /// Appends a request; the task's read that may have gone on is closed. Returns the request's number.
+    /// Appends a request and returns its number. The last read of `task` is thus complete, and is closed.
     fn add(&mut self, request: Request, is_open: bool, task: u32, sink: &mut Sink) -> u64 {
         if let Some(open) = self.open.remove(&task) {
             self.close(open.number, sink);
@@ -312,7 +313,7 @@ impl Ftrace {
         self.held.get_mut(usize::try_from(number.checked_sub(self.passed)?).ok()?)
     }
 
-    /// Cuts the range of a read to its file.
+    /// Marks a read as complete. If the end of its file is known, cuts off the part of the read beyond it.
     fn close(&mut self, number: u64, sink: &mut Sink) {
         let ends = |file: u32| self.ends.get(&file).and_then(|ends| ends.known());
         let Some(held) = number.checked_sub(self.passed).and_then(|at| self.held.get_mut(at as usize)) else { return };

@@ -5,7 +5,7 @@ use super::{Format, Opened, most_lines};
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `keys`: a text with one key in each line.
 pub static FORMAT: Format = Format {
     name: "keys",
     about: "keys, one in a line: numbers or texts",
@@ -16,7 +16,8 @@ pub static FORMAT: Format = Format {
 /// Longest key of a text that is recognised, bytes. Longer ones are read if the user names the format.
 const LONGEST: usize = 250;
 
-/// Each line is one word, in valid UTF-8 without signs that other formats have between fields.
+/// Returns whether each line of the start is a single word in UTF-8, without the signs that separate fields in other
+/// formats.
 fn recognise(start: Start<'_>) -> bool {
     let is_key = |line: &[u8]| {
         let is_plain =

@@ -30,15 +30,15 @@ pub const OWN: &str = "hwtrace";
 /// What opening an input gives: its shape, what its requests address, and the reader.
 pub type Opened = (Shape, Kind, Box<dyn Parser>);
 
-/// A format.
+/// A format of traces.
 pub struct Format {
-    /// Name on command lines.
+    /// Name of the format on command lines.
     pub name: &'static str,
-    /// The tool or collection that writes it, for people.
+    /// The tool or collection of traces that uses the format, in words for people.
     pub about: &'static str,
     /// Returns `true` if an input with this start is in this format.
     pub recognise: fn(Start<'_>) -> bool,
-    /// Makes the reader.
+    /// Makes the reader for an input that begins with this start.
     pub open: fn(Start<'_>, &Options) -> Result<Opened, String>,
 }
 
@@ -93,7 +93,7 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// Returns `true` if the start is a text, and `fits` is true of at least half of its first lines.
+/// Returns whether the start of an input is text, and `fits` returns `true` for at least half of its first lines.
 fn most_lines(start: Start<'_>, fits: impl Fn(&[u8]) -> bool) -> bool {
     const LINES: usize = 50;
     let (mut all, mut fitting) = (0, 0);

@@ -19,10 +19,10 @@ pub struct Entry {
 
 /// What is known of an access.
 pub struct Touch<'a> {
-    /// Number of other keys that were accessed since the key's last access; `None` for its first access. Of a sample:
-    /// scaled to all keys.
+    /// Number of other keys that were accessed since the key's last access; `None` for its first access. If only a
+    /// sample of the keys is followed, the number is scaled to all keys.
     pub distance: Option<u64>,
-    /// Number of accesses for which this one stands: 1, or more of a sample.
+    /// Number of accesses for which this one stands: 1, or more if only a sample of the keys is followed.
     pub weight: u64,
     /// The key, with this access counted.
     pub entry: &'a mut Entry,
@@ -61,7 +61,8 @@ const fn mix(key: u64) -> u64 {
 }
 
 impl Reuse {
-    /// Makes an empty set that keeps at most `keys_max` keys, 50 to 80 bytes each. The bound is at least 16 and at most 2^30.
+    /// Makes an empty set that keeps at most `keys_max` keys, each of which takes 50 to 80 bytes. A bound below 16
+    /// counts as 16, and one above 2^30 counts as 2^30.
     #[must_use]
     pub fn new(keys_max: usize) -> Self {
         let keys_max = keys_max.clamp(KEYS_LEAST, KEYS_LIMIT);
@@ -126,7 +127,8 @@ impl Reuse {
         Some(Touch { distance, weight: 1 << self.shift, entry: &mut self.entries[number as usize] })
     }
 
-    /// Adds a key, after dropping others if there are too many. Returns `None` if that drops the key itself.
+    /// Adds a key and returns its number. If there are too many keys, first drops half of all keys; returns `None` if
+    /// the new key belongs to the dropped half.
     fn add(&mut self, entry: Entry, hash: u64) -> Option<u32> {
         while self.entries.len() >= self.keys_max {
             self.drop_half();
@@ -203,7 +205,7 @@ impl Reuse {
         }
     }
 
-    /// Returns the number of ones up to a place, that place included.
+    /// Returns the number of bits in `ones` that are set, from the first place up to and including `place`.
     fn count_up_to(&self, place: usize) -> u64 {
         let mut word = place / WORD;
         let mut count = u64::from((self.ones[word] << (WORD - 1 - place % WORD)).count_ones());

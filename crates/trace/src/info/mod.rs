@@ -19,7 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use histogram::Histogram;
 use popularity::Popularity;
 
-/// Bounds of a description.
+/// Limits for the description of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Number of pages or objects that are followed; if the trace has more, a sample stands for all. Each takes 50 to 80
@@ -38,15 +38,15 @@ impl Default for Limits {
 /// An interval of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of accesses that write.
     pub writes: u64,
-    /// Different objects that were accessed: the working set.
+    /// Number of different objects that were accessed: the working set.
     pub objects: u64,
-    /// Objects that were not accessed before.
+    /// Number of objects that were not accessed before the interval.
     pub new_objects: u64,
-    /// Bytes of the requests that access something.
+    /// Number of bytes in the requests that access something.
     pub bytes: u64,
 }
 
@@ -55,9 +55,9 @@ pub struct Interval {
 pub struct FileUse {
     /// Number of the file.
     pub file: u32,
-    /// Pages that were read.
+    /// Number of pages that were read.
     pub reads: u64,
-    /// Pages that were written.
+    /// Number of pages that were written.
     pub writes: u64,
 }
 
@@ -66,17 +66,17 @@ pub struct FileUse {
 pub struct Info {
     /// What the requests address.
     pub kind: Kind,
-    /// Number of requests by operation, the operations without requests left out.
+    /// Number of requests of each operation. Operations without requests are left out.
     pub operations: Vec<(Operation, u64)>,
-    /// Requests that access something.
+    /// Number of requests that access something.
     pub access_requests: u64,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of accesses that write.
     pub writes: u64,
-    /// Bytes of requests that read.
+    /// Number of bytes that requests read.
     pub bytes_read: u64,
-    /// Bytes of requests that write.
+    /// Number of bytes that requests write.
     pub bytes_written: u64,
     /// Lengths of the requests that access something, bytes.
     pub lengths: Histogram,
@@ -86,19 +86,20 @@ pub struct Info {
     pub files: u64,
     /// Number of tasks with requests.
     pub tasks: u64,
-    /// Files with accesses, most accesses first; of a trace of objects, nothing.
+    /// Files with accesses, those with the most accesses first; empty for a trace of objects.
     pub by_file: Vec<FileUse>,
-    /// Different objects that were accessed.
+    /// Number of different objects that were accessed.
     pub objects: u64,
-    /// Bytes of these objects. An object that changes its size counts with the last.
+    /// Number of bytes of these objects together. An object that changes its size counts with its last size.
     pub object_bytes: u64,
     /// How many objects each followed object stands for: 1 if all were followed, and then all figures are exact.
     pub objects_per_followed: u64,
-    /// First accesses to objects.
+    /// Number of accesses that were the first to their object.
     pub first_accesses: u64,
-    /// Reuse distances of other accesses: number of different other objects since the last access.
+    /// Reuse distances of all accesses but the first to each object: the number of different other objects that were
+    /// accessed since the last access to the same object.
     pub distances: Histogram,
-    /// Intervals of equal time, or without times of equal numbers of requests.
+    /// Intervals of equal length or, if the trace has no times, of equal numbers of requests.
     pub intervals: Vec<Interval>,
     /// How often objects are accessed.
     pub popularity: Popularity,
@@ -134,7 +135,7 @@ impl Info {
     }
 }
 
-/// What is counted while requests pass.
+/// The counters from which an [`Info`] is made. Each request of the trace is added to them.
 struct Counter {
     kind: Kind,
     operations: [u64; Operation::ALL.len()],

@@ -3,36 +3,37 @@
 /// How often objects are accessed, by rank: the most accessed object has rank 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Popularity {
-    /// Number of objects that were counted; of a sample, fewer than the trace has.
+    /// Number of objects that were counted. If only a sample of the objects was followed, the trace has more.
     pub objects: u64,
-    /// Their accesses.
+    /// Number of accesses to these objects.
     pub accesses: u64,
-    /// Objects that were accessed once.
+    /// Number of objects that were accessed only once.
     pub once: u64,
-    /// Exponent of Zipf's law, by which the object of rank r has a share of accesses proportional to r^-theta: the one
-    /// under which these counts are most likely. `None` with less than two objects.
+    /// The exponent of Zipf's law under which these counts are most likely. By this law, the object of rank r has a
+    /// share of accesses proportional to r^-theta. `None` with less than two objects.
     pub theta: Option<f64>,
-    /// Largest difference between the shares of accesses of the first objects, and those by Zipf's law.
+    /// Largest difference between the share of accesses that the n most accessed objects have and the share that they
+    /// would have by Zipf's law, over several numbers n.
     pub difference: f64,
-    /// Shares of accesses of the first objects.
+    /// For several numbers n, the share of accesses of the n most accessed objects.
     pub points: Vec<Point>,
-    /// Accesses of single objects, at ranks spread evenly over the logarithm: rank and count.
+    /// Rank and number of accesses of some single objects, whose ranks are evenly spread on a logarithmic scale.
     pub counts: Vec<(u64, u64)>,
 }
 
-/// The share of accesses of the first objects.
+/// The share of all accesses that goes to the n most accessed objects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Number of first objects.
+    /// The number n of objects.
     pub objects: u64,
-    /// Their share of the accesses.
+    /// Share of the accesses that these objects have.
     pub share: f64,
-    /// Their share by Zipf's law with the fitted exponent.
+    /// Share of the accesses that they would have by Zipf's law with the fitted exponent.
     pub by_law: f64,
 }
 
 impl Popularity {
-    /// Counts. `counts` has the number of accesses of each object, in any order.
+    /// Computes the popularity from `counts`, which has the number of accesses of each object, in any order.
     #[must_use]
     pub fn of(mut counts: Vec<u64>) -> Self {
         counts.sort_unstable_by(|a, b| b.cmp(a));
@@ -75,14 +76,15 @@ fn wanted(objects: u64) -> Vec<u64> {
     wanted
 }
 
-/// Returns at most about 500 ranks, spread evenly over the logarithm.
+/// Returns a few hundred ranks from 1 to at most `objects`, spread about evenly on a logarithmic scale.
 fn spread(objects: u64) -> Vec<u64> {
     let next = |rank: &u64| Some((rank + rank / 32).max(rank + 1));
     std::iter::successors(Some(1), next).take_while(|rank| *rank <= objects).collect()
 }
 
-/// Returns the exponent under which counts, the largest first, are most likely: the mean logarithm of the rank is then
-/// that of the law. Found by halving, since the law's mean falls with the exponent.
+/// Returns the exponent of Zipf's law under which `counts`, the largest first, are most likely. With this exponent,
+/// accesses have the same mean logarithm of the rank in the counts and by the law. The exponent is found by bisection,
+/// since the law's mean falls as the exponent grows.
 fn theta(counts: &[u64]) -> Option<f64> {
     const MOST: f64 = 10.0;
     if counts.len() < 2 {
@@ -103,10 +105,12 @@ fn theta(counts: &[u64]) -> Option<f64> {
     Some(f64::midpoint(low, high))
 }
 
-/// Zipf's law over some objects, in groups of ranks: single ranks first, later ranks that differ by less than 1 %, whose
-/// weight is that of the one in the middle. Shares are then exact to six digits.
+/// Zipf's law for a number of objects, computed by groups of ranks. The first groups have a single rank each; later
+/// ones have ranks that differ by less than 1 %, all with the weight of the rank in the middle. So shares are exact to
+/// six digits.
 struct Law {
-    /// Last rank, weight, and mean logarithm of the ranks of each group.
+    /// For each group of ranks: its last rank, the weight of all its ranks together, and the logarithm of its middle
+    /// rank.
     groups: Vec<(u64, f64, f64)>,
     sum: f64,
 }
@@ -130,7 +134,8 @@ impl Law {
         self.groups.iter().map(|(_, weight, log)| weight * log).sum::<f64>() / self.sum
     }
 
-    /// Returns a function that gives the share of the first ranks. Its arguments must not fall.
+    /// Returns a function that returns the share of accesses of the first n ranks. From one call to the next, its
+    /// argument n must not fall.
     fn shares(&self) -> impl FnMut(u64) -> f64 {
         let (mut n, mut before, mut first) = (0, 0.0, 1);
         move |ranks| {

@@ -21,22 +21,23 @@ pub enum Shape {
     Lines,
     /// Records of `width` bytes after `head` bytes.
     Records {
-        /// Bytes before the first record.
+        /// Number of bytes before the first record.
         head: u64,
-        /// Bytes of a record.
+        /// Number of bytes of a record.
         width: usize,
     },
 }
 
-/// A reader of a format. Gets one piece of the input after the other.
+/// A reader of a format. It gets one piece of the input (a line or a record) after the other.
 pub trait Parser {
-    /// Takes a piece apart. The requests that it has go to the sink, or those of an earlier piece that are complete now.
+    /// Reads a piece of the input. Passes the requests that are complete now to the sink: those in the piece, or
+    /// earlier ones that the piece completes.
     ///
     /// # Errors
-    /// When the piece is not understood: what was expected. Reading goes on with the next piece.
+    /// When the piece is not understood. The error says what was expected. The caller goes on with the next piece.
     fn parse(&mut self, piece: &[u8], sink: &mut Sink) -> Result<(), String>;
 
-    /// Ends the input: the requests that were held back go to the sink.
+    /// Ends the input. Passes the requests that were held back to the sink.
     fn end(&mut self, sink: &mut Sink) {
         let _ = sink;
     }
@@ -45,17 +46,17 @@ pub trait Parser {
 /// The first bytes of an input, by which its format is recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// At most [`Start::BYTES`] bytes.
+    /// The bytes, at most [`Start::BYTES`].
     pub bytes: &'a [u8],
     /// `true` if these are all bytes of the input.
     pub is_all: bool,
 }
 
 impl<'a> Start<'a> {
-    /// Number of bytes that are looked at.
+    /// Largest number of bytes by which a format is recognised.
     pub const BYTES: usize = 1 << 16;
 
-    /// Returns the lines that are there as a whole.
+    /// Returns the lines that lie in the start as a whole.
     pub fn lines(self) -> impl Iterator<Item = &'a [u8]> {
         let whole = if self.is_all {
             self.bytes.len()
@@ -69,43 +70,44 @@ impl<'a> Start<'a> {
             .filter(|line| !line.is_empty())
     }
 
-    /// Returns `true` if the start has no byte that texts do not have.
+    /// Returns whether the start looks like text: it has no control characters except those that occur in texts, such
+    /// as tabs and line ends.
     #[must_use]
     pub fn is_text(self) -> bool {
         !self.bytes.iter().any(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31))
     }
 }
 
-/// A piece that was not understood.
+/// A piece of the input (a line or a record) that was not understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unparsed {
     /// Number of the line or record, from 1.
     pub number: u64,
-    /// First byte of the piece in the unpacked input.
+    /// Offset of the piece's first byte in the unpacked input.
     pub offset: u64,
     /// The piece's first bytes: text, or hexadecimal digits of a record.
     pub text: String,
-    /// What was expected.
+    /// What was expected instead.
     pub why: String,
 }
 
-/// Counts of what was read.
+/// Counts of what was read from an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lines or records.
+    /// Number of pieces: lines or records.
     pub pieces: u64,
-    /// Pieces that were not understood.
+    /// Number of pieces that were not understood.
     pub unparsed: u64,
-    /// The first of them, at most [`Counts::SHOWN`].
+    /// The first pieces that were not understood, at most [`Counts::SHOWN`].
     pub first: Vec<Unparsed>,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// `true` if the pieces are lines.
     pub are_lines: bool,
 }
 
 impl Counts {
-    /// Number of pieces that are kept to be shown.
+    /// Largest number of pieces that are kept to be shown.
     pub const SHOWN: usize = 5;
 
     /// Returns `true` if more than 1 % of the pieces were not understood.
@@ -136,7 +138,7 @@ impl fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Number of requests of a batch, about.
+    /// Approximate number of requests in a batch.
     const BATCH: usize = 4096;
 
     /// Opens a file, or standard input for `-`.

@@ -10,19 +10,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Step {
     /// What the step does.
     pub action: Action,
-    /// How often the step does it.
+    /// How often the step repeats its action.
     pub repeated: Repeated,
-    /// Rate at which operations begin, operations per second for each task; none: one after the other.
+    /// Rate at which operations begin, operations per second for each task; none: each begins when the one before it
+    /// has ended.
     pub rate: Option<f64>,
     /// Sleep of the task after each operation.
     pub think: Nanos,
-    /// Name of the operation in the rows of durations, such as `Read`; none: the durations are not reported.
+    /// Name under which the report lists the durations of the operations, such as `Read`; none: the durations are not
+    /// reported.
     pub row: Option<String>,
-    /// Number of writes after which the step syncs its file; 0: it does not.
+    /// Number of writes after which the step syncs its file; 0: the step never syncs it.
     pub sync_every: u64,
-    /// Name of the writes of a step that reads and writes in the rows of durations; none: they have the row of reads.
+    /// Name under which the report lists the durations of writes, if the step both reads and writes; none: they are
+    /// listed with those of reads.
     pub write_row: Option<String>,
-    /// Name of syncs after every `sync_every` writes in the rows of durations; none: their durations are not reported.
+    /// Name under which the report lists the durations of the syncs that follow every `sync_every` writes; none: the
+    /// durations are not reported.
     pub sync_row: Option<String>,
     /// Whether all operations of the step together count as one, whose duration is that of the whole step.
     pub is_one: bool,

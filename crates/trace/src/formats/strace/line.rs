@@ -2,44 +2,44 @@
 
 use crate::formats::text::{SECOND, c_number, clock_micros, lossy, micros, number};
 
-/// A line.
+/// A line of strace's output.
 pub struct Line<'a> {
-    /// The process; 0 if strace follows one alone.
+    /// Number of the process; 0 if strace follows only one process.
     pub process: u64,
-    /// The time.
+    /// The time at the beginning of the line.
     pub time: Time,
-    /// The rest.
+    /// The rest of the line, after process and time.
     pub spoken: Spoken<'a>,
 }
 
-/// What a line says.
+/// The event that a line of strace's output reports.
 pub enum Spoken<'a> {
-    /// Nothing of files: a signal, or a note of strace.
+    /// An event that does not concern files: a signal, or a note of strace.
     Nothing,
     /// The process ends.
     Exit,
-    /// The start of a call that another task interrupts.
+    /// The first part of a call's text, which strace breaks off because another task makes a call.
     Unfinished(&'a [u8]),
-    /// The rest of such a call.
+    /// The rest of the text of a call that strace broke off in an earlier line.
     Resumed(&'a [u8]),
-    /// A whole call.
+    /// The whole text of a call.
     Call(&'a [u8]),
 }
 
 /// The time of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// None.
+    /// The line has no time.
     Unknown,
-    /// Since 1970, µs (`-ttt`).
+    /// Time since 1970, µs (`-ttt`).
     Absolute(u64),
-    /// Since midnight, µs (`-t`, `-tt`).
+    /// Time since midnight, µs (`-t`, `-tt`).
     OfDay(u64),
-    /// Since the line before, µs (`-r`).
+    /// Time since the line before, µs (`-r`).
     Since(u64),
 }
 
-/// Makes one course of the times of lines.
+/// Converts the times in lines, of whatever kind, to times that rise over the whole output, also past midnight.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     now_us: u64,
@@ -65,9 +65,9 @@ impl Clock {
     }
 }
 
-/// A call.
+/// A system call that strace reports.
 pub struct Call<'a> {
-    /// Name.
+    /// Name of the call.
     pub name: &'a [u8],
     /// Arguments, as they are written.
     pub arguments: Vec<&'a [u8]>,
@@ -246,8 +246,9 @@ fn end_of_string(text: &[u8], start: usize) -> Option<usize> {
     None
 }
 
-/// Returns the place of the `>` that ends the path of a descriptor; the start itself for a sign such as `<<`. A path may
-/// have `>`, so the one counts behind which an argument ends.
+/// Returns the index of the `>` that ends a descriptor's path, which begins after the `<` at index `start`. A path may
+/// contain `>`, so only a `>` at the end of an argument counts. If the `<` begins no path, as in the sign `<<`, returns
+/// `start`.
 fn end_of_path(text: &[u8], start: usize) -> usize {
     if start == 0 || !(text[start - 1].is_ascii_digit() || text[start - 1] == b'D') {
         return start;

@@ -12,35 +12,35 @@ use std::rc::Rc;
 pub struct OpenFile {
     /// The file; none for what has no pages, such as a pipe or a file of `/proc`.
     pub file: Option<u32>,
-    /// Path, for calls relative to a folder.
+    /// The path that was opened. If it is a folder, calls such as `openat` can name files relative to it.
     pub path: Vec<u8>,
-    /// Number, from 1.
+    /// Number of the description, from 1.
     pub handle: u32,
     /// Position of the next `read` or `write`.
     pub position: u64,
-    /// Properties of its transfers.
+    /// Properties of reads and writes by this description.
     pub flags: Flags,
 }
 
-/// A descriptor.
+/// A file descriptor of a process.
 #[derive(Clone, Debug)]
 pub struct Descriptor {
-    /// The description that it refers to.
+    /// The open file description to which the descriptor refers.
     pub open: Rc<RefCell<OpenFile>>,
-    /// Whether `execve` closes it.
+    /// Whether `execve` closes the descriptor.
     pub closes_on_exec: bool,
 }
 
 /// A mapping of a file. Its key in the table is its first address.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
-    /// The address behind it.
+    /// The first address after the mapping.
     pub end: u64,
     /// The file.
     pub file: u32,
-    /// The description that was mapped.
+    /// Number of the open file description that was mapped.
     pub handle: u32,
-    /// Place in the file of the first address.
+    /// Offset in the file, bytes, at which the mapping begins.
     pub offset: u64,
 }
 
@@ -78,9 +78,10 @@ pub struct World {
     paths: HashMap<Vec<u8>, u32>,
     sizes: HashMap<u32, u64>,
     handles: u32,
-    /// The process that is starting another one, whose number is not known yet.
+    /// The number of a process that is starting another one, and what the two share; none once the number of the new
+    /// process is known.
     forking: Option<(u64, Shares)>,
-    /// Processes that spoke before the call that started them was finished.
+    /// Processes whose first line came before the end of the call that started them.
     early: HashSet<u64>,
     /// Number of descriptors in tables that were copied.
     copied: usize,
@@ -94,13 +95,13 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns what the flags in a text of arguments say.
+    /// Returns what a new process shares according to the flags of `clone`, which `arguments` contains as text.
     pub fn of(arguments: &[u8]) -> Self {
         let has = |flag: &[u8]| arguments.windows(flag.len()).any(|part| part == flag);
         Self { descriptors: has(b"CLONE_FILES"), memory: has(b"CLONE_VM") }
     }
 
-    /// Returns what either says.
+    /// Returns everything that is shared according to `self` or `other`.
     pub const fn or(self, other: Self) -> Self {
         Self { descriptors: self.descriptors || other.descriptors, memory: self.memory || other.memory }
     }
@@ -117,7 +118,8 @@ pub struct View<'a> {
 }
 
 impl World {
-    /// Returns the view of a process. A process that was not seen before shares the tables of the one that spoke last.
+    /// Returns the view of a process. A process that was not seen before is taken as the child of the process that is
+    /// starting another one. If there is none, the new process shares the tables of the process whose line came last.
     pub fn of(&mut self, number: u64, time_us: u64, sink: &mut Sink) -> View<'_> {
         let process = match self.processes.get(&number) {
             Some(process) => process.clone(),
@@ -140,7 +142,7 @@ impl World {
         View { world: self, process, number, time_us }
     }
 
-    /// Notes that a process is starting another one.
+    /// Notes that a process is starting another one, with which it will share what `shares` says.
     pub const fn forks(&mut self, process: u64, shares: Shares) {
         self.forking = Some((process, shares));
     }
@@ -200,7 +202,8 @@ impl View<'_> {
         self.push(sink, Request { operation: Operation::Fork, offset: task.into(), ..Request::default() })
     }
 
-    /// Gives the process tables of its own, without the descriptors that `execve` closes.
+    /// Does what `execve` does to the tables: the process gets its own copy of the descriptors, without those that
+    /// `execve` closes, and an empty table of mappings.
     pub fn exec(&mut self, sink: &mut Sink) -> Result<(), String> {
         let kept = copy(&self.process.descriptors);
         let mut closed: Vec<_> = kept.borrow_mut().extract_if(|_, descriptor| descriptor.closes_on_exec).collect();
@@ -267,12 +270,12 @@ impl View<'_> {
         self.push(sink, Request { operation: Operation::Close, file, handle, ..Request::default() })
     }
 
-    /// Returns the file of a path.
+    /// Returns the number of the file at a path. A path that was not used before gets a number.
     pub fn file(&mut self, path: &[u8], sink: &mut Sink) -> u32 {
         *self.world.paths.entry(path.to_vec()).or_insert_with(|| sink.files.push(path))
     }
 
-    /// Returns the file of a path, if it was used before.
+    /// Returns the number of the file at a path; none if the path was not used before.
     pub fn known_file(&self, path: &[u8]) -> Option<u32> {
         self.world.paths.get(path).copied()
     }
@@ -303,7 +306,8 @@ impl View<'_> {
         self.world.sizes.insert(file, bytes);
     }
 
-    /// Returns a path relative to the working directory, or to the folder of a descriptor.
+    /// Makes a path absolute. A relative path is taken from `folder` or, if that is none, from the process's working
+    /// directory. If this folder is not known, the path stays relative.
     pub fn absolute(&self, folder: Option<&[u8]>, path: &[u8]) -> Vec<u8> {
         if path.starts_with(b"/") {
             return path.to_vec();

@@ -7,7 +7,7 @@ use crate::operation::Operation::{
 use crate::read::{Options, stream_all};
 use crate::request::Flags;
 
-/// With paths of descriptors (`-y`) and times since 1970 (`-ttt`).
+/// Output of strace with the paths of descriptors (`-y`) and with times since 1970 (`-ttt`).
 pub(super) const STRACE: &str = r#"100 1700000000.000000 execve("/bin/cat", ["cat"], 0x7ffd /* 20 vars */) = 0
 100 1700000000.000100 openat(AT_FDCWD</home/u>, "a b", O_RDONLY|O_CLOEXEC) = 3</home/u/a b>
 100 1700000000.000200 newfstatat(3</home/u/a b>, "", {st_mode=S_IFREG|0644, st_size=10000, ...}, AT_EMPTY_PATH) = 0
