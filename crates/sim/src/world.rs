@@ -63,7 +63,7 @@ pub(crate) struct World {
     pub(crate) schedule: RefCell<Box<dyn Schedule>>,
     /// The decisions of the schedule; `None` if they are not kept.
     pub(crate) decisions: Option<Rc<RefCell<Decisions>>>,
-    /// The result of [`Schedule::sees_steps`] for this schedule.
+    /// `true` if the schedule has to be asked at each point of the run ([`Schedule::sees_steps`]).
     pub(crate) sees_steps: bool,
     /// The result of [`Schedule::is_by_rank`] for this schedule.
     pub(crate) is_by_rank: bool,

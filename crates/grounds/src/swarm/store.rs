@@ -77,9 +77,9 @@ pub(super) struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
-    /// Only the stamp. The rest of the page is read first.
+    /// The write covers only the stamp, so that the rest of the page is read first.
     Stamp,
-    /// All but the stamp, which must not change.
+    /// The write covers all but the stamp, which must not change.
     Rest,
 }
 

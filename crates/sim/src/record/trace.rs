@@ -74,26 +74,26 @@ pub struct Slice {
 pub enum Activity {
     /// A task was on a CPU. Handlers that interrupted the task are included.
     Runs {
-        /// The CPU.
+        /// The CPU on which the task was.
         cpu: usize,
-        /// The task.
+        /// The task that was on the CPU.
         task: TaskId,
     },
     /// A task could run, and waited for a CPU.
     Queued {
-        /// The task.
+        /// The task that waited.
         task: TaskId,
     },
     /// A CPU took no interrupts.
     InterruptsOff {
-        /// The CPU.
+        /// The CPU that took no interrupts.
         cpu: usize,
         /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for a handler.
         cause: &'static str,
     },
     /// A handler dealt with one interrupt. A handler keeps running while more interrupts wait.
     Interrupt {
-        /// The CPU.
+        /// The CPU on which the handler ran.
         cpu: usize,
         /// The disk that raised the interrupt; `None` if the network card did.
         disk: Option<DeviceId>,
@@ -102,14 +102,14 @@ pub enum Activity {
     },
     /// A CPU spun for a lock.
     LockWait {
-        /// The CPU.
+        /// The CPU that spun.
         cpu: usize,
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
     },
     /// A CPU held a lock, and another CPU was spinning for the lock when it was released.
     LockHold {
-        /// The CPU.
+        /// The CPU that held the lock.
         cpu: usize,
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
@@ -117,22 +117,22 @@ pub enum Activity {
     /// A task was in a function, on a CPU or asleep. Only the main functions of reclaim, compaction and the OOM killer,
     /// and the functions that wait in reclaim, are recorded.
     Function {
-        /// The task.
+        /// The task that was in the function.
         task: TaskId,
-        /// The function.
+        /// The function in which the task was.
         func: Func,
     },
     /// A task slept and gave a reason for that.
     Wait {
-        /// The task.
+        /// The task that slept.
         task: TaskId,
-        /// The reason.
+        /// The reason that the task gave.
         reason: WaitReason,
     },
     /// A request was under way, from its submission until a handler ended it. Merged requests are one slice, which
     /// begins when the first of them was submitted.
     Request {
-        /// The disk.
+        /// The disk that served the request.
         disk: DeviceId,
         /// Direction of the request.
         operation: Operation,
