@@ -43,7 +43,7 @@ impl Line<'_> {
 /// A cleaned text.
 #[derive(Clone, Debug, Default)]
 pub struct Text<'t> {
-    /// The lines that remain.
+    /// The lines that remain after the cleaning.
     pub lines: Vec<Line<'t>>,
     /// The commands typed after prompts, each with the number of its line.
     pub commands: Vec<(usize, String)>,

@@ -62,7 +62,7 @@ pub const GROUPS: [Group; 3] = [
 /// would never be touched.
 const PAGES_MAX: u64 = 64 << 18;
 
-/// The results of measurements.
+/// What was measured on this computer: costs of steps, factors of groups of steps, and the speed of the disk.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Measured costs of steps.

@@ -24,11 +24,11 @@ const LEGEND_LINE: i32 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink(u32, u32);
 
-/// The background.
+/// The colour of the background of pictures.
 pub const PAPER: Ink = Ink(0xff_ff_ff, 0x0d_11_17);
-/// Text and important lines.
+/// The colour of text and of important lines.
 pub const TEXT: Ink = Ink(0x1f_23_28, 0xe6_ed_f3);
-/// Explanatory text.
+/// The colour of explanatory text.
 pub const FAINT: Ink = Ink(0x59_63_6e, 0x91_98_a1);
 /// Lines of scales, such as axes and ticks.
 pub const RULE: Ink = Ink(0xd1_d9_e0, 0x3d_44_4d);
@@ -153,7 +153,7 @@ pub struct Key {
 pub struct Frame {
     /// Title of the picture.
     pub title: String,
-    /// Notes for a reader, such as the origin of the figures.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Entries of the legend.
     pub keys: Vec<Key>,

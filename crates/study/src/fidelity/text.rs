@@ -11,7 +11,7 @@ use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 pub enum Look {
     /// Tables for a terminal, whose columns are separated by blanks.
     Plain,
-    /// Markdown.
+    /// Tables in Markdown.
     Markdown,
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Task<'a, S: System> {
     system: &'a S,
     load: &'a Load,
     kind: &'a TaskOf,
-    /// Name of the kind.
+    /// Name of the kind of task.
     name: &'a str,
     /// Number of the task among those of its kind.
     number: u64,

@@ -157,7 +157,7 @@ fn reads_are_cut_to_their_files() {
     assert_eq!(stream.metadata()["ranges_cut_to_file"], 1);
 }
 
-/// A read stays open while its task is silent; what others do meanwhile is held back, but not without end.
+/// Checks that only a bounded number of other tasks' requests is held back while a task whose read may go on is silent.
 #[test]
 fn a_silent_task_holds_back_a_bounded_number_of_requests() {
     let mut text = "a-1 [000] ..... 1.0: mm_filemap_get_pages: dev=1:1 ino=1 ofs=0-4095\n".to_owned();
