@@ -15,8 +15,8 @@ use crate::replay::{Impossible, Plan, check, on_threads};
 use crate::stack::Distances;
 use crate::{Kind, Sample, WarmUp};
 
-/// A cache of fewer sampled objects than this is too small to stand for a large one. Chosen: the paper on miniature
-/// simulation has caches of some hundreds to thousands of objects.
+/// Smallest number of objects with which a cache that replays a sample can stand for a large cache. The value is a
+/// choice: the paper on miniature simulation has caches of hundreds to thousands of objects.
 const ROUGH_BELOW: f64 = 100.0;
 
 /// An estimate for one policy and size.
@@ -24,7 +24,7 @@ const ROUGH_BELOW: f64 = 100.0;
 pub struct Estimate {
     /// The policy.
     pub policy: Kind,
-    /// The capacity in the trace, objects or bytes.
+    /// The capacity of the full cache for which the estimate is made, in objects or bytes.
     pub capacity: u64,
     /// The capacity of the cache that replayed the sample.
     pub small_capacity: u64,
@@ -34,11 +34,11 @@ pub struct Estimate {
     pub error: f64,
     /// Estimated share of requested bytes that are missed, and its standard error; `None` if requests have no sizes.
     pub byte_miss_ratio: Option<(f64, f64)>,
-    /// Whether the small cache has so few objects that the error may be larger than stated.
+    /// Whether the cache that replayed the sample has so few objects that the error may be larger than stated.
     pub is_rough: bool,
 }
 
-/// Estimates, and what they were made of.
+/// Estimates for a trace, and the size of the sample from which they were made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimates {
     /// A row for each policy and size: all sizes of the first policy come first.
@@ -53,18 +53,19 @@ pub struct Estimates {
     pub warm_up: u64,
     /// Estimated number of distinct objects of the trace.
     pub objects: u64,
-    /// Estimated bytes of the distinct objects; their number if requests have no sizes.
+    /// Estimated number of bytes of all distinct objects; the number of objects if requests have no sizes.
     pub object_bytes: u64,
 }
 
-/// Requests and misses of each sampled object.
+/// The numbers of requests and of misses of each sampled object.
 struct Tally {
     requests: Vec<f64>,
     misses: Vec<f64>,
 }
 
 impl Tally {
-    /// Returns the share of misses, and its standard error, in a trace with `total` requests.
+    /// Estimates the share of requests that are misses in a trace with `total` requests, and the standard error of this
+    /// share.
     fn estimate(&self, total: f64, rate: f64) -> (f64, f64) {
         let pairs = || self.misses.iter().zip(&self.requests);
         let sums = pairs().fold([0.0; 4], |sums, (m, n)| [sums[0] + m, sums[1] + n, sums[2] + m * n, sums[3] + n * n]);
@@ -120,7 +121,7 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
     })
 }
 
-/// Makes the row of a cache, from which requests of the sample were misses.
+/// Makes the row of a cache. `is_miss` says for each request of the sample whether it was a miss.
 fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool], is_rough: bool) -> Estimate {
     let requests = &sample.requests;
     let from = requests.len() - is_miss.len();
@@ -142,7 +143,7 @@ fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool
     Estimate { policy: kind, capacity, small_capacity, miss_ratio, error, byte_miss_ratio, is_rough }
 }
 
-/// Returns the first request of the sample that is counted.
+/// Returns the index of the first request of the sample that is counted.
 fn first_counted(sample: &Sample, share: f64) -> usize {
     ((sample.requests.len() as f64 * share) as usize).min(sample.requests.len())
 }

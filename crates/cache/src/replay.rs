@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 /// The size of a cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// A share of the distinct objects of the trace, or of their bytes: 0 to 1.
+    /// This share, from 0 to 1, of the distinct objects of the trace, or of their bytes.
     Share(f64),
-    /// A number of objects, or of bytes.
+    /// This number of objects, or of bytes.
     Absolute(u64),
 }
 
@@ -21,7 +21,8 @@ impl Size {
         Self::Share(of)
     }
 
-    /// Returns the capacity for a trace whose distinct objects are, or weigh, `all`. It is at least 1.
+    /// Returns the capacity of a cache of this size, at least 1. `all` is the number of the trace's distinct objects,
+    /// or of their bytes.
     #[must_use]
     pub fn of(self, all: u64) -> u64 {
         match self {
@@ -62,9 +63,9 @@ pub struct Plan {
     pub policies: Vec<Kind>,
     /// The sizes, in the order of the report.
     pub sizes: Vec<Size>,
-    /// Requests that are not counted.
+    /// The requests at the beginning that are not counted.
     pub warm_up: WarmUp,
-    /// Whether sizes are bytes. Otherwise they are objects, which all weigh the same.
+    /// Whether `sizes` are numbers of bytes. Otherwise they are numbers of objects, which all weigh the same.
     pub by_bytes: bool,
     /// Number of threads; the number of CPUs if `None`. The results do not depend on it.
     pub threads: Option<NonZero<usize>>,
@@ -75,15 +76,15 @@ pub struct Plan {
 pub struct Row {
     /// The policy.
     pub policy: Kind,
-    /// The capacity, objects or bytes.
+    /// The capacity of the cache, in objects or bytes.
     pub capacity: u64,
     /// Number of requests that were counted.
     pub requests: u64,
-    /// Number of them that were misses.
+    /// Number of counted requests that were misses.
     pub misses: u64,
-    /// Bytes that were requested; 0 if requests have no sizes.
+    /// Number of bytes that were requested; 0 if requests have no sizes.
     pub bytes: u64,
-    /// Bytes of the misses.
+    /// Number of bytes of the requests that were misses.
     pub missed_bytes: u64,
     /// Memory of the simulated cache at the end, bytes.
     pub state_bytes: u64,
@@ -125,9 +126,9 @@ pub struct Report {
 /// The reason why a plan cannot be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Impossible {
-    /// Sizes are in bytes, and requests have no sizes.
+    /// The plan's sizes are in bytes, but the requests have no sizes.
     NoSizes,
-    /// Sizes are in bytes, and this policy counts pages.
+    /// The plan's sizes are in bytes, but this policy counts pages.
     CountsPages(Kind),
     /// The trace has no request.
     NoRequests,
@@ -200,14 +201,14 @@ pub(crate) fn check(requests: &Requests, plan: &Plan) -> Result<(), Impossible> 
     Ok(())
 }
 
-/// What one cache did with the counted requests.
+/// The results of the counted requests at one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of misses.
     pub misses: u64,
-    /// Bytes that were requested; 0 if requests have no sizes.
+    /// Number of bytes that were requested; 0 if requests have no sizes.
     pub bytes: u64,
-    /// Bytes of the misses.
+    /// Number of bytes of the requests that were misses.
     pub missed_bytes: u64,
 }
 

@@ -10,10 +10,11 @@ use crate::requests::{Refused, Requests, RequestsBuilder};
 use crate::rng::mix;
 use std::collections::{BTreeMap, HashMap};
 
-/// Hashes are compared with a threshold of at most this: all objects.
+/// Number of different hashes. An object is in the sample if its hash is below a threshold; with this threshold, all
+/// objects are.
 const ALL: u32 = 1 << 24;
 
-/// Added to keys, so that the hash differs from those of tables and sketches.
+/// A number that is added to keys before they are hashed, so that the hashes differ from those of tables and sketches.
 const SALT: u64 = 0x5348_4152_4453;
 
 /// Which objects are sampled.
@@ -25,12 +26,12 @@ pub enum Sampling {
     Objects(u32),
 }
 
-/// Takes a sample from requests that come in order.
+/// Takes a sample of the requests of a trace, which are added in order.
 #[derive(Debug)]
 pub struct SampleBuilder {
     threshold: u32,
     builder: RequestsBuilder,
-    /// For a sample of fixed size.
+    /// The objects that were chosen so far; none unless the sample has a fixed number of objects.
     chosen: Option<Chosen>,
     requests: u64,
     bytes: u64,
@@ -38,18 +39,18 @@ pub struct SampleBuilder {
     scratch: (Vec<u64>, Vec<u32>),
 }
 
-/// The objects of a sample of fixed size so far.
+/// The objects that were chosen so far for a sample with a fixed number of objects.
 #[derive(Debug, Default)]
 struct Chosen {
     most: usize,
-    /// Keys by hash. Several keys may have one hash.
+    /// The chosen keys with each hash. Several keys may have the same hash.
     keys: BTreeMap<u32, Vec<u64>>,
     count: usize,
-    /// Requests: keys and sizes.
+    /// The keys and the sizes of the requests for chosen objects.
     kept: (Vec<u64>, Vec<u32>),
     /// The threshold when dropped objects were last removed from `kept`.
     cleaned_at: u32,
-    /// Hashes of chosen keys, to recognise them.
+    /// The chosen keys, by which a request for a chosen object is recognised.
     known: HashMap<u64, ()>,
 }
 
@@ -58,7 +59,7 @@ struct Chosen {
 pub struct Sample {
     /// The sampled requests.
     pub requests: Requests,
-    /// The share of objects that are sampled: the chance of each.
+    /// The share of objects that are sampled, which is the probability of each object to be sampled.
     pub rate: f64,
     /// Number of requests of the trace.
     pub of_requests: u64,
@@ -212,7 +213,8 @@ impl Sample {
         (f64::from(self.requests.distinct()) / self.rate).round() as u64
     }
 
-    /// Returns an estimate of the bytes of all distinct objects; of their number if requests have no sizes.
+    /// Returns an estimate of the number of bytes of all distinct objects; of the number of objects if requests have no
+    /// sizes.
     #[must_use]
     pub fn distinct_bytes(&self) -> u64 {
         (self.requests.distinct_bytes() as f64 / self.rate).round() as u64

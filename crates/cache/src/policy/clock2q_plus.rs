@@ -7,5 +7,5 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The rule.
+/// The rule by which this policy differs from others with three queues.
 pub const RULE: Rule = Rule { promote: 1, rounds: 1, skip: Skip::Up(0.5), ..super::s3_fifo::RULE };

@@ -5,5 +5,5 @@
 
 use super::three_queues::Rule;
 
-/// The rule.
+/// The rule by which this policy differs from others with three queues.
 pub const RULE: Rule = Rule { fills_main: false, ..super::s3_fifo::RULE };

@@ -10,5 +10,5 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The rule.
+/// The rule by which this policy differs from others with three queues.
 pub const RULE: Rule = Rule { skip: Skip::Down(0.25), ..super::s3_fifo::RULE };
