@@ -15,8 +15,8 @@ use crate::replay::{Impossible, Plan, check, on_threads};
 use crate::stack::Distances;
 use crate::{Kind, Sample, WarmUp};
 
-/// A cache of fewer sampled objects than this is too small to stand for a large one. Chosen: the paper on miniature
-/// simulation has caches of some hundreds to thousands of objects.
+/// Smallest number of objects with which a cache that replays a sample can stand for a large cache. The value is a
+/// choice: the paper on miniature simulation has caches of hundreds to thousands of objects.
 const ROUGH_BELOW: f64 = 100.0;
 
 /// The estimated miss ratio of one policy at one cache size.
@@ -34,7 +34,7 @@ pub struct Estimate {
     pub error: f64,
     /// Estimated share of requested bytes that are missed, and its standard error; `None` if requests have no sizes.
     pub byte_miss_ratio: Option<(f64, f64)>,
-    /// Whether the small cache has so few objects that the error may be larger than stated.
+    /// Whether the cache that replayed the sample has so few objects that the error may be larger than stated.
     pub is_rough: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct Estimates {
     pub warm_up: u64,
     /// Estimated number of distinct objects of the trace.
     pub objects: u64,
-    /// Estimated bytes of the distinct objects; their number if requests have no sizes.
+    /// Estimated number of bytes of all distinct objects; the number of objects if requests have no sizes.
     pub object_bytes: u64,
 }
 
@@ -64,7 +64,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Returns the share of misses, and its standard error, in a trace with `total` requests.
+    /// Estimates the share of requests that are misses in a trace with `total` requests, and the standard error of this
+    /// share.
     fn estimate(&self, total: f64, rate: f64) -> (f64, f64) {
         let pairs = || self.misses.iter().zip(&self.requests);
         let sums = pairs().fold([0.0; 4], |sums, (m, n)| [sums[0] + m, sums[1] + n, sums[2] + m * n, sums[3] + n * n]);
@@ -143,7 +144,7 @@ fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool
     Estimate { policy: kind, capacity, small_capacity, miss_ratio, error, byte_miss_ratio, is_rough }
 }
 
-/// Returns the first request of the sample that is counted.
+/// Returns the index of the first request of the sample that is counted.
 fn first_counted(sample: &Sample, share: f64) -> usize {
     ((sample.requests.len() as f64 * share) as usize).min(sample.requests.len())
 }

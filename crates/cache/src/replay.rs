@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 /// The size of a cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// A share of the distinct objects of the trace, or of their bytes: 0 to 1.
+    /// This share, from 0 to 1, of the distinct objects of the trace, or of their bytes.
     Share(f64),
-    /// A number of objects, or of bytes.
+    /// This number of objects, or of bytes.
     Absolute(u64),
 }
 

@@ -4,23 +4,24 @@ use crate::keys::{Keys, TooManyKeys};
 use crate::list::NONE;
 use std::sync::{Arc, OnceLock};
 
-/// A sequence of requests, by dense numbers of objects: 4 bytes a request, or 8 with sizes.
+/// A sequence of requests. Objects are numbered from 0 without gaps, so that a request takes 4 bytes, or 8 with its
+/// size.
 ///
 /// The 64-bit keys of a trace are numbered once, by [`RequestsBuilder`], for all policies and sizes.
 #[derive(Debug, Default)]
 pub struct Requests {
     ids: Arc<Vec<u32>>,
-    /// Bytes of each request; empty if all requests are for a page.
+    /// Number of bytes of each request; empty if all requests are for a page.
     sizes: Vec<u32>,
-    /// Keys by id.
+    /// The key of the object with each number.
     keys: Vec<u64>,
-    /// Bytes of each object at its first request, by id; empty like `sizes`.
+    /// For each object, the number of bytes of its first request; empty if `sizes` is empty.
     object_sizes: Arc<[u32]>,
     next: OnceLock<Arc<[u32]>>,
     hashes: OnceLock<Arc<[[u32; 2]]>>,
 }
 
-/// Numbers the keys of a trace, block by block.
+/// Builds [`Requests`] from the keys of a trace, which are added block by block.
 #[derive(Debug, Default)]
 pub struct RequestsBuilder {
     keys: Keys,
@@ -29,7 +30,7 @@ pub struct RequestsBuilder {
     object_sizes: Vec<u32>,
 }
 
-/// The largest number of requests that a replay can hold: policies and next uses have 32-bit positions.
+/// The largest number of requests that a replay can hold. Policies and next uses store positions in 32 bits.
 pub const REQUESTS_MAX: usize = NONE as usize - 1;
 
 /// The reason why requests could not be added.
@@ -165,7 +166,7 @@ impl Requests {
         &self.object_sizes
     }
 
-    /// Returns the bytes of all distinct objects; their number if requests have no sizes.
+    /// Returns the number of bytes of all distinct objects; the number of objects if requests have no sizes.
     #[must_use]
     pub fn distinct_bytes(&self) -> u64 {
         match self.sizes.is_empty() {
@@ -196,7 +197,7 @@ impl Requests {
     }
 }
 
-/// The position of a next use that does not come.
+/// The position that stands for no next use.
 pub const NEVER: u32 = NONE;
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use crate::requests::{Refused, Requests, RequestsBuilder};
 use crate::rng::mix;
 use std::collections::{BTreeMap, HashMap};
 
-/// Hashes are compared with a threshold of at most this: all objects.
+/// Number of different hashes. An object is in the sample if its hash is below a threshold; with this threshold, all
+/// objects are.
 const ALL: u32 = 1 << 24;
 
 /// A number that is added to keys before they are hashed, so that the hash differs from those of tables and sketches.
@@ -25,7 +26,7 @@ pub enum Sampling {
     Objects(u32),
 }
 
-/// Takes a sample from requests that come in order.
+/// Takes a sample of the requests of a trace, which are added in order.
 #[derive(Debug)]
 pub struct SampleBuilder {
     threshold: u32,
@@ -42,14 +43,14 @@ pub struct SampleBuilder {
 #[derive(Debug, Default)]
 struct Chosen {
     most: usize,
-    /// Keys by hash. Several keys may have one hash.
+    /// The chosen keys with each hash. Several keys may have the same hash.
     keys: BTreeMap<u32, Vec<u64>>,
     count: usize,
     /// The sampled requests: their keys and their sizes.
     kept: (Vec<u64>, Vec<u32>),
     /// The threshold at the time when the requests of dropped objects were last removed from `kept`.
     cleaned_at: u32,
-    /// Hashes of chosen keys, to recognise them.
+    /// The chosen keys, by which a request for a chosen object is recognised.
     known: HashMap<u64, ()>,
 }
 
@@ -213,7 +214,8 @@ impl Sample {
         (f64::from(self.requests.distinct()) / self.rate).round() as u64
     }
 
-    /// Returns an estimate of the bytes of all distinct objects; of their number if requests have no sizes.
+    /// Returns an estimate of the number of bytes of all distinct objects; of the number of objects if requests have no
+    /// sizes.
     #[must_use]
     pub fn distinct_bytes(&self) -> u64 {
         (self.requests.distinct_bytes() as f64 / self.rate).round() as u64

@@ -54,8 +54,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Writes the profile of each column (kernel) as text: for each part (phase) of the runs, the functions of each task by
-/// self time, and a tree of all calls.
+/// Writes the profile of each kernel as text. For each phase of the runs, the text lists the functions of each task by
+/// self time, and shows a tree of all calls.
 ///
 /// # Errors
 /// When writing fails.

@@ -16,7 +16,7 @@ use crate::statistics::{CONFIDENCE, median};
 /// An estimate, with a confidence interval, of how much larger the values of one set are than the values of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The estimated amount.
+    /// The estimate of this amount.
     pub value: f64,
     /// Lower end of the interval; the smallest difference if there are too few values for an interval.
     pub low: f64,

@@ -27,7 +27,7 @@ use crate::waits;
 /// take about 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
-/// Shortest period with interrupts disabled by a task that a trace shows. Shorter periods are left out because there
+/// Shortest period for which a trace shows that a task disabled interrupts. Shorter periods are left out because there
 /// are too many: every lock that disables interrupts causes one.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 

@@ -116,9 +116,9 @@ pub enum Error {
     Builder(String),
     /// A memory control group cannot be used as asked.
     Group {
-        /// The names of the group and its ancestors, the top of the tree first, with slashes between them. If options
-        /// to open a file refer to a group that was removed or belongs to another memory, the names are not known; this
-        /// is then `of` and the path of the file.
+        /// The names of the group and its ancestors, the top of the tree first, with slashes between them. The names
+        /// are not known if a file was to be opened in a group that was removed or belongs to another memory. Then the
+        /// word `of` and the path of the file stand in their place.
         name: String,
         /// The reason.
         kind: GroupError,

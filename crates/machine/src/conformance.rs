@@ -182,7 +182,7 @@ pub fn a_wake_after_the_ticket_is_not_lost<G: Ground>() {
     );
 }
 
-/// Tests that no wake-up is lost between two tasks that wake each other in turn, some hundred times.
+/// Tests that no wake-up is lost between two tasks that wake each other in turn, 200 times each.
 pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
     fn play<M: Machine>(machine: &M, stage: &Stage<M>, parity: u64) {
         for _ in 0..200 {

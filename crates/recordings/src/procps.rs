@@ -154,7 +154,7 @@ fn holds(line: &str) -> bool {
 /// The options in a command line of `vmstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Command {
-    /// The interval, s.
+    /// The interval between two lines of figures, s; none if the command names no interval.
     pub(super) every_s: Option<f64>,
     /// Size of the unit that `-S` or `--unit` names, KiB.
     unit_kib: Option<f64>,

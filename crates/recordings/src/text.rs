@@ -17,7 +17,7 @@ pub use prompt::Prompt;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A line after cleaning.
+/// A line of a pasted text, after prompts, quoting marks and tags were removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line<'t> {
     /// The line's number in the file, from 1.
@@ -43,7 +43,7 @@ impl Line<'_> {
 /// A text from which prompts, line numbers, quoting marks and the like were removed.
 #[derive(Clone, Debug, Default)]
 pub struct Text<'t> {
-    /// The lines that remain.
+    /// The lines that remain after the cleaning.
     pub lines: Vec<Line<'t>>,
     /// The commands typed after prompts, each with the number of its line.
     pub commands: Vec<(usize, String)>,

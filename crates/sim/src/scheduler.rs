@@ -95,7 +95,7 @@ impl World {
     }
 
     /// Lets a woken task preempt the running task, if the running task has had much more CPU time than the woken one.
-    /// If the schedule is by rank, only ranks count: the woken task preempts a task with a higher rank.
+    /// If the schedule is by rank, only ranks count: the task with the lower rank runs.
     fn preempt_for(&self, cpu: usize, woken: &Task) {
         let state = &self.cpus[cpu];
         let Some(current) = state.task.get() else { return };

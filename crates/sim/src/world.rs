@@ -63,7 +63,7 @@ pub(crate) struct World {
     pub(crate) schedule: RefCell<Box<dyn Schedule>>,
     /// The decisions of the schedule; `None` if they are not kept.
     pub(crate) decisions: Option<Rc<RefCell<Decisions>>>,
-    /// The result of [`Schedule::sees_steps`] for this schedule.
+    /// `true` if the schedule has to be asked at each point of the run ([`Schedule::sees_steps`]).
     pub(crate) sees_steps: bool,
     /// The result of [`Schedule::is_by_rank`] for this schedule.
     pub(crate) is_by_rank: bool,
@@ -370,8 +370,8 @@ impl World {
         unsafe { (*fiber).assert_on_own_stack() }
     }
 
-    /// Returns whether this thread is unwinding from a panic. In that case nothing may suspend any more, and the run
-    /// ends.
+    /// Returns whether this thread is unwinding from a panic. In that case no task or handler may be suspended any
+    /// more, and the run ends.
     #[inline]
     pub(crate) fn is_dying(&self) -> bool {
         std::thread::panicking()

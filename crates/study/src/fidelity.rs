@@ -152,7 +152,7 @@ pub struct Tally {
 pub struct Summary {
     /// Counts for the rows that neither only give context nor follow from other rows.
     pub plain: Tally,
-    /// Counts for those figures of the rows of `plain` that are not left to chance.
+    /// Counts for the figures of plain rows that are not left to chance.
     pub decidable: Tally,
     /// Counts for the rows that only give context, or that follow from other rows.
     pub apart: Tally,

@@ -178,8 +178,9 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Adds those counters that are sums and that the record lacks. With several boots, the range of a sum is too wide,
-    /// because the lowest values of its parts need not come from the same boot, nor the highest.
+    /// Adds the counters that the record lacks and that are sums of recorded counters. With several boots, the range of
+    /// such a sum is too wide: it goes from the sum of the lowest values to the sum of the highest ones, which need not
+    /// come from the same boot.
     fn add_sums(&mut self) {
         for rule in suite().counters.iter().filter(|rule| !rule.sum_of.is_empty()) {
             let parts: Option<Vec<Spread>> = rule.sum_of.iter().map(|name| self.counters.get(name).copied()).collect();
@@ -304,7 +305,8 @@ impl Rule {
         })
     }
 
-    /// Returns the values of the counter `name` in a column; none if the table lacks the counter.
+    /// Returns the median, the lowest and the highest value of the counter `name` in a column; none if the table lacks
+    /// the counter.
     fn spread(&self, name: &str, table: &Table, column: usize) -> Option<Spread> {
         let samples = |name: &str| -> Option<Vec<f64>> {
             let row = table.rows.iter().find(|row| row.name == name)?;

@@ -4,10 +4,10 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Operation {
-    /// A read by a copy (`read`, `pread`, `get`), or a read of a block device.
+    /// A program copies data out of a file or a cache (`read`, `pread`, `get`), or blocks of a device are read.
     #[default]
     Read = 0,
-    /// A write by a copy (`write`, `pwrite`, `set`), or a write of a block device.
+    /// A program copies data into a file or a cache (`write`, `pwrite`, `set`), or blocks of a device are written.
     Write = 1,
     /// A file is opened. `len` is the file's size if it is known, otherwise 0.
     Open = 2,
@@ -17,13 +17,13 @@ pub enum Operation {
     Truncate = 4,
     /// A file, or an object, is deleted.
     Delete = 5,
-    /// The range of a file is mapped.
+    /// A range of a file is mapped.
     Map = 6,
-    /// The range of a file is unmapped.
+    /// A range of a file is unmapped.
     Unmap = 7,
-    /// A read access through a mapping.
+    /// A program reads data through a mapping.
     Load = 8,
-    /// A write access through a mapping.
+    /// A program writes data through a mapping.
     Store = 9,
     /// Dirty data of the range is written (`fsync`, `fdatasync`, `msync`, `sync_file_range`). If `len` is 0, all dirty
     /// data of the file is written.

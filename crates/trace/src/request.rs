@@ -12,8 +12,9 @@ pub const PAGE_BYTES: u64 = 4096;
 /// `file`. In a trace of objects, `offset` is the object's key, `len` is its size in bytes, and `file` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Time since the start of the trace, µs. Below [`TIME_LIMIT_US`](Self::TIME_LIMIT_US). Requests are in the order
-    /// in which they took place; times may be equal, and go back by as much as the source's did.
+    /// Time since the start of the trace, µs, below [`TIME_LIMIT_US`](Self::TIME_LIMIT_US). Requests are in the order
+    /// in which they took place. Requests may have equal times, and a request may have an earlier time than the one
+    /// before it if this is so in the source.
     pub time_us: u64,
     /// Number of the task that made the request, from 0: an index into the trace's table of tasks, which may be empty.
     /// Below [`TASK_LIMIT`](Self::TASK_LIMIT).
@@ -156,7 +157,7 @@ impl Flags {
     pub const READAHEAD: Self = Self(4);
     /// The request is for metadata of the file system (blkparse's `M`).
     pub const METADATA: Self = Self(8);
-    /// The mapping is shared: stores reach the file. Of `map` alone.
+    /// The mapping is shared, so that stores reach the file. Only requests with the operation `map` have this property.
     pub const SHARED: Self = Self(16);
     /// The range begins where the file ended (`O_APPEND`).
     pub const APPEND: Self = Self(32);

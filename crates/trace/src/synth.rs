@@ -51,7 +51,7 @@ pub struct Pattern {
     pub shift_by: u64,
 }
 
-/// Largest number of pages of a set, and of a number in a pattern: page keys have 40 bits.
+/// Largest number of pages of a set, and largest number in the text of a pattern, because page keys have 40 bits.
 const PAGES_MAX: u64 = 1 << 40;
 /// Largest set from which pages are drawn at random, in pages. For a larger set, a random number of 64 bits would be
 /// too coarse for Zipf's law.
@@ -230,7 +230,7 @@ impl Default for Settings {
     }
 }
 
-/// The requests of patterns, which are mixed at random by their weights.
+/// Generates the requests of several patterns, mixed at random by the weights of the patterns.
 #[derive(Debug)]
 pub struct Synth {
     settings: Settings,
@@ -279,10 +279,11 @@ impl State {
 }
 
 impl Synth {
-    /// Makes the state before the first request.
+    /// Makes the generator in its state before the first request.
     ///
     /// # Errors
-    /// When there is no pattern, one would leave the range of page numbers, or a setting makes no sense.
+    /// When there is no pattern, when a pattern would leave the range of page numbers, or when a setting makes no
+    /// sense.
     pub fn new(patterns: Vec<Pattern>, settings: Settings) -> Result<Self, String> {
         let Settings { requests, seed, rate, kind, object_bytes: (least, most) } = settings;
         if patterns.is_empty() || patterns.len() > 1000 {
@@ -323,7 +324,7 @@ impl Synth {
         names
     }
 
-    /// Returns what the trace says of itself.
+    /// Returns the metadata of the trace: its format, patterns and settings.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         let patterns: Vec<String> = self.states.iter().map(|state| state.pattern.to_string()).collect();

@@ -28,15 +28,16 @@ const STAYS: &str = "stays";
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Size of the program that stays, percent of the machine's memory. Default 40.
+    /// Size of the staying program, which runs from the start to the end, percent of the machine's memory. Default 40.
     pub stays_percent: u64,
-    /// Size of the program that stays, MiB at full scale; given instead of `stays_percent`.
+    /// Size of the staying program, which runs from the start to the end, MiB at full scale; given instead of
+    /// `stays_percent`.
     pub stays_mib: Option<u64>,
-    /// Size of each program that ends, percent of the machine's memory. Default 80.
+    /// Size of each program that fills memory and then ends, percent of the machine's memory. Default 80.
     pub program_percent: u64,
-    /// Size of each program that ends, MiB at full scale; given instead of `program_percent`.
+    /// Size of each program that fills memory and then ends, MiB at full scale; given instead of `program_percent`.
     pub program_mib: Option<u64>,
-    /// Number of programs that end. Default 3.
+    /// Number of programs that fill memory and then end, one after the other. Default 3.
     pub programs: u64,
     /// `true`: memory of the programs that end may have huge pages. Default: `false`.
     pub huge_pages: bool,

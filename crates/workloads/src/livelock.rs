@@ -392,7 +392,7 @@ impl<S: System> Process<S> {
         code.call(system, &mut self.rng)
     }
 
-    /// Calls as many random functions as a program beside the server calls at a wake-up.
+    /// Calls random functions: as many as a program other than the server calls each time that it wakes up.
     fn run_code(&mut self, system: &S) -> Result<(), SystemError> {
         (0..self.shape.calls[1]).try_for_each(|_| self.call(system))
     }

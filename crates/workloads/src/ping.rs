@@ -273,7 +273,7 @@ struct Statistics {
     ipg: f64,
     /// Running mean of round trips, ms. Each new round trip has a weight of 1/8.
     ewma: f64,
-    /// Round trips, ns.
+    /// Durations of all round trips, ns.
     histogram: Histogram<u64>,
 }
 

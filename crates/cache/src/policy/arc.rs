@@ -26,7 +26,7 @@ const NODE: u32 = (1 << LIST_SHIFT) - 1;
 pub struct Arc<W> {
     weigh: W,
     capacity: u64,
-    /// The list and node of each object, or [`NONE`].
+    /// The list and the node of each object; [`NONE`] if it is on no list.
     index: Vec<u32>,
     nodes: Nodes,
     lists: [List; 4],
@@ -37,7 +37,7 @@ pub struct Arc<W> {
 }
 
 impl<W: Weigh> Arc<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         let index = vec![NONE; objects as usize];
@@ -45,7 +45,7 @@ impl<W: Weigh> Arc<W> {
         Self { weigh, capacity, index, nodes: Nodes::default(), lists, held: [0; 4], target: 0.0 }
     }
 
-    /// Puts a node that is on no list at the head of one.
+    /// Puts a node, which is on no list, at the head of list number `list`.
     fn push(&mut self, list: usize, node: u32) {
         let id = self.nodes.value(node);
         self.lists[list].push(&mut self.nodes, node);
@@ -76,7 +76,7 @@ impl<W: Weigh> Arc<W> {
         self.push(from + B1, node);
     }
 
-    /// Evicts for an object that is neither cached nor a ghost.
+    /// Makes room for an object that is neither cached nor a ghost.
     fn replace_for_new(&mut self, weight: u64) {
         if self.held[T1] + self.held[B1] + weight > self.capacity {
             if self.held[B1] == 0 {

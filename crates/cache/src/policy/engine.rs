@@ -13,8 +13,8 @@ pub struct OfEngine<P> {
 }
 
 impl<P: Policy<Slab>> OfEngine<P> {
-    /// Creates an empty cache of `capacity` pages for objects below `objects`. `policy` makes the policy for a memory of
-    /// the pages that it is called with.
+    /// Creates an empty cache of `capacity` pages for objects with numbers below `objects`. `policy` is called with a
+    /// number of pages, and makes the policy for a memory of that size.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, policy: impl FnOnce(u32) -> P) -> Self {
         // A cache of more pages than there are objects evicts nothing.

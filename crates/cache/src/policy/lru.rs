@@ -20,7 +20,7 @@ pub struct Lru<W> {
 }
 
 impl<W: Weigh> Lru<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         let index = vec![NONE; objects as usize];

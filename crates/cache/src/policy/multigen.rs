@@ -29,7 +29,7 @@ impl Version {
     }
 }
 
-/// Returns an empty cache of `capacity` pages for objects below `objects`.
+/// Returns an empty cache of `capacity` pages for objects with numbers below `objects`.
 ///
 /// # Panics
 /// Never: the engine has the kernels of all versions.

@@ -41,8 +41,8 @@ fn is_called(table: &Node, name: &str) -> bool {
     own == name || path()
 }
 
-/// Returns the index of the group in a list whose path is `name`. If no group has this path, returns the index of the
-/// only group whose key `name` is `name`.
+/// Returns the index, in a list of groups, of the group that has the path `name`. If no group has this path, returns
+/// the index of the only group whose key `name` has this value.
 pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     let path = |table: &Node| {
         let own = text(table, "name")?;

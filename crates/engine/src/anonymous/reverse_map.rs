@@ -139,7 +139,7 @@ impl<M: Machine> Anonymous<M> {
         region
     }
 
-    /// Removes a region without pages from the list of the regions that map its file.
+    /// Removes a region, which has no pages left, from the list of the regions that map its file.
     pub(super) fn forget_mapper(&self, file: &File<M>, region: &Region<M>) {
         let is_other = |mapper: &&Weak<Region<M>>| !std::ptr::eq(mapper.as_ptr(), region);
         self.mappers.change(file, |mappers| mappers.iter().filter(is_other).cloned().collect());

@@ -16,7 +16,7 @@ choices! {
 
     /// The scanners that a run of compaction has. A run without scanners moves no pages.
     scanners: Scanners = None, drawn 92 {
-        /// No scanners: even a run that would be worth trying ends at once.
+        /// No scanners: a run moves no pages and ends at once, even if it would be worth trying.
         None,
         /// One scanner takes movable pages from the zone's start upwards; another takes free pages from the zone's end
         /// downwards. The movable pages move to the free ones, until the scanners meet or there is a block of the

@@ -207,7 +207,7 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Sets the block of a page.
+    /// Records the block of the device at which a page is stored, for a page that has no block yet.
     pub(crate) fn set_block(&self, index: u32, block: u64) {
         match &self.placement {
             Placement::Delayed(blocks) => blocks.get_or_make(index as usize).store(block, Ordering::Release),

@@ -387,9 +387,9 @@ impl FileIndex {
 
     /// Removes a page's tag. The caller has the page's lock, or ends the page's writeback.
     ///
-    /// In general the tag was set before the caller took the lock, or before the write began whose end the caller
-    /// handles. There is one exception: if a task dirties a page while the page's write fails, the task may set the tag
-    /// after this call. Then the tag stays, which does no harm.
+    /// In general the tag was set before the caller took the lock or, if the caller handles the end of a write, before
+    /// that write began. There is one exception: if a task dirties a page while the page's write fails, the task may
+    /// set the tag after this call. Then the tag stays, which does no harm.
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         self.tags.clear(index, tag);
     }

@@ -210,7 +210,7 @@ choices! {
         NodeBalance,
     }
 
-    /// The part of the requests that kswapd remembers.
+    /// What kswapd remembers of the requests that wake it: the highest order and, with most values, also a zone.
     kswapd_request: KswapdRequest = Order, drawn 54 {
         /// The highest order requested. Each run of `balance_pgdat` covers all zones; an order that kswapd gave up on
         /// is forgotten.

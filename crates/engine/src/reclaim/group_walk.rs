@@ -15,8 +15,8 @@ use machine::{Machine, Step};
 enum Walk {
     /// The pass visits all groups of the subtree.
     All,
-    /// The pass visits the groups that follow a position, which the walks of all reclaimers share. With `ends_early`,
-    /// the walk ends once enough pages were freed.
+    /// The pass visits the groups that follow a position. All reclaimers share this position, so that each goes on
+    /// where the others have come to. With `ends_early`, the walk ends once enough pages were freed.
     Shared {
         /// The index of the position in [`crate::lru::Lruvec::walks`].
         position: usize,

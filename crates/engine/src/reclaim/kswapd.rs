@@ -190,8 +190,8 @@ impl CallTimes {
         self.total.fetch_add(time, Relaxed);
     }
 
-    /// Returns the durations of calls up to `now`, and resets the counters. The next result counts a call in progress
-    /// again, from `now` on.
+    /// Returns the number and the durations of calls, and resets the counters. A call in progress counts up to `now`;
+    /// the next result counts it again, from `now` on.
     pub fn take(&self, now: Nanos) -> KswapdCalls {
         let goes_on = self.calls.load(Relaxed) > 0 && self.began.load(Relaxed) != Self::NONE;
         if goes_on {

@@ -260,13 +260,13 @@ impl Slots {
         }
     }
 
-    /// Counts another page table that refers to the slot.
+    /// Records that one page table more refers to the slot.
     pub fn duplicate(&mut self, slot: u32) {
         assert!(self.uses[slot as usize] != 0, "swap slot {slot} is free");
         self.set_uses(slot, self.uses[slot as usize] + 1);
     }
 
-    /// Counts one page table fewer that refers to the slot. Returns whether the slot is free now.
+    /// Records that one page table fewer refers to the slot. Returns whether the slot is free now.
     pub fn release(&mut self, slot: u32) -> bool {
         assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
         self.set_uses(slot, self.uses[slot as usize] - 1);

@@ -77,7 +77,7 @@ pub(super) struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
-    /// Only the stamp. The rest of the page is read first.
+    /// The write covers only the stamp, so that the rest of the page is read first.
     Stamp,
     /// The page except its stamp, which must not change.
     Rest,

@@ -30,7 +30,7 @@ impl Stop {
         self.told.notify_all();
     }
 
-    /// Returns whether the task was told to end, by itself or together with all tasks.
+    /// Returns whether the task was told to end, either alone or together with all other tasks.
     #[must_use]
     #[inline]
     pub fn is_set(&self) -> bool {

@@ -141,7 +141,7 @@ struct AllCounts {
 }
 
 impl AllCounts {
-    /// Replaces a thread in the state `before` by the same thread in the state `after` in all counts.
+    /// Updates all counts when a thread passes from the state `before` to the state `after`.
     fn recount(&mut self, now: Nanos, before: Thread, after: Thread) {
         self.all.recount(now, before.counts(), after.counts());
         if before.group == after.group {

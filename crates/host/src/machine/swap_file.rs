@@ -299,12 +299,12 @@ pub enum SwapFileError {
     },
     /// Another process, or another part of this one, uses the file.
     InUse {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
     },
     /// The file system has no room for the file, or does not allow a file of this size.
     Allocate {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
         /// Number of bytes asked for.
         bytes: u64,
@@ -313,7 +313,7 @@ pub enum SwapFileError {
     },
     /// The size is less than one page or more than 2^32 - 2 pages.
     Size {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
         /// Number of bytes asked for.
         bytes: u64,

@@ -134,10 +134,10 @@ pub(super) fn wrong_input(wrong: &Wrong) -> End {
     End::Usage(wrong.to_string())
 }
 
-/// Tells what was not understood.
+/// Tells the user which lines or records of a trace were not understood.
 ///
 /// # Errors
-/// When it is more than 1 %.
+/// When more than 1 % of them were not understood.
 pub(super) fn tell(file: &Path, counts: &Counts) -> Result<(), End> {
     if counts.unparsed == 0 {
         return Ok(());

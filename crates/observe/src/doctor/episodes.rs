@@ -52,7 +52,7 @@ pub struct Span {
 /// The spans of a recording in which a finding held.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct When {
-    /// The span that the finding describes: the one with the largest load.
+    /// The span that the finding describes: the one in which reclaim did the most work.
     pub worst: Span,
     /// Number of the recording's spans in which the finding held.
     pub count: usize,

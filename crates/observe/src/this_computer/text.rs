@@ -21,8 +21,8 @@ pub struct Group {
     pub steps: &'static [&'static str],
 }
 
-/// The groups of steps, in the order in which their factors are determined. The experiment of a group also uses steps
-/// of earlier groups.
+/// The groups of steps whose costs are fitted to this computer. The factors of the groups are determined in this order,
+/// because the experiment of a group also uses steps of earlier groups.
 pub const GROUPS: [Group; 3] = [
     Group {
         experiment: "randread",
@@ -62,7 +62,7 @@ pub const GROUPS: [Group; 3] = [
 /// would never be touched.
 const PAGES_MAX: u64 = 64 << 18;
 
-/// The results of measurements.
+/// What was measured on this computer: costs of steps, factors of groups of steps, and the speed of the disk.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Measured costs of steps.

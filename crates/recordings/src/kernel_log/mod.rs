@@ -75,7 +75,7 @@ pub struct Report {
     pub at: Option<String>,
     /// The task that requested memory.
     pub task: Option<String>,
-    /// The memory that the request may use.
+    /// The allocation flags of the request, which state the memory that the request may use; none if unknown.
     pub gfp: Option<Gfp>,
     /// The order of the request; none if unknown, -1 if the killer was invoked by hand.
     pub order: Option<i32>,

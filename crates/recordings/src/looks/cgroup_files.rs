@@ -40,7 +40,7 @@ const OF_STAT: [&str; 9] = [
     "sock",
 ];
 
-/// Names in `memory.events`.
+/// Names of the counters in `memory.events`.
 const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_group_kill"];
 
 /// The first two names in each kind of file whose lines begin with a name: `memory.stat` of cgroup version 2,

@@ -2,7 +2,8 @@
 
 use kit::wrong::Wrong;
 
-/// First bytes of files that are not text, with the kind of file and what to do instead.
+/// First bytes of files that are not text. Each comes with the kind of the file, and with advice on how to get a text
+/// from it.
 const BINARY: [(&[u8], &str); 12] = [
     (
         &[0x96, 0xd5],

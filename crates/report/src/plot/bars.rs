@@ -53,7 +53,7 @@ pub struct Panel {
 pub struct Bars {
     /// Title of the picture.
     pub title: String,
-    /// Notes for a reader.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Names of the bars within each group, in order.
     pub names: Vec<String>,

@@ -153,7 +153,7 @@ pub struct Key {
 pub struct Frame {
     /// Title of the picture.
     pub title: String,
-    /// Notes for a reader, such as the origin of the figures.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Entries of the legend.
     pub keys: Vec<Key>,

@@ -42,7 +42,7 @@ pub struct Plot {
 pub struct Lines {
     /// Title of the picture.
     pub title: String,
-    /// Notes for a reader.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Names of the lines. They are the same in all panels.
     pub names: Vec<String>,

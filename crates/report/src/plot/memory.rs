@@ -17,19 +17,19 @@ const GAP: i32 = 12;
 const FOOT: i32 = 44;
 /// Width of a cell in a strip, pixels.
 const CELL: i32 = 4;
-/// Width of a cell in a strip of a variant, pixels.
+/// Width of a cell in a strip, if the picture shows several variants, pixels.
 const SMALL_CELL: i32 = 3;
 /// Largest height of a strip, pixels.
 const HEIGHT: i32 = 192;
 /// Largest number of cells that stand above each other in a strip.
 const ROWS: usize = 64;
-/// Height of a strip of a variant, pixels.
+/// Height of a strip, if the picture shows several variants, pixels.
 const SMALL_HEIGHT: i32 = 72;
-/// Largest number of cells that stand above each other in a strip of a variant.
+/// Largest number of cells that stand above each other in a strip, if the picture shows several variants.
 const SMALL_ROWS: usize = 36;
-/// Space above a strip of a variant for its caption, pixels.
+/// Space above a strip for its caption, if the picture shows several variants, pixels.
 const SMALL_CAPTION: i32 = 20;
-/// Space below a strip of a variant, pixels.
+/// Space below a strip, if the picture shows several variants, pixels.
 const SMALL_GAP: i32 = 6;
 /// Distance from the left edge of one map (the pageblocks at one moment) to the left edge of the next, pixels.
 const MAP: i32 = ACROSS as i32 * CELL + APART;

@@ -18,9 +18,9 @@ const ZERO: i32 = 48;
 /// A point of the plot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dot {
-    /// The horizontal figure.
+    /// The figure that determines the point's horizontal place.
     pub x: f64,
-    /// The vertical figure.
+    /// The figure that determines the point's vertical place.
     pub y: f64,
     /// Whether the two figures differ by at most the factor of the plot. If not, the point is drawn as a ring.
     pub is_met: bool,
@@ -31,7 +31,7 @@ pub struct Dot {
 pub struct Scatter {
     /// Title of the picture.
     pub title: String,
-    /// Notes for a reader.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Name of the horizontal quantity.
     pub across: String,

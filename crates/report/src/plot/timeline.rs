@@ -54,7 +54,7 @@ pub struct Panel {
 pub struct Timeline {
     /// Title of the timeline.
     pub title: String,
-    /// Notes for a reader.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Legend of the colors.
     pub keys: Vec<Key>,

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 /// Number that stands for the network card among the devices that interrupt a CPU. No disk has this number.
 pub(crate) const CARD: u8 = u8::MAX;
 
-/// A network card.
+/// The configuration of a simulated network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkConfig {
     /// The CPU that takes the card's interrupts.

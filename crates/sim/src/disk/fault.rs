@@ -16,9 +16,9 @@ pub enum Fault {
     /// Requests that touch one of these blocks fail until [`Fault::Mended`] is injected. A request that was merged with
     /// such a request succeeds if it touches none of the blocks itself.
     Blocks {
-        /// The bad blocks.
+        /// The blocks with which requests fail.
         blocks: Range<u64>,
-        /// The direction that fails; `None` if both fail.
+        /// The direction of the requests that fail; `None` if both reads and writes fail.
         operation: Option<Operation>,
         /// The error with which requests fail.
         error: IoError,

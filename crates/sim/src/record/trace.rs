@@ -75,14 +75,14 @@ pub struct Slice {
 pub enum Activity {
     /// A task was on a CPU. Handlers that interrupted the task are included.
     Runs {
-        /// The CPU.
+        /// The CPU on which the task was.
         cpu: usize,
-        /// The task.
+        /// The task that was on the CPU.
         task: TaskId,
     },
     /// A task could run, and waited for a CPU.
     Queued {
-        /// The task.
+        /// The task that waited.
         task: TaskId,
     },
     /// A CPU took no interrupts.
@@ -118,16 +118,16 @@ pub enum Activity {
     /// A task was in a function, on a CPU or asleep. Only the main functions of reclaim, compaction and the OOM killer,
     /// and the functions that wait in reclaim, are recorded.
     Function {
-        /// The task.
+        /// The task that was in the function.
         task: TaskId,
-        /// The function.
+        /// The function in which the task was.
         func: Func,
     },
     /// A task slept and gave a reason for that.
     Wait {
-        /// The task.
+        /// The task that slept.
         task: TaskId,
-        /// The reason.
+        /// The reason that the task gave.
         reason: WaitReason,
     },
     /// A request was under way, from its submission until a handler ended it. Merged requests are one slice, which

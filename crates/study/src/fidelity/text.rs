@@ -11,7 +11,7 @@ use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 pub enum Look {
     /// Tables for a terminal, whose columns are separated by blanks.
     Plain,
-    /// Markdown.
+    /// Tables in Markdown.
     Markdown,
 }
 
@@ -124,8 +124,8 @@ pub fn missed(cell: &Cell) -> Vec<&'static str> {
     level.into_iter().chain(effect).collect()
 }
 
-/// Returns in words why a figure is left to chance. If this is so for the level or the effect alone, the text names it.
-/// The text is empty if nothing is left to chance.
+/// Returns in words why chance decides whether a figure is met. If chance decides only the level (the figure itself) or
+/// only the kernel's effect, the text says which. The text is empty if chance decides neither.
 #[must_use]
 pub fn left_to_chance(cell: &Cell) -> String {
     let effect = cell.effect.as_ref().map(|effect| effect.left_to_chance);

@@ -25,7 +25,7 @@ const KNOWN: [(Role, u64, &[&str]); 11] = [
     (Role::File, 1, &["file", "filename", "path", "device", "device_id", "dev", "disk", "volume"]),
     (Role::Task, 1, &["pid", "tid", "task", "process"]),
 ];
-/// Names of columns of keys.
+/// Names of columns, in lower case, that are known to hold the keys of objects.
 const KEYS: [&str; 7] = ["key", "id", "obj_id", "object", "object_id", "obj", "url"];
 
 /// For each role, the index of the field with this role in a line, and the unit of the field; `None` if no field has

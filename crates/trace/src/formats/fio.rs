@@ -7,7 +7,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// Version 2.
+/// Version 2 of the format of fio's I/O logs.
 pub static V2: Format = Format {
     name: "fio-2",
     about: "fio's write_iolog, version 2",

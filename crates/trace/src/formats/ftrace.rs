@@ -111,7 +111,7 @@ fn value<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// What is known of the length of a file, in pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
-    /// The size, if the user gave it.
+    /// Size of the file, bytes, if the user gave it.
     size: Option<u64>,
     /// The page number after the last page that was added to the page cache.
     added: u64,
@@ -248,7 +248,7 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a read of a block device.
+    /// Adds the read of a block device that an event reports.
     fn block(&mut self, rest: &[u8], base: Request, sink: &mut Sink) -> Result<(), String> {
         let numbers = value(rest, b"sector").and_then(number).zip(value(rest, b"size").and_then(number));
         let (sector, size) = numbers.ok_or("expected device, sector= and size=")?;
@@ -260,7 +260,7 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a write.
+    /// Adds the write of a file that an event reports.
     fn write(&mut self, rest: &[u8], base: Request, sink: &mut Sink) -> Result<(), String> {
         let numbers = value(rest, b"pos").and_then(number).zip(value(rest, b"len").and_then(number));
         let (offset, len) = numbers.ok_or("expected pos and len")?;
@@ -301,7 +301,7 @@ impl Ftrace {
         file
     }
 
-    /// Appends a request; the task's read that may have gone on is closed. Returns the request's number.
+    /// Appends a request and returns its number. The last read of `task` is thus complete, and is closed.
     fn add(&mut self, request: Request, is_open: bool, task: u32, sink: &mut Sink) -> u64 {
         if let Some(open) = self.open.remove(&task) {
             self.close(open.number, sink);
@@ -315,7 +315,7 @@ impl Ftrace {
         self.held.get_mut(usize::try_from(number.checked_sub(self.passed)?).ok()?)
     }
 
-    /// Cuts the range of a read to its file.
+    /// Marks a read as complete. If the end of its file is known, cuts off the part of the read beyond it.
     fn close(&mut self, number: u64, sink: &mut Sink) {
         let ends = |file: u32| self.ends.get(&file).and_then(|ends| ends.known());
         let Some(held) = number.checked_sub(self.passed).and_then(|at| self.held.get_mut(at as usize)) else { return };

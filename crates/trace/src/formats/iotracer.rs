@@ -16,7 +16,7 @@ use crate::read::{Options, Parser, Shape, Sink};
 use crate::request::{Flags, Kind, PAGE_BYTES, Request};
 use std::collections::HashMap;
 
-/// The format.
+/// The format `iotracer`: csv files of IO Tracer.
 pub static FORMAT: Format = Format {
     name: "iotracer",
     about: "IO Tracer's csv: fs, ds, cache, pagefault",
@@ -168,7 +168,8 @@ impl IoTracer {
     }
 }
 
-/// Returns what a call does; `None` for those that do not concern contents.
+/// Returns the operation of the call that is called `name`, with its flags; `None` if the call does not concern the
+/// contents of a file.
 fn call_of(name: &[u8]) -> Option<(Operation, Flags)> {
     let operation = match name {
         b"READ" | b"DIO_READ" => Operation::Read,

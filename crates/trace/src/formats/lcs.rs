@@ -15,7 +15,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `lcs`: binary traces of libCacheSim.
 pub static FORMAT: Format = Format {
     name: "lcs",
     about: "libCacheSim, versions 1 to 8",

@@ -32,7 +32,7 @@ pub type Opened = (Shape, Kind, Box<dyn Parser>);
 
 /// A format of traces: its name, how it is recognised, and how it is read.
 pub struct Format {
-    /// Name on command lines.
+    /// Name of the format on command lines.
     pub name: &'static str,
     /// The tool that writes this format, or the collection whose traces have it, in words for people.
     pub about: &'static str,
@@ -93,7 +93,7 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// Returns `true` if the start is a text, and `fits` is true of at least half of its first lines.
+/// Returns whether the start of an input is text, and `fits` returns `true` for at least half of its first lines.
 fn most_lines(start: Start<'_>, fits: impl Fn(&[u8]) -> bool) -> bool {
     const LINES: usize = 50;
     let (mut all, mut fitting) = (0, 0);

@@ -20,7 +20,7 @@ pub fn first_fields<const N: usize>(line: &[u8]) -> ([&[u8]; N], usize) {
     (found, count)
 }
 
-/// Returns a decimal number without a sign.
+/// Reads a decimal number without a sign.
 pub fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 20 {
         return None;
@@ -77,7 +77,8 @@ pub fn key(text: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Returns the time of `YYYY-MM-DD HH:MM:SS.ffffff` since 1970, µs, with no time zone.
+/// Reads a date and time such as `YYYY-MM-DD HH:MM:SS.ffffff`. Returns the time from 1970 until then, µs, without
+/// regard to time zones.
 pub fn date_micros(text: &[u8]) -> Option<u64> {
     let (date, time) = (text.get(..10)?, text.get(11..)?);
     if date[4] != b'-' || date[7] != b'-' || !matches!(text[10], b' ' | b'T') {
@@ -94,7 +95,7 @@ pub fn date_micros(text: &[u8]) -> Option<u64> {
     Some(days * 86_400_000_000 + clock_micros(time)?)
 }
 
-/// Returns the time of `HH:MM:SS[.ffffff]` since midnight, µs.
+/// Reads a time of day such as `HH:MM:SS[.ffffff]`. Returns the time since midnight, µs.
 pub fn clock_micros(text: &[u8]) -> Option<u64> {
     if text.len() < 8 || text[2] != b':' || text[5] != b':' {
         return None;

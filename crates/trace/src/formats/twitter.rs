@@ -7,7 +7,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `twitter`: Twitter's cache traces of 2020.
 pub static FORMAT: Format = Format {
     name: "twitter",
     about: "Twitter's cache traces (2020)",

@@ -20,7 +20,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// Version 1.
+/// Version 1 of the format of vscsi traces.
 pub static V1: Format = Format {
     name: "vscsi-1",
     about: "vscsiStats, version 1",
@@ -28,7 +28,7 @@ pub static V1: Format = Format {
     open: |_, _: &Options| Ok(Layout::V1.open()),
 };
 
-/// Version 2.
+/// Version 2 of the format of vscsi traces.
 pub static V2: Format = Format {
     name: "vscsi-2",
     about: "vscsiStats, version 2",

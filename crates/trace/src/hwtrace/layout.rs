@@ -19,7 +19,7 @@ pub const TRAILER: usize = 32;
 pub const RECORD: usize = 32;
 /// Length of an entry of the table of sections, bytes.
 pub const ENTRY: usize = 32;
-/// Largest number of sections.
+/// Largest number of sections of a trace file.
 pub const SECTIONS_MAX: usize = 1024;
 
 /// Name of the section of records.

@@ -63,7 +63,8 @@ const fn mix(key: u64) -> u64 {
 }
 
 impl Reuse {
-    /// Makes an empty set that keeps at most `keys_max` keys, 50 to 80 bytes each. The bound is at least 16 and at most 2^30.
+    /// Makes an empty set that keeps at most `keys_max` keys, each of which takes 50 to 80 bytes. A bound below 16
+    /// counts as 16, and one above 2^30 counts as 2^30.
     #[must_use]
     pub fn new(keys_max: usize) -> Self {
         let keys_max = keys_max.clamp(KEYS_LEAST, KEYS_LIMIT);
@@ -130,7 +131,8 @@ impl Reuse {
         Some(Touch { distance, weight: 1 << self.shift, entry: &mut self.entries[number as usize] })
     }
 
-    /// Adds a key, after dropping others if there are too many. Returns `None` if that drops the key itself.
+    /// Adds a key and returns its number. If there are too many keys, first drops half of all keys; returns `None` if
+    /// the new key belongs to the dropped half.
     fn add(&mut self, entry: Entry, hash: u64) -> Option<u32> {
         while self.entries.len() >= self.keys_max {
             self.drop_half();
@@ -209,7 +211,7 @@ impl Reuse {
         }
     }
 
-    /// Returns the number of ones up to a place, that place included.
+    /// Returns the number of bits in `ones` that are set, from the first place up to and including `place`.
     fn count_up_to(&self, place: usize) -> u64 {
         let mut word = place / WORD;
         let mut count = u64::from((self.ones[word] << (WORD - 1 - place % WORD)).count_ones());

@@ -19,7 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use histogram::Histogram;
 use popularity::Popularity;
 
-/// Bounds of a description.
+/// Limits for the description of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Number of pages or objects that are followed; if the trace has more, a sample stands for all. Each takes 50 to 80
@@ -136,7 +136,7 @@ impl Info {
     }
 }
 
-/// What is counted while requests pass.
+/// The counters from which an [`Info`] is made. Each request of the trace is added to them.
 struct Counter {
     kind: Kind,
     operations: [u64; Operation::ALL.len()],

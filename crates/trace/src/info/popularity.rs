@@ -78,7 +78,7 @@ fn wanted(objects: u64) -> Vec<u64> {
     wanted
 }
 
-/// Returns at most about 500 ranks, spread evenly over the logarithm.
+/// Returns a few hundred ranks from 1 to at most `objects`, spread about evenly on a logarithmic scale.
 fn spread(objects: u64) -> Vec<u64> {
     let next = |rank: &u64| Some((rank + rank / 32).max(rank + 1));
     std::iter::successors(Some(1), next).take_while(|rank| *rank <= objects).collect()
@@ -111,7 +111,8 @@ fn theta(counts: &[u64]) -> Option<f64> {
 /// Each later group has ranks that differ by less than 1 %, and all of them count with the weight of the rank in the
 /// middle. So shares are still exact to six digits.
 struct Law {
-    /// Last rank, weight, and mean logarithm of the ranks of each group.
+    /// For each group of ranks: its last rank, the weight of all its ranks together, and the logarithm of its middle
+    /// rank.
     groups: Vec<(u64, f64, f64)>,
     sum: f64,
 }

@@ -19,7 +19,8 @@ pub struct Loaded {
     pub trace: Trace,
     /// Name of the format of the input.
     pub format: &'static str,
-    /// Counts of what was read. Of an own trace, the requests alone.
+    /// Counts of the lines or records and of the requests that were read. For a trace in the format `.hwtrace`, only
+    /// the requests are counted.
     pub counts: Counts,
 }
 

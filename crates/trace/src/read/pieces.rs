@@ -82,7 +82,7 @@ impl Pieces {
         Ok(read > 0)
     }
 
-    /// Returns the piece.
+    /// Returns the current piece, which [`Pieces::advance`] has read last.
     #[inline]
     #[must_use]
     pub fn piece(&self) -> &[u8] {

@@ -71,14 +71,15 @@ impl<'a> Start<'a> {
             .filter(|line| !line.is_empty())
     }
 
-    /// Returns `true` if the start has no byte that texts do not have.
+    /// Returns whether the start looks like text: it has no control characters except those that occur in texts, such
+    /// as tabs and line ends.
     #[must_use]
     pub fn is_text(self) -> bool {
         !self.bytes.iter().any(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31))
     }
 }
 
-/// A piece that was not understood.
+/// A piece of the input (a line or a record) that was not understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unparsed {
     /// Number of the line or record, from 1.
@@ -87,11 +88,11 @@ pub struct Unparsed {
     pub offset: u64,
     /// The piece's first bytes: text, or hexadecimal digits of a record.
     pub text: String,
-    /// What was expected.
+    /// What was expected instead.
     pub why: String,
 }
 
-/// Counts of what was read.
+/// Counts of what was read from an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of pieces (lines or records) that were read.

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Largest memory that unpacking may use, MiB. `zstd --long=27` and `xz -9` need 128 and 65 MiB.
 const MEMORY_MIB: u32 = 256;
 
-/// The name of standard input on command lines.
+/// The word that stands for standard input on a command line.
 pub const STANDARD_INPUT: &str = "-";
 
 /// Opens a file, or standard input for `-`, and unpacks it if its first bytes are those of gzip, zstd or xz.
@@ -65,13 +65,13 @@ enum Packing {
     Xz,
 }
 
-/// A reader of the frames of zstd, one after the other.
+/// A reader of zstd data, which unpacks one frame after the other.
 enum Zstd<R: Read> {
     /// The reader stands before a frame (a packed part of the input), or at the end of the input.
     Between(R),
-    /// Within a frame.
+    /// The reader is within a frame.
     Within(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
-    /// After an error.
+    /// The reader has met an error.
     Failed,
 }
 

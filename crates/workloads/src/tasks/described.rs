@@ -151,8 +151,8 @@ pub struct TaskOf {
     pub oom_score_adj: i16,
     /// The `[[group]]` of the machine file that the tasks enter. Default: none.
     pub group: Option<String>,
-    /// `false`: the tasks' operations count neither in the rate nor in `operations`, and the run ends without them.
-    /// Default: `true`.
+    /// `false`: the tasks' operations count neither in the rate nor in `operations`, and the run does not wait for
+    /// these tasks to end. Default: `true`.
     #[serde(default = "measured")]
     pub measured: bool,
     /// The steps that each task does once before the measurement begins.

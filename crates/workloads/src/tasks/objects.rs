@@ -16,8 +16,8 @@ pub(super) struct SharedFile {
     versions: Option<Vec<Version>>,
 }
 
-/// The version of a page: the number that is written last, and the number that is written for certain. They differ while
-/// a task writes the page.
+/// Two version numbers of a page: that of the last write that has begun, and that of the last write that is done. They
+/// differ while a task writes the page.
 #[derive(Debug)]
 struct Version {
     begun: AtomicU32,

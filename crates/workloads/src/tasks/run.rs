@@ -66,7 +66,7 @@ pub(super) struct Task<'a, S: System> {
     system: &'a S,
     load: &'a Load,
     kind: &'a TaskOf,
-    /// Name of the kind.
+    /// Name of the kind of task.
     name: &'a str,
     /// Number of the task among those of its kind.
     number: u64,
@@ -141,7 +141,7 @@ impl<'a, S: System> Task<'a, S> {
         Ok(self.durations)
     }
 
-    /// Opens the file of a step.
+    /// Opens the file of a step, if it uses one. Returns the state that the step keeps from one operation to the next.
     fn place(&self, step: &Step) -> Result<Place<S>, SystemError> {
         let mut file = step.action.file().map(|name| self.system.open(&self.file(name).name)).transpose()?;
         if let (Action::Read { places, .. }, Some(file)) = (&step.action, &mut file)

@@ -10,15 +10,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Step {
     /// What the step does.
     pub action: Action,
-    /// How often the step does it.
+    /// How often the step repeats its action.
     pub repeated: Repeated,
-    /// Rate at which operations begin, operations per second for each task; none: one after the other.
+    /// Rate at which operations begin, operations per second for each task; none: each begins when the one before it
+    /// has ended.
     pub rate: Option<f64>,
     /// Sleep of the task after each operation.
     pub think: Nanos,
-    /// Name of the operation in the rows of durations, such as `Read`; none: the durations are not reported.
+    /// Name under which the report lists the durations of the operations, such as `Read`; none: the durations are not
+    /// reported.
     pub row: Option<String>,
-    /// Number of writes after which the step syncs its file; 0: it does not.
+    /// Number of writes after which the step syncs its file; 0: the step never syncs it.
     pub sync_every: u64,
     /// Name of the row that shows the durations of the writes, if the step reads and writes. None: the row of the reads
     /// shows them, too.

@@ -607,7 +607,8 @@ impl<M: Machine> Lru<M> {
         self.lruvecs_of_zone(zone).for_each(|lruvec| self.for_each_listed_in(lruvec, zone, &mut visit));
     }
 
-    /// Calls `visit` for each page of an lruvec that lies in a zone, with the list under which the page is counted.
+    /// Calls `visit` for each page that is on a list of the lruvec and lies in the zone, with the list under which the
+    /// page is counted.
     pub(in crate::lru) fn for_each_listed_in(
         &self,
         lruvec: &Lruvec<M>,

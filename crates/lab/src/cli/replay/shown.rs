@@ -10,7 +10,7 @@ use report::html::{Chart, Page, Part, Section};
 use report::plot::lines::{Lines, Panel};
 use serde_json::json;
 
-/// A ratio, with its standard error if it is an estimate.
+/// A miss ratio, with its standard error if it is an estimate.
 #[derive(Clone, Copy)]
 struct Ratio {
     value: f64,
@@ -38,7 +38,7 @@ pub struct Shown<'a> {
     requests: u64,
     warm_up: u64,
     objects: u64,
-    /// What a share of all is a share of, in the unit.
+    /// The number of which a size given as a share is a share: all pages, objects or bytes of the trace.
     whole: u64,
     /// The sampling rate, and the numbers of requests and objects of the sample.
     sampled: Option<(f64, u64, u64)>,
@@ -231,7 +231,7 @@ impl<'a> Shown<'a> {
         Page { title: format!("Replay of {}", self.name), about, sections }
     }
 
-    /// Returns the curves as a picture.
+    /// Returns a picture of the miss ratios, with a curve for each policy.
     pub fn picture(&self) -> String {
         let lines = Lines {
             title: format!("Replay of {}", self.name),
@@ -271,7 +271,7 @@ impl<'a> Shown<'a> {
         panels
     }
 
-    /// Returns the lines with the names of their sizes.
+    /// Returns all lines, each with the name of its size.
     fn named(&self) -> impl Iterator<Item = (String, &Line)> {
         self.policies().flat_map(|lines| self.sizes.iter().map(|size| size.name()).zip(lines))
     }

@@ -25,7 +25,7 @@ const SIZES: [u64; 8] = [10, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const FILES: usize = 10;
 /// Largest number of characters that are shown of a file's name. Of a longer name, only the end is shown.
 const NAME: usize = 60;
-/// Intervals in the text; pictures and pages have all.
+/// Largest number of intervals in the text. Pictures and pages show all intervals.
 const LINES: usize = 10;
 
 impl Described<'_> {
@@ -83,7 +83,7 @@ impl Described<'_> {
         text
     }
 
-    /// Returns all as a page.
+    /// Returns the whole description as a page.
     pub fn page(&self) -> Page {
         let mut page = self.page_of(usize::MAX);
         let charts = |plots: Vec<Plot>| {

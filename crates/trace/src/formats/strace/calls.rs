@@ -7,7 +7,8 @@ use crate::operation::Operation;
 use crate::read::Sink;
 use crate::request::{Flags, Request};
 
-/// Does what a call did, as far as it concerns files. Calls that failed, and others, change nothing.
+/// Applies a finished system call to the tables, and passes the requests that it made to `sink`. Ignores calls that
+/// failed, and calls that do not concern files.
 pub fn act(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), String> {
     if call.result.is_none() {
         return Ok(());
@@ -70,7 +71,8 @@ fn descriptor(call: &Call<'_>, at: usize) -> Option<u64> {
     number(before_path(call.argument(at)).0)
 }
 
-/// Returns the file and the description of a descriptor; counts those that are not known.
+/// Returns the numbers of the file and of the open file description to which the descriptor in argument `at` refers.
+/// Returns none if the descriptor is not known, which is counted, or if it has no file with pages.
 fn file_of(call: &Call<'_>, at: usize, view: &mut View<'_>, sink: &mut Sink) -> Option<(u32, u32)> {
     let (fd, path) = before_path(call.argument(at));
     let path = path.map(unescaped);
@@ -83,7 +85,8 @@ fn file_of(call: &Call<'_>, at: usize, view: &mut View<'_>, sink: &mut Sink) -> 
     Some((open.file?, open.handle))
 }
 
-/// Returns the path of an argument, relative to `folder`.
+/// Returns the path in argument `at` of a call. A relative path is completed by the folder of the descriptor in the
+/// text `folder`, or else by the working directory.
 fn path(call: &Call<'_>, at: usize, folder: Option<&[u8]>, view: &View<'_>) -> Result<Vec<u8>, String> {
     let text = call.argument(at);
     let path = string(text).ok_or_else(|| format!("`{}`: expected a path", lossy(text)))?;
@@ -156,7 +159,8 @@ fn close_range(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<
     closed.into_iter().try_for_each(|fd| view.close(fd, sink))
 }
 
-/// Does a read or a write, at the place of argument `at`, or at the position of the description.
+/// Records a read or a write by the descriptor in the first argument. Argument `at` has the offset; if `at` is none,
+/// the transfer begins at the position of the open file description.
 fn transfer(
     call: &Call<'_>,
     operation: Operation,
@@ -203,7 +207,8 @@ fn one_transfer(
     view.push(sink, Request { operation, flags, file, handle, offset, len, ..Request::default() })
 }
 
-/// Does a copy within the kernel: `from` and `to` are the arguments of the descriptor and of the offset.
+/// Records a copy from file to file within the kernel, as a read and a write. `from` and `to` each say which arguments
+/// hold the descriptor and the offset.
 fn copy(
     call: &Call<'_>,
     from: (usize, usize),

@@ -6,15 +6,15 @@ use crate::formats::text::{SECOND, c_number, clock_micros, lossy, micros, number
 pub struct Line<'a> {
     /// Number of the process; 0 if the line has none, because strace follows a single process.
     pub process: u64,
-    /// The time.
+    /// The time at the beginning of the line.
     pub time: Time,
     /// What the line says, after the process and the time.
     pub spoken: Spoken<'a>,
 }
 
-/// What a line says.
+/// The event that a line of strace's output reports.
 pub enum Spoken<'a> {
-    /// Nothing of files: a signal, or a note of strace.
+    /// An event that does not concern files: a signal, or a note of strace.
     Nothing,
     /// The process ends.
     Exit,
@@ -22,7 +22,7 @@ pub enum Spoken<'a> {
     Unfinished(&'a [u8]),
     /// The rest of a call whose start was an earlier line, [`Self::Unfinished`].
     Resumed(&'a [u8]),
-    /// A whole call.
+    /// The whole text of a call.
     Call(&'a [u8]),
 }
 
@@ -66,7 +66,7 @@ impl Clock {
     }
 }
 
-/// A call.
+/// A system call that strace reports.
 pub struct Call<'a> {
     /// Name of the system call.
     pub name: &'a [u8],
@@ -249,8 +249,9 @@ fn end_of_string(text: &[u8], start: usize) -> Option<usize> {
     None
 }
 
-/// Returns the place of the `>` that ends the path of a descriptor; the start itself for a sign such as `<<`. A path may
-/// have `>`, so the one counts behind which an argument ends.
+/// Returns the index of the `>` that ends a descriptor's path, which begins after the `<` at index `start`. A path may
+/// contain `>`, so only a `>` at the end of an argument counts. If the `<` begins no path, as in the sign `<<`, returns
+/// `start`.
 fn end_of_path(text: &[u8], start: usize) -> usize {
     if start == 0 || !(text[start - 1].is_ascii_digit() || text[start - 1] == b'D') {
         return start;

@@ -17,7 +17,7 @@ use crate::request::Kind;
 use line::{Line, Spoken};
 use std::collections::HashMap;
 
-/// The format.
+/// The format `strace`: system calls, as strace prints them.
 pub static FORMAT: Format = Format {
     name: "strace",
     about: "strace -f -y -ttt -e trace=%file,%desc,%process",

@@ -12,20 +12,20 @@ use std::rc::Rc;
 pub struct OpenFile {
     /// Number of the file; none for something that has no pages, such as a pipe or a file of `/proc`.
     pub file: Option<u32>,
-    /// Path, for calls relative to a folder.
+    /// The path that was opened. If it is a folder, calls such as `openat` can name files relative to it.
     pub path: Vec<u8>,
     /// Number of the open file description, from 1.
     pub handle: u32,
     /// Offset in the file at which the next `read` or `write` begins.
     pub position: u64,
-    /// Properties of its transfers.
+    /// Properties of reads and writes by this description.
     pub flags: Flags,
 }
 
-/// A descriptor.
+/// A file descriptor of a process.
 #[derive(Clone, Debug)]
 pub struct Descriptor {
-    /// The description that it refers to.
+    /// The open file description to which the descriptor refers.
     pub open: Rc<RefCell<OpenFile>>,
     /// Whether `execve` closes the descriptor.
     pub closes_on_exec: bool,
@@ -34,7 +34,7 @@ pub struct Descriptor {
 /// A mapping of a file. Its key in the table is its first address.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
-    /// The address behind it.
+    /// The first address after the mapping.
     pub end: u64,
     /// Number of the mapped file.
     pub file: u32,
@@ -80,9 +80,10 @@ pub struct World {
     paths: HashMap<Vec<u8>, u32>,
     sizes: HashMap<u32, u64>,
     handles: u32,
-    /// The process that is starting another one, whose number is not known yet.
+    /// The number of a process that is starting another one, and what the two share; none once the number of the new
+    /// process is known.
     forking: Option<(u64, Shares)>,
-    /// Processes that spoke before the call that started them was finished.
+    /// Processes whose first line came before the end of the call that started them.
     early: HashSet<u64>,
     /// Number of descriptors and mappings that were copied into the tables of new processes.
     copied: usize,
@@ -145,7 +146,7 @@ impl World {
         View { world: self, process, number, time_us }
     }
 
-    /// Notes that a process is starting another one.
+    /// Notes that a process is starting another one, with which it will share what `shares` says.
     pub const fn forks(&mut self, process: u64, shares: Shares) {
         self.forking = Some((process, shares));
     }
@@ -207,7 +208,8 @@ impl View<'_> {
         self.push(sink, Request { operation: Operation::Fork, offset: task.into(), ..Request::default() })
     }
 
-    /// Gives the process tables of its own, without the descriptors that `execve` closes.
+    /// Does what `execve` does to the tables: the process gets its own copy of the descriptors, without those that
+    /// `execve` closes, and an empty table of mappings.
     pub fn exec(&mut self, sink: &mut Sink) -> Result<(), String> {
         let kept = copy(&self.process.descriptors);
         let mut closed: Vec<_> = kept.borrow_mut().extract_if(|_, descriptor| descriptor.closes_on_exec).collect();
@@ -314,7 +316,8 @@ impl View<'_> {
         self.world.sizes.insert(file, bytes);
     }
 
-    /// Returns a path relative to the working directory, or to the folder of a descriptor.
+    /// Makes a path absolute. A relative path is taken from `folder` or, if that is none, from the process's working
+    /// directory. If this folder is not known, the path stays relative.
     pub fn absolute(&self, folder: Option<&[u8]>, path: &[u8]) -> Vec<u8> {
         if path.starts_with(b"/") {
             return path.to_vec();

@@ -34,8 +34,8 @@ struct Gathered {
     /// Number of scanned pages that must be written before they can be freed.
     to_write: u64,
     /// Pages whose marks of use were cleared, although readers with hazard pointers may use them without setting new
-    /// marks. The pages are closed to such readers once the lock of the lists is free. Each page has one more
-    /// reference.
+    /// marks. The pages are closed to such readers once the lock of the lists is free. Until then this list holds a
+    /// reference to each page.
     opened: Vec<FrameNumber>,
     /// Number of examined pages that went to another generation instead of being taken.
     moved: u64,
