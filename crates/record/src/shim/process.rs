@@ -1,6 +1,6 @@
 //! Replaces what makes and ends processes, and takes care that programs started by this one are recorded, too.
 
-use crate::files::{catch_up_all, note_fork, quietly};
+use crate::files::{catch_up_all, look, note_fork, quietly};
 use crate::io::replace;
 use crate::real::real;
 use crate::ring::{self, begin_process, emit, emit_text, is_borrowed, ring};
@@ -37,6 +37,8 @@ unsafe extern "C" fn load() {
             }
         }
         begin_process();
+        // The standard streams are known from now on: what stdio does is seen by their positions.
+        (0..3).for_each(|fd| drop(look(fd)));
         pages::begin();
     });
 }
