@@ -13,7 +13,7 @@ use figures::scale::Scale;
 pub struct Experiment {
     /// Name of the experiment's folder.
     pub name: String,
-    /// Name of the experiment's file in messages.
+    /// Name by which messages refer to the experiment's file.
     pub file: String,
     /// Description of the experiment in one line.
     pub about: String,
@@ -30,33 +30,37 @@ pub struct Experiment {
     /// The scale of the golden report, the small report that tests compare byte for byte; none if there is no such
     /// report.
     pub smoke_scale: Option<Scale>,
-    /// Changed values for the golden report that tests compare, `KEY=VALUE` as for `--set`.
+    /// Values that are changed for the golden report (a small report that tests compare byte for byte), each as
+    /// `KEY=VALUE` as in `--set`.
     pub smoke_set: Vec<String>,
     /// The variants: the experiment on other machines or with other parameters.
     pub variants: Vec<Variant>,
-    /// Names of the rows that the command `highwater variants` shows.
+    /// Names of the rows (the figures of a report) that the command `highwater variants` shows.
     pub variant_rows: Vec<String>,
-    /// Name of the main row, by which `study::ranking` compares kernels. A name that ends with `-` is a prefix, and
-    /// stands for the last row with this prefix.
+    /// Name of the main row: the figure of a report by which `study::ranking` compares kernels. A name that ends with
+    /// `-` is a prefix, and stands for the last row whose name begins with it.
     pub main_row: Option<String>,
     /// File and line of the key `main_row`.
     pub main_row_place: Option<Place>,
-    /// Further rows that a comparison prints by default. Each text is a part of a row's name, as for `--rows`.
+    /// The rows that a comparison prints by default in addition to the main row. Each text is a part of a row's name,
+    /// as for `--rows`.
     pub main_rows: Vec<String>,
     /// File and line of the key `main_rows`.
     pub main_rows_place: Option<Place>,
-    /// CPU time that a comparison of the kernels at full size takes on a simulated machine, seconds, as measured once.
+    /// CPU time in seconds that a comparison of the kernels takes at full size on a simulated machine. It was measured
+    /// once.
     pub cpu_s: Option<u32>,
     /// The kind of picture in which a run is drawn.
     pub picture: Picture,
-    /// Panels of the picture over time. An empty list means the usual panels.
+    /// Panels of the picture over time. If the list is empty, the picture has the default panels.
     pub plot: Vec<PlotPanel>,
-    /// The smaller size of runs if one of them is in a virtual machine (ground `guest`), which is slow on many
-    /// computers.
+    /// The machine, scale and values that replace those of the experiment if one of the compared runs is in a virtual
+    /// machine (ground `guest`), which is slow on many computers.
     pub guest: OnGuest,
     /// The workload's parameters.
     pub params: Node,
-    /// The sections `[[group]]`: control groups that are added to those of the machine, or replace keys of them.
+    /// The sections `[[group]]` of the experiment's file. Each adds a control group to those of the machine, or
+    /// replaces keys of the machine's group with the same name.
     pub groups: Vec<Node>,
     /// Published figures, if there are any.
     pub published: Option<Published>,
@@ -86,16 +90,17 @@ struct ExperimentText {
     picture: Picture,
 }
 
-/// The size of runs if one of the compared runs is in a virtual machine (ground `guest`). All compared runs get this
-/// size. Values that the user gives take precedence.
+/// The machine, scale and values that replace those of the experiment if one of the compared runs is in a virtual
+/// machine (ground `guest`). They then apply to all compared runs. Values that the user gives take precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnGuest {
-    /// Name or file of the machine; the experiment's own by default.
+    /// Name or file of the machine; by default the machine of the experiment.
     pub machine: Option<String>,
     /// The scale as text; full size by default.
     pub scale: Option<String>,
-    /// Values as for `--set`, by key, written as in a file.
+    /// The values that replace those of the experiment, under their keys, as in `--set KEY=VALUE`. A value is written as
+    /// in a file.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
 }
@@ -107,18 +112,18 @@ pub enum Picture {
     /// A picture of counters over time.
     #[default]
     OverTime,
-    /// The longest period with interrupts off: the work done in it, and the packets that wait.
+    /// A picture of the longest period with interrupts off: the work done in it, and the packets that wait for its end.
     Packets,
 }
 
-/// A panel of a picture over time, which shows the sum of some counters of `--series`. Events are shown as rates per
-/// second.
+/// A panel of a picture over time. It shows the sum of some of the counters that the option `--series` writes. Counters
+/// of events are shown as rates per second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlotPanel {
     /// Caption of the panel: its subject and unit.
     pub caption: String,
-    /// Names of the counters; `pgscan_kswapd_*` means all counters that begin with `pgscan_kswapd_`.
+    /// Names of the counters to add up; `pgscan_kswapd_*` means all counters whose names begin with `pgscan_kswapd_`.
     pub sum: Vec<String>,
     /// Unit into which the counters are converted.
     #[serde(default)]
@@ -128,7 +133,7 @@ pub struct PlotPanel {
 /// The unit in which a panel shows its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PanelUnit {
-    /// The counter's own unit.
+    /// The unit in which the counters are reported.
     #[default]
     #[serde(rename = "count")]
     Count,
@@ -144,12 +149,13 @@ pub enum PanelUnit {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// The difference from the experiment, in words.
+    /// Name of the variant: it says in words what is different from the experiment.
     pub name: String,
     /// Names of the kernels that the variant applies to; all kernels if empty.
     #[serde(default)]
     pub kernels: Vec<String>,
-    /// Values as for `--set`, by key, written as in a file.
+    /// The values that replace those of the experiment, under their keys, as in `--set KEY=VALUE`. A value is written as
+    /// in a file.
     pub set: BTreeMap<String, String>,
 }
 
@@ -184,7 +190,7 @@ impl Experiment {
     /// `published` are pairs: the name of the file in messages, and its text.
     ///
     /// # Errors
-    /// The first fault in either file, with file and line.
+    /// When a file is faulty. The error is the first fault, with file and line.
     pub fn parse(name: &str, file: (&str, &str), published: Option<(&str, &str)>) -> Result<Self, Error> {
         let mut node = Node::parse(file.0, file.1)?;
         let empty = Node { value: placed::Value::Table(Vec::new()), ..node.clone() };
@@ -255,8 +261,8 @@ impl Experiment {
     }
 }
 
-/// Returns the tables of an experiment's groups. Whether they fit those of the machine is known when they are laid over
-/// these.
+/// Returns the tables of the control groups that an experiment lists. Does not compare these groups with the machine's
+/// groups; that is done when they are added to the machine.
 ///
 /// # Errors
 /// When a table is no group, with file and line.
@@ -283,12 +289,12 @@ pub struct Published {
     pub title: String,
     /// Names of the kernels, in the order of the values in each row.
     pub columns: Vec<String>,
-    /// The columns' names as the posting prints them.
+    /// Names of the kernels as the posting prints them over the columns of its table.
     #[serde(default)]
     pub printed_columns: Vec<String>,
     /// The kernel that percentages are relative to.
     pub baseline: String,
-    /// The rule by which the printed percentages were computed, by its name in `--percent`.
+    /// The rule by which the printed percentages were computed. The option `--percent` has the same names of rules.
     pub pct_rule: String,
     /// The published rows.
     #[serde(default)]
@@ -299,7 +305,7 @@ pub struct Published {
     /// Single numbers that the posting states in its prose and not in a table.
     #[serde(skip)]
     pub facts: Option<Node>,
-    /// Orderings of kernels that the posting's prose states without a number.
+    /// Statements of the posting's prose that order kernels by a figure, but give no number.
     #[serde(skip)]
     pub claims: Option<Node>,
 }
@@ -341,9 +347,9 @@ pub struct PublishedRow {
     pub unit: String,
     /// Whether more or less is better, by the sign convention of MMTests; see [`PublishedRow::better`].
     pub better: Better,
-    /// The figures, one for each column; NaN where none is printed.
+    /// The figures, one for each kernel; NaN where the posting prints none.
     pub values: Vec<f64>,
-    /// The percentages in brackets, as printed, one for each column.
+    /// The percentages that the posting prints in brackets, one for each kernel.
     #[serde(default)]
     pub pct: Vec<f64>,
     /// Whether the row can be computed from other rows.
@@ -358,11 +364,11 @@ pub struct PublishedRow {
     /// The way in which each figure summarises its runs.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Name of the row in the same group that gives the published spread of this row; none if this row is not a mean
-    /// with a spread.
+    /// Name of the row in the same group that gives the published spread of this row. None if the posting gives no
+    /// spread for the row.
     #[serde(default)]
     pub spread: Option<String>,
-    /// Further notes for a reader.
+    /// A remark on the row for readers of the published table.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -383,7 +389,7 @@ impl Published {
     /// Makes published figures from the text of a `published.toml`.
     ///
     /// # Errors
-    /// The first fault, with file and line.
+    /// When the file is faulty. The error is the first fault, with file and line.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let mut node = Node::parse(file, text)?;
         let (machine, facts, claims) = (node.take("machine"), node.take("facts"), node.take("claims"));
@@ -414,7 +420,7 @@ impl Published {
         self.rows.iter().flat_map(|row| &row.values).filter(|value| !value.is_nan()).count()
     }
 
-    /// Returns the published figure for a row and a kernel; none if none is printed.
+    /// Returns the published figure for a row and a kernel; none if the posting prints no such figure.
     #[must_use]
     pub fn figure(&self, group: &str, name: &str, kernel: &str) -> Option<Figure> {
         let column = self.columns.iter().position(|column| column == kernel)?;

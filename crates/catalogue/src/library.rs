@@ -18,7 +18,7 @@ use crate::hardware::Machine;
 use crate::{embedded, hardware, versions};
 use kit::input;
 
-/// Returns whether `word` names a file instead of an embedded item.
+/// Returns whether `word` is the path of a file instead of the name of an embedded item.
 #[must_use]
 pub fn is_file(word: &str) -> bool {
     let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
@@ -42,8 +42,8 @@ pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Largest size of a file, bytes. A hand-written file has some thousand bytes. The limit is for devices, whose reading
-/// may never end.
+/// Largest size of a file, bytes. A hand-written file has some thousand bytes. The limit guards against devices such as
+/// `/dev/zero`, from which bytes can be read without end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Returns the text of the file at `path`. `role` says in an error what the file is for; the error also names the file
@@ -116,7 +116,8 @@ impl Kind {
         found.ok_or_else(|| unknown(self.name(), self.folder(), name))
     }
 
-    /// Returns the base called `name` for the file at `path`: a file beside that file, or an embedded file.
+    /// Returns the base that the file at `path` names: the file called `name` in the same folder, or else the embedded
+    /// file of this name.
     fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
         let Some(path) = beside(path, name) else {
             return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
@@ -126,20 +127,20 @@ impl Kind {
     }
 }
 
-/// Returns the kernel for `word`: a name or a file, then changes, each after a `+`:
+/// Returns the kernel for `word`, which is a name or a file, followed by changes, each after a `+`:
 /// `highwater+lru.batch=31+lru.swappiness=10`.
 ///
 /// # Errors
-/// When there is no such kernel or file (with the nearest names), when the file or one of its bases is wrong, or when a
-/// change is wrong.
+/// When there is no such kernel or file (the error has the nearest names), when the file or one of its bases is wrong,
+/// or when a change is wrong.
 pub fn kernel(word: &str) -> Result<Kernel, Error> {
     kernel_of(word, unchanged_kernel)
 }
 
-/// Returns the kernels for several words, each as by [`kernel`]. A file that several words share is read once.
+/// Returns the kernels for several words, each as [`kernel`] returns it. A file that several words share is read once.
 ///
 /// # Errors
-/// The error for the first wrong word.
+/// When a word is wrong. The error is that of the first such word.
 pub fn kernels<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Vec<Kernel>, Error> {
     let mut read: BTreeMap<String, Kernel> = BTreeMap::new();
     let mut plain = |word: &str| match read.get(word) {
@@ -191,7 +192,7 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
 /// Returns the machine for `word`, with changes after a `+`: `ping-8g+cpu.count=4`.
 ///
 /// # Errors
-/// As for [`kernel`].
+/// The errors of [`kernel`].
 pub fn machine(word: &str) -> Result<Machine, Error> {
     machine_with(word, &[])
 }
@@ -200,7 +201,7 @@ pub fn machine(word: &str) -> Result<Machine, Error> {
 /// ([`Experiment::groups`]). Changes in `word` apply to these groups, too.
 ///
 /// # Errors
-/// As for [`kernel`].
+/// The errors of [`kernel`].
 pub fn machine_with(word: &str, groups: &[Node]) -> Result<Machine, Error> {
     let (name, changes) = split(word)?;
     if is_file(name) {
@@ -219,7 +220,7 @@ pub type Changes<'w> = Vec<(&'w str, &'w str)>;
 /// Splits `name+key=value+…` into the name and its changes.
 ///
 /// # Errors
-/// When a text after a `+` is no change.
+/// When a text after a `+` is not of the form `key=value`.
 pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
     if Path::new(word).exists() {
         return Ok((word, Vec::new()));
@@ -235,11 +236,11 @@ pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
 }
 
 /// Returns the experiment for `word`, with changed parameters after a `+`: `ping+hogs=4`. If the word is a file,
-/// `published.toml` is read from the file's folder. In this case, relative paths of machine and kernel files in the
-/// file start at its folder.
+/// `published.toml` is read from the file's folder, and relative paths of machines and kernels in the file start at
+/// this folder.
 ///
 /// # Errors
-/// As for [`kernel`].
+/// The errors of [`kernel`].
 pub fn experiment(word: &str) -> Result<Experiment, Error> {
     let (name, changes) = split(word)?;
     let mut experiment = unchanged_experiment(name)?;

@@ -24,13 +24,13 @@ use serde::de::DeserializeOwned;
 pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     /// Name of the machine: the name of its file, without folder and extension.
     pub name: String,
-    /// Name of the file in messages.
+    /// Name by which messages refer to the machine file.
     pub file: String,
     /// Names of the machines that this machine is based on, nearest first.
     pub bases: Vec<String>,
     /// Description of the machine in one line.
     pub about: String,
-    /// Memory: nodes and zones.
+    /// The memory of the machine: its nodes and zones.
     pub memory: Memory,
     /// The CPUs.
     pub cpu: Cpu,
@@ -44,7 +44,7 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     pub before: Before,
     /// The memory control groups, parents first.
     pub groups: Vec<Group>,
-    /// The whole file laid over its bases, for messages and explanations.
+    /// The whole file with the keys of its bases, for messages and explanations.
     pub node: Node,
 }
 
@@ -67,8 +67,8 @@ where
     /// messages.
     ///
     /// # Errors
-    /// The first fault, with file and line: an unknown or missing section or key, a value of the wrong type, or an
-    /// origin (`from`) that is not a known word.
+    /// When the file is faulty. The error is the first fault, with file and line: an unknown or missing section or key,
+    /// a value of the wrong type, or an origin (`from`) that is not a known word.
     pub fn of_node(name: &str, file: &str, mut node: Node) -> Result<Self, Error> {
         node.only(&KEYS)?;
         group::resolve(&mut node)?;
@@ -115,7 +115,8 @@ fn tags_first(node: &mut Node) {
     }
 }
 
-/// Reads one section of a machine file. An error names the section, the key and the key's form.
+/// Reads one section of a machine file. An error names the section and the key, and shows how the value of the key is
+/// written.
 fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> {
     node.read().map_err(|error| {
         let message = with_key(name, node, &error);
@@ -123,8 +124,8 @@ fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> 
     })
 }
 
-/// Returns the message about a wrong value, with its key and, for a constant, with the form in which constants are
-/// written.
+/// Returns the message about a wrong value. It names the value's key and, for a constant, shows the form in which
+/// constants are written.
 fn with_key(section: &str, node: &Node, error: &Error) -> String {
     let message = &error.message;
     let entry = error.place.as_ref().and_then(|place| entry_at(node, place));

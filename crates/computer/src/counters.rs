@@ -1,11 +1,11 @@
 //! Counters of the running kernel, under the names of `/proc/vmstat`.
 //!
-//! The kernel counts most events for the whole computer. If a cgroup is given and counts an event itself, its value is
-//! used instead.
+//! The kernel counts most events for the whole computer. If a cgroup is given and counts an event itself, the cgroup's
+//! value is used instead.
 //!
 //! Pages that reclaim scans and frees in a cgroup at its limit are missing from `pgscan_kswapd`, `pgscan_direct` and
-//! similar counters of `/proc/vmstat`, so these counters are left out. Version 2 counts such pages for the cgroup.
-//! Version 1 does not; the values are then sums over the limits of all cgroups ([`at_limits`]).
+//! similar counters of `/proc/vmstat`, so these counters are left out. A cgroup of version 2 counts such pages. A
+//! cgroup of version 1 does not; the values are then sums over the limits of all cgroups ([`at_limits`]).
 //!
 //! `pgpgin` is the number of KiB that this process has read from devices (`/proc/self/io`). `pgpgout` and the counters
 //! of swapping are those of the whole computer if the cgroup does not count them.
@@ -16,11 +16,11 @@ use figures::counters::{at_limits, named};
 use machine::PAGE_BYTES;
 use std::fs;
 
-/// First parts of the names of counters. When reclaim works in a cgroup at its limit, it raises these counters only for
-/// the cgroup, and not in `/proc/vmstat`.
+/// Prefixes of the names of counters. When reclaim works in a cgroup at its limit, the kernel raises these counters
+/// only for the cgroup, and not in `/proc/vmstat`.
 const KEPT_TO_CGROUP: [&str; 4] = ["pgscan", "pgsteal", "pgrefill", "allocstall"];
 
-/// Counters in `memory.stat` of a cgroup of version 1 that mean the same as in `/proc/vmstat`.
+/// Counters that count the same events in `memory.stat` of a cgroup of version 1 and in `/proc/vmstat`.
 const OF_VERSION_1: [&str; 2] = ["pgfault", "pgmajfault"];
 
 /// A source of counters: the computer alone, or the computer and a cgroup.
@@ -30,8 +30,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Creates a source of the computer's counters, or, if a cgroup is given, also of the counters of this cgroup, in
-    /// which this process must be.
+    /// Creates a source of the computer's counters. If a cgroup is given, the counters of this cgroup are read, too;
+    /// this process must be in the cgroup.
     #[must_use]
     pub fn new(cgroup: Option<Cgroup>) -> Self {
         Self { cgroup }
@@ -53,7 +53,8 @@ impl Counters {
         }
     }
 
-    /// Reads all counters of the computer or, where the cgroup counts an event itself, of the cgroup.
+    /// Reads all counters. If the cgroup counts an event itself, the result has the cgroup's count; all other counts
+    /// are those of the computer.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         let mut vmstat = named(&read("/proc/vmstat"));
@@ -93,7 +94,8 @@ pub fn free_swap_pages() -> u64 {
     swap_pages(&read("/proc/meminfo")).map_or(0, |[_, free]| free)
 }
 
-/// Returns the size of swap and of its free part, pages; `None` if `/proc/meminfo` does not tell.
+/// Returns the size of swap and the size of its free part, both in pages, from the text of `/proc/meminfo`; `None` if
+/// the text does not have them.
 #[must_use]
 pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
     let pages = |name: &str| {
@@ -104,8 +106,8 @@ pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
     Some([pages("SwapTotal:")?, pages("SwapFree:")?])
 }
 
-/// Returns the memory that programs may still take on this computer, bytes (`MemAvailable`); `None` if the kernel does
-/// not tell.
+/// Returns the number of bytes of memory that programs may still take on this computer (`MemAvailable`); `None` if the
+/// kernel does not report it.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     let meminfo = read("/proc/meminfo");

@@ -4,15 +4,15 @@
 //!
 //! * [`interrupt`]: the end of a request to a device, reported by the machine;
 //! * [`access`]: what a task does: read, write, touch, fault;
-//! * [`allocate`]: the fast path, and the slow path below the low mark. *Start here*;
-//! * [`reclaim`]: kswapd, direct reclaim, the decision whether a page is freed, kept or written;
-//! * [`compact`]: whether compaction could help, its two scanners, and deferral;
-//! * [`migrate`]: a page moves to another frame;
+//! * [`allocate`]: the fast path of allocation, and the slow path below the low mark (a reader starts here);
+//! * [`reclaim`]: kswapd, direct reclaim, and the decision whether a page is freed, kept or written;
+//! * [`compact`]: the decision whether compaction could help, its two scanners, and its deferral;
+//! * [`migrate`]: the move of a page to another frame;
 //! * [`lru`]: the order in which pages are reclaimed; batches in front of the lists;
 //! * [`writeback`]: dirty pages on their way to devices;
 //! * [`anonymous`]: regions, and the mappings of a page;
 //! * [`swap`]: slots, and the pages that have one;
-//! * [`page_cache`]: files, and which of their pages are in memory;
+//! * [`page_cache`]: files, and their pages that are in memory;
 //! * [`slab`]: kernel objects, many to a page;
 //! * [`memory`]: frames, zones, watermarks, free lists;
 //! * `bio`: requests to devices; [`stat`]: counters, open to all floors; [`choice`]: how choices are declared;
@@ -77,7 +77,8 @@ pub struct Engine<M: Machine> {
 pub enum NewError {
     /// The layout of the memory cannot be used.
     Layout(LayoutError),
-    /// A choice is out of its limits.
+    /// A number is outside of the limits of its key, or the choices ask for the program's own policy and the program
+    /// has set none.
     Choices(placed::Error),
 }
 
@@ -96,8 +97,8 @@ impl<M: Machine> Engine<M> {
     /// Creates an engine with all memory free, no files and empty swap.
     ///
     /// # Errors
-    /// When the layout is empty, out of order, too small or too large, or when [`kernel::Choices::check`] refuses the
-    /// choices.
+    /// Fails when the layout is empty, out of order, too small or too large, or when [`kernel::Choices::check`] refuses
+    /// the choices.
     pub fn new(
         machine: M,
         choices: &kernel::Choices,
@@ -119,7 +120,7 @@ impl<M: Machine> Engine<M> {
         Ok(Self { access: Access::new(allocate, choices.access.clone()) })
     }
 
-    /// Returns the engine's layer that tasks call: reads, writes, touches, pins.
+    /// Returns the engine's layer whose methods tasks call to read, write, touch or pin pages.
     #[inline(always)]
     pub fn access(&self) -> &Access<M> {
         &self.access
@@ -191,41 +192,41 @@ impl<M: Machine> Engine<M> {
         &self.access
     }
 
-    /// Returns the machine on which the engine runs (the *ground*).
+    /// Returns the machine on which the engine runs: its clock, CPUs, locks, disks and memory.
     #[inline(always)]
     pub fn machine(&self) -> &M {
         &self.memory().machine
     }
 
-    /// Returns the task that makes huge pages of small ones; `None` if this kernel has no khugepaged. The ground (the
-    /// program that provides the machine) starts the task when it makes a region that may have huge pages. If it never
-    /// starts the task, a range whose fault got no huge page never gets one.
+    /// Returns the task khugepaged, which makes huge pages of small ones; `None` if this kernel has no khugepaged. The
+    /// program that provides the machine starts this task when it makes a region that may have huge pages. If the
+    /// program never starts the task, a range whose fault got a small page never gets a huge page.
     #[must_use]
     pub fn khugepaged(&self) -> Option<KernelTask> {
         self.access.khugepaged_task()
     }
 
-    /// Returns the tasks that the ground (the program that provides the machine) starts together with the engine.
-    /// khugepaged is not among them; see [`Engine::khugepaged`].
+    /// Returns the tasks of kswapd and of the flushers. The program that provides the machine starts them together with
+    /// the engine. khugepaged is not among them; see [`Engine::khugepaged`].
     #[must_use]
     pub fn kernel_tasks(&self) -> Vec<KernelTask> {
         self.access.kernel_tasks()
     }
 
-    /// Runs one of the engine's tasks; returns when it is killed.
+    /// Runs one of the engine's tasks, and returns when the task is killed.
     pub fn run(&self, task: KernelTask) {
         self.access.run_kernel_task(task);
     }
 
-    /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if a shadow is
-    /// stored when a page is evicted; kernels before 3.15 have no such counters.
+    /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if the kernel
+    /// stores a shadow when it evicts a page; Linux before 3.15 has no such counters.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         self.access.vmstat()
     }
 
-    /// Returns the counters that are kept for each zone, summed over the zones of one node, as
-    /// `/sys/devices/system/node/node0/vmstat` shows them.
+    /// Returns the counters of one node, as `/sys/devices/system/node/node0/vmstat` shows them. Only counters that are
+    /// kept for each zone are included, each summed over the zones of the node.
     #[must_use]
     pub fn node_vmstat(&self, node: NodeId) -> Vmstat {
         self.access.vmstat_of_node(node)

@@ -9,13 +9,14 @@ use crate::profile::{self, ColumnProfile, RunProfile, View};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Smallest share of time that a call tree shows, percent.
+/// Smallest share of the time, percent, with which a task or a function is shown.
 const LEAST: f64 = 0.5;
 
-/// Largest number of callers that are shown of a call path to a function.
+/// Largest number of callers that are shown in the call path to a function.
 const CALLERS: usize = 4;
 
-/// A function at one place of a call tree: its time in ns, without (`own`) and with callees (`total`), and its callees.
+/// A function at one place of a call tree, with the functions that it called (callees). `own` is the time in ns that
+/// the function took without its callees, and `total` is the time with them.
 #[derive(Default)]
 struct Node<'a> {
     own: u64,
@@ -32,7 +33,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the callees of this function by name, the one with the longest time first.
+    /// Returns the callees of this function with their names, the callee with the longest time first.
     fn by_time(&self) -> Vec<(&'a str, &Self)> {
         let mut called: Vec<_> = self.called.iter().map(|(name, node)| (*name, node)).collect();
         called.sort_by_key(|(_, node)| std::cmp::Reverse(node.total));
@@ -53,7 +54,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Writes profiles as text, in the two forms that the module's head describes, for each column.
+/// Writes the profile of each column (kernel) as text: for each part (phase) of the runs, the functions of each task by
+/// self time, and a tree of all calls.
 ///
 /// # Errors
 /// When writing fails.
@@ -78,7 +80,7 @@ pub fn write(profile: &[RunProfile], view: View, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-/// Returns the call tree of each part of a column's runs, by the name of the part.
+/// Returns the call tree of each part (phase) of the runs of a column (kernel), by the name of the part.
 fn trees(column: &ColumnProfile) -> BTreeMap<&str, Node<'_>> {
     let mut parts: BTreeMap<&str, Node<'_>> = BTreeMap::new();
     for (path, ns) in &column.stacks {

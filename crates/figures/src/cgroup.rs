@@ -68,7 +68,8 @@ impl Cgroup {
         times_at_limit(&self.path)
     }
 
-    /// Returns the cgroup's `memory.stat`: counts of events, and sizes in bytes; empty if there is no such file.
+    /// Returns the counts of events and the sizes, in bytes, from the cgroup's `memory.stat`. The result is empty if
+    /// there is no such file.
     #[must_use]
     pub fn stat(&self) -> engine::stat::Vmstat {
         crate::counters::named(&fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default())
@@ -89,7 +90,7 @@ impl Cgroup {
     }
 
     /// Frees some memory for processes that wait because the cgroup is out of memory, and wakes them. Works in version
-    /// 1 only. The cgroup's limit is afterwards as before.
+    /// 1 only. For this, the limit of the cgroup is lowered and raised again.
     ///
     /// # Errors
     /// When nothing could be freed.
@@ -132,7 +133,7 @@ pub struct OutOfMemory {
     pub times: u64,
     /// Number of processes in the cgroup that were killed (`oom_kill`).
     pub kills: u64,
-    /// Number of times that the cgroup was killed as a whole (`oom_group_kill`, since 5.17).
+    /// Number of times that the cgroup was killed as a whole (`oom_group_kill`, since Linux 5.17).
     pub group_kills: u64,
     /// `true` if a process in the cgroup waits for memory and no kill will free it (`under_oom`, with
     /// `oom_kill_disable`). Always `false` in version 2.

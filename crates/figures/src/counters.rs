@@ -3,7 +3,8 @@
 
 use engine::stat::Vmstat;
 
-/// Returns counters from lines with a name and a number, as in `/proc/vmstat` and in a cgroup's `memory.stat`.
+/// Reads counters from a text of lines that have a name and a number each, as in `/proc/vmstat` and in a cgroup's
+/// `memory.stat`.
 #[must_use]
 pub fn named(text: &str) -> Vmstat {
     let pair = |line: &str| {
@@ -13,7 +14,7 @@ pub fn named(text: &str) -> Vmstat {
     text.lines().filter_map(pair).collect()
 }
 
-/// Names of zones, as they end the names of counters that are kept for each zone.
+/// Names of zones. A counter that is kept for each zone has such a name at the end of its own name.
 const ZONES: [&str; 7] = ["dma", "dma32", "normal", "high", "highmem", "movable", "device"];
 
 /// Returns the zone at the end of a counter's name: `normal` if `key` is `pgscan_direct_normal` and `name` is
@@ -24,7 +25,7 @@ pub fn zone_of<'k>(key: &'k str, name: &str) -> Option<&'k str> {
 }
 
 /// Returns the value of the counter `name`. If the kernel keeps it only for each zone, returns the sum over the zones.
-/// Returns `None` if there is neither.
+/// Returns `None` if the kernel has no such counter at all.
 #[must_use]
 pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     let of_zones = || {
@@ -34,9 +35,9 @@ pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     counters.get(name).copied().or_else(of_zones)
 }
 
-/// Returns the number of pages that were scanned, and the number that were reclaimed, neither by kswapd nor by direct
-/// reclaim: at limits of cgroups, by khugepaged, and on demand. Returns `None` for kernels before 5.8, which lack
-/// `pgscan_anon` and the similar counters that are needed.
+/// Returns how many pages were scanned, and how many were reclaimed, by reclaim other than kswapd and direct reclaim:
+/// by reclaim at limits of cgroups, in khugepaged, and on demand (`memory.reclaim`). Returns `None` for kernels before
+/// Linux 5.8, which lack `pgscan_anon` and the similar counters that are needed.
 #[must_use]
 pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     let of = |event: &str| {
@@ -47,8 +48,9 @@ pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     Some([of("pgscan")?, of("pgsteal")?])
 }
 
-/// Returns the number of pages that kswapd reclaimed, and the number that others reclaimed; each is `None` if it is not
-/// known. Kernels up to 3.3 count the total and kswapd's part; later kernels count each part.
+/// Returns the number of pages that kswapd reclaimed, and the number that direct reclaim reclaimed. A number is `None`
+/// if the kernel does not count it. Linux up to 3.3 counts the sum of both and kswapd's pages; later kernels count each
+/// number by itself.
 #[must_use]
 pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     match counters.get("kswapd_steal") {
@@ -57,7 +59,8 @@ pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     }
 }
 
-/// Returns by how much each counter grew from `before` to `after`; 0 for a gauge that fell.
+/// Returns by how much each value grew from `before` to `after`. If a value fell, as a gauge may, the result for it is
+/// 0.
 #[must_use]
 pub fn difference(before: &Vmstat, after: &Vmstat) -> Vmstat {
     let of = |name: &String| before.get(name).copied().unwrap_or(0);

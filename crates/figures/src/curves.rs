@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The consecutive steps of a run's workload. Pictures over time mark them.
+/// The consecutive steps of a run's workload. Pictures over time mark these steps.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Steps {
     /// The steps of the run, in order.
     pub steps: Vec<Step>,
-    /// Name of the time between two steps, for the picture.
+    /// Name that pictures give to the time between two steps.
     pub between: String,
 }
 
 /// One step of a run's workload, with its beginning and end.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Step {
-    /// Name of the step, a word or two.
+    /// Name of the step, of one or two words.
     pub name: String,
     /// Time at which the step began, in seconds since the start of the run.
     pub from_s: f64,
@@ -22,7 +22,7 @@ pub struct Step {
     pub to_s: f64,
 }
 
-/// A curve for a picture: one quantity that grows while a workload runs, against another one that grows.
+/// A curve in a picture of a run. Both of its quantities grow while the workload runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Curve {
     /// Name and unit of the quantity on the vertical axis.
@@ -36,7 +36,7 @@ pub struct Curve {
 /// The curves and steps of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
-    /// Name of the run's column.
+    /// Name of the column (kernel) of the report to which the run belongs.
     pub column: String,
     /// The run's seed.
     pub seed: u64,

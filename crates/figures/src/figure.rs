@@ -1,10 +1,10 @@
 //! [`Row`]: one figure of a report, with its name, its unit, its format, and whether higher or lower is better.
 //!
-//! Workloads, experiments and reports all use the types of this module. It depends on none of them.
+//! Workloads, experiments and reports all use the types of this module. The module depends on none of these.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a higher or a lower value of a figure is better.
+/// States whether a higher or a lower value of a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -32,7 +32,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns `value` in this format. A whole percentage that is a median may end in a half, which is printed.
+    /// Returns `value` as text in this format. [`Format::Percent`] gives one decimal to a value that is no whole
+    /// number, such as the median of two whole percentages.
     #[must_use]
     pub fn show(self, value: f64) -> String {
         // A number that is printed as zero gets no minus sign.
@@ -66,13 +67,14 @@ impl Format {
 /// One figure of one run: a row of a report, with all that is needed to print it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Row {
-    /// Name of the block that contains the row: `Ops`, `duration`, `vmstat`, `iostat`, ….
+    /// Name of the block of rows that contains this row: `Ops`, `duration`, `vmstat`, `iostat`, ….
     pub group: String,
-    /// Name of the row, as in `published.toml`. If the figure is a statistic, such as a mean, its name stands in front.
+    /// Name of the row, as in `published.toml`. If the figure is a statistic, such as a mean, the name begins with the
+    /// name of the statistic.
     pub name: String,
     /// Unit of the figure: `pages`, `ops/s`, ….
     pub unit: String,
-    /// Whether a higher or a lower value of the figure is better.
+    /// States whether a higher or a lower value of the figure is better.
     pub better: Better,
     /// The figure.
     pub value: f64,
@@ -87,8 +89,8 @@ impl Row {
         Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
     }
 
-    /// Returns whether the figure is a time or a rate, or is computed from one. Such a figure is meaningless where the
-    /// clock is, as in an emulated virtual machine.
+    /// Returns whether the figure is a time or a rate, or is computed from one. Such a figure is meaningless if the
+    /// clock is wrong, as in an emulated virtual machine.
     #[must_use]
     pub fn is_of_time(&self) -> bool {
         const UNITS: [&str; 5] = ["ns", "us", "ms", "s", "MHz"];
@@ -108,7 +110,7 @@ impl Row {
 /// by either name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowName {
-    /// Name of the block, as in [`Row`].
+    /// Name of the block of rows, as in [`Row`].
     pub group: String,
     /// Name of the row, as in [`Row`].
     pub name: String,
@@ -129,8 +131,8 @@ pub struct Figure {
     pub percent: Option<f64>,
 }
 
-/// Returns the rows of the group `duration`: CPU time in user mode, CPU time in the kernel, and elapsed time of the
-/// whole test, s.
+/// Returns the rows of the group `duration`: CPU time in user mode, CPU time in the kernel, and elapsed time, all in
+/// seconds and for the whole test.
 #[must_use]
 pub fn duration_rows(user_s: f64, system_s: f64, elapsed_s: f64) -> Vec<Row> {
     [("User", user_s), ("System", system_s), ("Elapsed", elapsed_s)]

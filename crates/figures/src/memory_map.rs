@@ -14,15 +14,15 @@ use crate::moments::OfRun;
 pub struct Moment {
     /// Time since the system started, ns.
     pub now_ns: u64,
-    /// The name that the workload gave to this moment; `None` for a moment that was recorded at the interval.
+    /// The name that the workload gave to this moment; `None` for a moment that was recorded at the regular interval.
     pub mark: Option<Cow<'static, str>>,
     /// The zones, lowest first.
     pub zones: Vec<Zone>,
 }
 
 impl Moment {
-    /// Returns what `zones` hold at the time `now`. `mark` is the name that the workload gave to this
-    /// moment, if it gave one.
+    /// Returns the contents of `zones` at the time `now`. `mark` is the name that the workload gave to this moment, if
+    /// it gave one.
     #[must_use]
     pub fn of(now: Nanos, mark: Option<&'static str>, zones: &[ZoneMap]) -> Self {
         Self { now_ns: now.0, mark: mark.map(Cow::from), zones: zones.iter().map(Zone::of).collect() }
@@ -81,9 +81,9 @@ pub enum Most {
     Anonymous,
     /// Kernel memory.
     Kernel,
-    /// An allocated block, or a huge page.
+    /// A block of pages that was allocated as a whole, or a huge page.
     Whole,
-    /// No kind fills more than half.
+    /// None of the other kinds fills more than half of the pageblock. Pinned and offline pages belong to none of them.
     Mixed,
 }
 
@@ -91,8 +91,8 @@ impl Most {
     /// All kinds of contents, in declaration order: `ALL[m as usize] == m`.
     pub const ALL: [Self; 6] = [Self::Free, Self::File, Self::Anonymous, Self::Kernel, Self::Whole, Self::Mixed];
 
-    /// Returns the kind of contents that fills more than half of a pageblock. `pages` has the number of its pages by
-    /// use.
+    /// Returns the kind of contents that fills more than half of a pageblock. `pages` has the number of the pageblock's
+    /// pages for each use.
     #[must_use]
     pub fn of_pages(pages: &[u16; Use::ALL.len()]) -> Self {
         let all: u16 = pages.iter().sum();
@@ -124,8 +124,8 @@ impl Most {
 pub type RunMemory = OfRun<Moment>;
 
 /// Writes the memory of runs as CSV. For each moment, zone and migrate type there is a line for each order, with the
-/// number of free blocks of this order. One more line has no order, and the number of pageblocks of the migrate type.
-/// The last field is the workload's name for the moment, if any.
+/// number of free blocks of this order. One more line, without an order, has the number of pageblocks of the migrate
+/// type. The last field is the workload's name for the moment, if any.
 ///
 /// # Errors
 /// When `out` cannot be written to.

@@ -10,11 +10,12 @@ use crate::usage::DiskSample;
 const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];
 
 /// Largest plausible value in a sample of iostat, both for the mean queue length and for the mean wait in ms. A sample
-/// with a larger one is ignored: the first report of iostat covers the time since boot, and a counter that wrapped
+/// with a larger value is ignored: the first report of iostat covers the time since boot, and a counter that wrapped
 /// makes absurd values.
 const SAMPLE_MAX: f64 = 7200.0;
 
-/// Smallest mean queue length, over all samples, with which a device gets rows.
+/// Smallest mean queue length, over all samples, of a device that gets rows. A device with a smaller mean queue length
+/// counts as idle.
 const QUEUE_MIN: f64 = 0.01;
 
 /// Returns the names of all rows that [`vmstat_rows`] may return.

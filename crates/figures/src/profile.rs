@@ -1,9 +1,9 @@
 //! Profiles: the CPU time of runs by call path.
 //!
-//! The profile of a run is a list of *folded stacks*: texts of the form `part;task;function;… ns`. [`lines`] returns
-//! all of them for the option `--profile`. Flame graphs, call trees and HTML pages show less ([`View`]): the runs of a
-//! column are summed over seeds. The time that programs spend in their own code is left out, because it would hide the
-//! kernel's work.
+//! The profile of a run is a list of *folded stacks*: texts of the form `part;task;function;… ns`. For the option
+//! `--profile`, [`lines`] returns all folded stacks. Flame graphs, call trees and HTML pages show less ([`View`]). They
+//! sum the runs of a column over seeds, and leave out the time that programs spend in their own code, because this time
+//! would hide the kernel's work.
 //!
 //! Next: `report::plot::flames`, [`crate::call_tree`].
 
@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 pub struct RunProfile {
     /// Id of the column (kernel) of the report to which the run belongs.
     pub column: String,
-    /// The name of the run, with which its folded stacks begin in [`lines`]: its column, and its seed if there are
-    /// several seeds.
+    /// The name of the run: its column, and its seed if there are several seeds. Each folded stack that [`lines`]
+    /// returns begins with the name of its run.
     pub root: String,
     /// The run's folded stacks: texts of the form `part;task;function;… ns`.
     pub stacks: Vec<String>,
@@ -67,18 +67,19 @@ pub struct View {
 /// The profile of a column (kernel) of a report, summed over all its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnProfile {
-    /// Id of the column.
+    /// Id of the column (kernel).
     pub column: String,
     /// Number of runs over which the profile is summed.
     pub runs: u64,
-    /// CPU time in ns by call path, `part;task;function;…`.
+    /// CPU time in ns of each call path `part;task;function;…`. A part is a phase of a run.
     pub stacks: BTreeMap<String, u64>,
-    /// CPU time that is not shown, ns.
+    /// CPU time in ns that programs spent in their own code and that is not in `stacks`; 0 if [`View::user_time`] is
+    /// true.
     pub left_out_ns: u64,
 }
 
 impl ColumnProfile {
-    /// Returns CPU time in ns by call path, `task;function;…`, summed over the parts of the runs.
+    /// Returns the CPU time in ns of each call path `task;function;…`, summed over the parts (phases) of the runs.
     #[must_use]
     pub fn by_task(&self) -> BTreeMap<String, u64> {
         let mut tasks = BTreeMap::new();

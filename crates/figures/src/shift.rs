@@ -5,15 +5,15 @@
 //! Wilcoxon. [`of_apart`] is for independent sets. Its estimate is the median of all differences between a value of one
 //! set and a value of the other, with the interval of the rank-sum test of Mann and Whitney.
 //!
-//! Each interval excludes 0 exactly when its test says that the sets differ. The probability that a test says so of
-//! equal sets is counted exactly, not taken from a normal distribution: it is 3.1 to 4.9 % for 6 to 12 pairs. With
+//! Each interval excludes 0 exactly when its test says that the sets differ. For equal sets, the probability that a
+//! test says so is counted exactly, not taken from a normal distribution: it is 3.1 to 4.9 % for 6 to 12 pairs. With
 //! fewer pairs, no interval reaches 95 %.
 //!
 //! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3 and 4.1 to 4.3.
 
 use crate::statistics::{CONFIDENCE, median};
 
-/// An estimate of the amount by which the values of one set exceed those of another, with its interval.
+/// An estimate of the amount by which the values of one set exceed those of another, with a confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// The estimated amount.
@@ -27,15 +27,16 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Returns whether the interval excludes 0. The difference is then larger than chance alone would make it.
+    /// Returns whether there is a confidence interval and it excludes 0. Chance alone then seldom makes such a
+    /// difference.
     #[must_use]
     pub fn is_told_apart(&self) -> bool {
         self.coverage.is_some() && (self.low > 0.0 || self.high < 0.0)
     }
 }
 
-/// Largest number of pairs, or of values in both sets together, for which probabilities are counted exactly. For more
-/// values the normal distribution is used, which then gives almost equal results.
+/// Largest number of pairs, or of values in both sets together, for which probabilities are computed exactly. Beyond
+/// this number the normal distribution is used, which then gives almost equal results.
 const COUNTED_PAIRS: usize = 60;
 
 /// Number of standard deviations on each side of the mean within which 95 % of a normal distribution lie.
@@ -94,9 +95,9 @@ pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     Some(with_interval((from.len() * to.len()) as u64, range, outside_of_apart(from.len(), to.len()), count))
 }
 
-/// Returns the median of `all` numbers, which lie from `least` to `most`, with an interval. `outside` says how many of
-/// the numbers the interval excludes at each end, and the probability that it misses. The numbers are given only by
-/// `count`, which returns how many of them are less than or equal to a value.
+/// Returns the median of some numbers, with a confidence interval. There are `all` numbers, from `least` to `most`,
+/// which are known only through `count`: it returns how many of them are less than or equal to a value. `outside` says
+/// how many of the numbers the interval excludes at each end, and with which probability it misses the true value.
 fn with_interval(
     all: u64,
     (least, most): (f64, f64),
@@ -115,8 +116,9 @@ fn with_interval(
     }
 }
 
-/// Returns the number with the rank `rank`, counted from 1 for the least. The numbers are given only by `count`, which
-/// returns how many of them are less than or equal to a value. The number is found by bisection over its bits.
+/// Returns the number that has the rank `rank` among some numbers; the least has rank 1. The numbers are known only
+/// through `count`, which returns how many of them are less than or equal to a value. So the number is found by
+/// bisection over its bits.
 fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     // Converts between floating-point numbers and integer keys that have the same order.
     let number = |key: u64| f64::from_bits(if key >> 63 == 1 { key ^ (1 << 63) } else { !key });
@@ -130,8 +132,8 @@ fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     number(low) + 0.0
 }
 
-/// Returns how many Walsh averages (means of two of the differences) the interval for `n` pairs excludes at each end,
-/// and the probability that the interval misses the true difference. Returns `None` if `n` is too small for an
+/// Returns how many Walsh averages (means of two differences) the confidence interval for `n` pairs excludes at each
+/// end, and the probability that the interval misses the true difference. Returns `None` if `n` is too small for an
 /// interval.
 fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     if n > COUNTED_PAIRS {
@@ -149,9 +151,9 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     of_ways(&ways)
 }
 
-/// Returns how many differences the interval for two independent sets of `from` and `to` values excludes at each end,
-/// and the probability that the interval misses the true difference. Returns `None` if the sets are too small for an
-/// interval.
+/// Takes two independent sets of `from` and `to` values. Returns how many of the differences between their values the
+/// confidence interval excludes at each end, and the probability that the interval misses the true difference. Returns
+/// `None` if the sets are too small for an interval.
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);
@@ -175,9 +177,9 @@ fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     of_ways(&ways[to])
 }
 
-/// Returns how many numbers an interval of 95 % excludes at each end, and the probability that it misses the true
-/// difference; `None` if no interval reaches 95 %. `ways` holds the number of ways in which the test's statistic takes
-/// each of its values.
+/// Returns how many Walsh averages or differences a confidence interval of 95 % excludes at each end, and the
+/// probability that the interval misses the true difference; `None` if no interval reaches 95 %. `ways[v]` is the
+/// number of ways in which the statistic of the test can have the value `v`.
 fn of_ways(ways: &[f64]) -> Option<(u64, f64)> {
     let all: f64 = ways.iter().sum();
     let (mut below, mut found) = (0.0, None);
@@ -203,7 +205,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the median and the ends of the interval, computed by sorting all numbers.
+    /// Returns the median of `numbers` and the ends of the interval that excludes `outside` of them at each end. Sorts
+    /// all numbers for this.
     fn naive(mut numbers: Vec<f64>, outside: u64) -> (f64, f64, f64) {
         let value = median(&mut numbers).unwrap();
         (value, numbers[outside as usize], numbers[numbers.len() - 1 - outside as usize])
@@ -264,8 +267,8 @@ mod tests {
         assert!(found.low < found.value && found.value < found.high, "{found:?}");
     }
 
-    /// Draws two sets from one skewed distribution, 4000 times. Checks that they are told apart as often as the
-    /// interval's coverage says.
+    /// Draws two sets from one skewed distribution, 4000 times. Checks that the interval excludes 0 as seldom as its
+    /// coverage says.
     #[test]
     fn what_does_not_differ_is_told_apart_as_often_as_is_said() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);

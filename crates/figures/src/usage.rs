@@ -3,12 +3,12 @@
 
 use machine::Nanos;
 
-/// Numbers of page faults of a task.
+/// Numbers of page faults of a task, and the time that the task waited in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Faults without I/O.
+    /// Number of faults without I/O.
     pub minor: u64,
-    /// Faults that waited for I/O.
+    /// Number of faults that waited for I/O.
     pub major: u64,
     /// Time that the task waited in major faults; 0 if it was not measured, as on a real kernel.
     pub major_wait: Nanos,
@@ -31,7 +31,7 @@ impl Faults {
 pub struct CpuTimes {
     /// CPU time spent in programs.
     pub user: Nanos,
-    /// CPU time spent in the kernel, or in the engine that stands for it.
+    /// CPU time spent in the kernel, or in the engine that takes the kernel's place.
     pub system: Nanos,
 }
 
@@ -48,7 +48,7 @@ impl CpuTimes {
 pub struct DiskSample {
     /// Mean number of requests in the queue and on the device.
     pub avgqz: f64,
-    /// Mean time from submission to completion of all requests, ms; 0 without requests.
+    /// Mean time from submission to completion over all requests, ms; 0 if there were no requests.
     pub await_ms: f64,
     /// Mean time of a read, ms.
     pub r_await_ms: f64,

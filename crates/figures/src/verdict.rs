@@ -25,13 +25,14 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The column is better.
+    /// The column is better than its base.
     Better,
-    /// The column is worse.
+    /// The column is worse than its base.
     Worse,
-    /// The columns differ, but in a figure of which neither higher nor lower values are better.
+    /// The columns differ, but this is neither better nor worse: the figure is background information.
     Other,
-    /// The interval of the difference contains 0, or there are too few seeds for an interval.
+    /// The columns cannot be told apart: the confidence interval of the difference contains 0, or there are too few
+    /// seeds for an interval.
     NotToldApart,
 }
 
@@ -54,18 +55,20 @@ impl Verdict {
     }
 }
 
-/// Whether the values of two columns were compared in pairs or as independent sets, and how many there were.
+/// The way in which the values of two columns were compared: in pairs or as independent sets, with the number of pairs
+/// or values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Runs with equal seeds were compared in pairs. Holds the number of pairs.
+    /// Runs with equal seeds were compared in pairs. The value is the number of pairs.
     Pairs(usize),
-    /// All runs were compared as two independent sets. Holds the number of values of the base and of the column.
+    /// All runs were compared as two independent sets. The values are the numbers of values of the base and of the
+    /// column.
     Sets(usize, usize),
 }
 
-/// Smallest number of seeds with which two columns that have equally many can be told apart as independent sets. With
-/// three seeds each there are only 20 possible orders of all values, so even the clearest order is too likely by
-/// chance.
+/// Smallest number of seeds of each column with which two columns can be told apart when they are compared as
+/// independent sets. With three seeds each, the six values have only 20 possible orders by column. So it is too likely
+/// that one column has the three largest values by chance.
 pub const SEEDS_MIN: usize = 4;
 
 /// A comparison of a column of a report with its base column, in one figure.
@@ -73,7 +76,7 @@ pub const SEEDS_MIN: usize = 4;
 pub struct Comparison {
     /// The amount by which the column's values exceed the base's.
     pub shift: Shift,
-    /// Whether the values were compared in pairs or as sets.
+    /// The way in which the values were compared: in pairs or as sets.
     pub basis: Basis,
     /// The verdict that follows from the shift.
     pub verdict: Verdict,

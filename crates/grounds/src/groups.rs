@@ -14,25 +14,25 @@ use sim::Sim;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The groups of a run, by name.
+/// The memory control groups of a run, with the names by which they can be looked up.
 #[derive(Clone, Debug, Default)]
 pub struct NamedGroups {
-    /// Each section of the machine file, with its groups.
+    /// Each section `[[group]]` of the machine file, with the numbers of the groups created from it.
     sections: Vec<(Group, Vec<GroupId>)>,
     ids: BTreeMap<String, GroupId>,
-    /// Names of the workload's tasks so far.
+    /// Names of the tasks that the workload has started so far.
     tasks: RefCell<BTreeSet<String>>,
 }
 
-/// Most names of tasks, or of groups, that a note has.
+/// Largest number of names of tasks, or of groups, that a note lists.
 const NAMES_MAX: usize = 6;
 
 impl NamedGroups {
-    /// Creates the groups of a machine file in an engine, with their limits at a scale. Parents stand before their
-    /// children.
+    /// Creates in an engine the groups that a machine file describes, and sets their limits, multiplied by `scale`. In
+    /// `groups`, each parent must stand before its children.
     ///
     /// # Errors
-    /// When the engine has no room for them, in words.
+    /// When the engine has no room for the groups. The error says so in words for the user.
     pub fn create<M: Machine>(engine: &Engine<M>, groups: &[Group], scale: Scale) -> Result<Self, String> {
         let mut made = Self::default();
         for group in groups {
@@ -51,19 +51,20 @@ impl NamedGroups {
         Ok(made)
     }
 
-    /// Returns the number of a group; none if there is no such group.
+    /// Returns the number of the group called `name`; `None` if there is no such group.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<GroupId> {
         self.ids.get(name).copied()
     }
 
-    /// Returns the names of the groups that the section `name` stands for; none if there is no such section.
+    /// Returns the names of the groups that were created from the section `name` of the machine file; `None` if there
+    /// is no such section.
     #[must_use]
     pub fn names_of(&self, name: &str) -> Option<Vec<String>> {
         self.sections.iter().find(|(group, _)| group.name == name).map(|(group, _)| group.names())
     }
 
-    /// Returns the name of a group; none for the root group.
+    /// Returns the name of a group; `None` for the root group.
     #[must_use]
     pub fn name(&self, id: GroupId) -> Option<&str> {
         self.ids.iter().find(|(_, of)| **of == id).map(|(name, _)| name.as_str())
@@ -75,7 +76,9 @@ impl NamedGroups {
         self.sections.iter().find(|(_, ids)| ids.contains(&id)).map_or(0, |(group, _)| group.oom_score_adj)
     }
 
-    /// Returns the group that names a task of the workload, which has just started; none if none does.
+    /// Returns the group in whose section of the machine file the task `task` is named; `None` if no section names it.
+    /// Also stores the task's name for [`Self::notes`], so it must be called once for each task of the workload, when
+    /// the task starts.
     #[must_use]
     pub fn of_task(&self, task: &str) -> Option<GroupId> {
         if !self.sections.is_empty() {
@@ -84,9 +87,10 @@ impl NamedGroups {
         self.sections.iter().find_map(|(group, ids)| group.of_task(task).map(|n| ids[n]))
     }
 
-    /// Returns a note about each group whose `tasks` name a task that the workload did not have, and a note about all
-    /// other groups to which no page was charged. `rows` has the rows of the groups at the end of the run: their counters
-    /// are not read again, since that takes locks and would change the run.
+    /// Returns notes about mistakes in the machine file: one for each section whose `tasks` name a task that the
+    /// workload did not have, and one that lists all other groups to which no page was charged. `rows` are the rows of
+    /// the groups at the end of the run. The counters behind these rows are not read again, because reading them takes
+    /// locks and would change the run.
     #[must_use]
     pub fn notes(&self, rows: &[Row]) -> Vec<String> {
         let tasks = self.tasks.borrow();
@@ -113,8 +117,8 @@ impl NamedGroups {
         notes
     }
 
-    /// Adds to `values` the counters of the groups called `names`, as [`series::add_group`] does. A group that is not
-    /// created yet has zeroes, so that all moments of a run have the same names.
+    /// Adds to `values` the counters of each section in `names`, summed over the groups of the section. If the groups
+    /// are not created yet, adds zeroes, so that the records of all moments of a run have the same counters.
     pub fn add_to<M: Machine>(&self, values: &mut Vmstat, engine: &Engine<M>, names: &[String]) {
         for name in names {
             let section = self.sections.iter().find(|(group, _)| group.name == *name);
@@ -123,7 +127,8 @@ impl NamedGroups {
         }
     }
 
-    /// Returns the rows of all groups at the end of a run. The groups of a section have sums.
+    /// Returns the rows of all groups at the end of a run. The rows of a section with several groups are sums over the
+    /// groups.
     #[must_use]
     pub fn rows(&self, engine: &Engine<Sim>) -> Vec<Row> {
         let stat = |ids: &[GroupId]| sum(ids.iter().map(|id| engine.lru().group_stat(*id)));
@@ -132,7 +137,7 @@ impl NamedGroups {
     }
 }
 
-/// Returns the sums of counters of several groups.
+/// Adds up the counters of several groups, and returns the sums.
 pub(crate) fn sum(stats: impl Iterator<Item = Vmstat>) -> Vmstat {
     let mut sum = Vmstat::new();
     for (name, count) in stats.flatten() {
@@ -141,7 +146,8 @@ pub(crate) fn sum(stats: impl Iterator<Item = Vmstat>) -> Vmstat {
     sum
 }
 
-/// Returns the sums of the stall times of several groups. They have no averages.
+/// Adds up the stall times of several groups, and returns the sums. The averages of the groups are left out, because
+/// they cannot be added up.
 pub(crate) fn sum_pressure(pressures: impl Iterator<Item = Pressure>) -> Pressure {
     pressures.fold(Pressure::default(), |mut sum, it| {
         sum.some.total_us += it.some.total_us;
@@ -150,7 +156,7 @@ pub(crate) fn sum_pressure(pressures: impl Iterator<Item = Pressure>) -> Pressur
     })
 }
 
-/// Returns names in words, the first ones if there are many.
+/// Joins names to a text. Of more than [`NAMES_MAX`] names, lists the first ones and says how many more there are.
 fn some_of<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
     let more = names.len().saturating_sub(NAMES_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -161,7 +167,7 @@ fn some_of<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
 /// Checks that a machine file has the groups that the parameters of a workload name.
 ///
 /// # Errors
-/// The first group that it lacks, in words.
+/// When the machine file lacks a group. The error names the first such group.
 pub(crate) fn check(machine: &str, groups: &[Group], named: &[&str]) -> Result<(), String> {
     let has = |name: &str| groups.iter().any(|group| group.name == name);
     let Some(missing) = named.iter().find(|name| !has(name)) else { return Ok(()) };
@@ -176,7 +182,7 @@ pub fn row_names(groups: &[Group]) -> Vec<RowName> {
     names(groups.iter().flat_map(|group| rows(&group.name, &Vmstat::new(), &Pressure::default())).collect())
 }
 
-/// Returns the rows of one group. Each is named after the group and its file or counter.
+/// Returns the rows of one group. The name of each row consists of the group's name and the name of a file or counter.
 pub(crate) fn rows(group: &str, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
     let count = |name: &str| stat.get(name).copied().unwrap_or_default() as f64;
     let title = format!("group {group}");

@@ -1,7 +1,9 @@
-//! What a simulated kernel logs of a kill: the report of the out-of-memory killer, in the form that Linux 6.1 prints.
+//! The report that a simulated kernel logs of each kill, in the form in which the out-of-memory killer of Linux 6.1
+//! prints it.
 //!
-//! A report shows memory at the time of the kill, then the processes, then the victim. Lines about what a simulated
-//! machine does not have (call traces, users, cpusets) are left out, or have the value of a machine without it.
+//! A report shows memory at the time of the kill, then the processes, then the victim. Lines about features that a
+//! simulated machine lacks (call traces, users, cpusets) are left out, or have the value of a machine without the
+//! feature.
 
 use crate::groups::NamedGroups;
 use engine::Engine;
@@ -11,13 +13,14 @@ use engine::stat::Vmstat;
 use machine::{Machine, PAGE_BYTES};
 use std::fmt::Write as _;
 
-/// KiB of a page.
+/// Size of a page, KiB.
 const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
-/// Largest number of kills whose reports are kept. Of later ones, only the victim is logged.
+/// Largest number of kills whose full reports are logged. For each kill after these, only the lines about the victim
+/// are logged.
 const REPORTS_MAX: usize = 100;
 
-/// Returns a note that names the processes that were killed, each once; none if none was.
+/// Returns a note that names each process that was killed; `None` if none was.
 #[must_use]
 pub fn killed(kills: &[Kill]) -> Option<String> {
     let victims = kills.iter().flat_map(|kill| {
@@ -34,19 +37,20 @@ pub fn killed(kills: &[Kill]) -> Option<String> {
     (!names.is_empty()).then(|| format!("killed for lack of memory: {} (see --kernel-log)", names.join(", ")))
 }
 
-/// Returns what a kernel logs of kill number `n`, counted from 0, which happens now; each line with its time.
+/// Returns the lines that a kernel logs for kill number `n` (from 0). Each line begins with the time of the kill. This
+/// must be called at the time of the kill, because the lines show the present state of memory.
 pub fn lines<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill, n: usize) -> Vec<String> {
     let report = if n < REPORTS_MAX { report(engine, groups, kill) } else { victims(groups, kill) };
     let us = kill.at.0 / 1000;
     report.into_iter().map(|line| format!("[{:>5}.{:06}] {line}", us / 1_000_000, us % 1_000_000)).collect()
 }
 
-/// Returns the name of a group in a kernel's log: its path below `/`.
+/// Returns the path of a group as a kernel's log shows it: `/` and the name of the group.
 fn path(groups: &NamedGroups, id: GroupId) -> String {
     format!("/{}", groups.name(id).unwrap_or_default())
 }
 
-/// Returns a request's flags as Linux 6.1 prints them.
+/// Returns the flags of an allocation request as Linux 6.1 prints them.
 const fn mask(gfp: Gfp) -> &'static str {
     match gfp.migrate {
         MigrateType::Movable => "0x100cca(GFP_HIGHUSER_MOVABLE)",
@@ -55,7 +59,8 @@ const fn mask(gfp: Gfp) -> &'static str {
     }
 }
 
-/// Returns the report of a kill that happens now, a line each, without times.
+/// Returns the lines of the report of a kill, without their times. This must be called at the time of the kill, because
+/// the lines show the present state of memory.
 fn report<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill) -> Vec<String> {
     let mut lines = vec![format!(
         "{} invoked oom-killer: gfp_mask={}, order={}, oom_score_adj={}",
@@ -124,7 +129,7 @@ fn killed_line(begin: &str, it: &Candidate) -> String {
     )
 }
 
-/// Returns the lines about a group that met its limit.
+/// Returns the lines about a group that has reached its limit.
 fn group_info<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, id: GroupId) -> Vec<String> {
     let Some(tree) = &engine.memory().groups else { return Vec::new() };
     let stat = engine.lru().group_stat(id);
@@ -142,7 +147,7 @@ fn group_info<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, id: GroupId)
     lines
 }
 
-/// Returns the lines `Mem-Info` and those behind it, up to the totals of pages.
+/// Returns the line `Mem-Info` and the lines after it, up to the totals of pages.
 fn mem_info<M: Machine>(engine: &Engine<M>) -> Vec<String> {
     let memory = engine.memory();
     let all = memory.vmstat_of(|_| true);
@@ -194,13 +199,14 @@ fn mem_info<M: Machine>(engine: &Engine<M>) -> Vec<String> {
     lines
 }
 
-/// Returns whether reclaim holds a node for hopeless.
+/// Returns whether reclaim treats a node as hopeless (`all_unreclaimable`).
 fn is_hopeless<M: Machine>(engine: &Engine<M>, node: NodeId) -> bool {
     let mut zones = engine.memory().zones.iter().filter(|zone| zone.node == node);
     zones.all(|zone| zone.is(ZoneFlag::ALL_UNRECLAIMABLE)) || engine.reclaim().has_kswapd_failed(node)
 }
 
-/// Writes ` name:valuekB` for counters of a node or zone, each with its name in the line and in `/proc/vmstat`.
+/// Returns the values of several counters of a node or zone as one text, with ` name:valuekB` for each. For each
+/// counter, `names` holds the name to show and the name in `/proc/vmstat`.
 fn counters(stat: &Vmstat, names: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (shown, name) in names {
@@ -210,7 +216,7 @@ fn counters(stat: &Vmstat, names: &[(&str, &str)]) -> String {
     text
 }
 
-/// The counters that lines of nodes and of zones show, each with its name in `/proc/vmstat`.
+/// The counters that the lines about nodes and zones show: for each the name to show, and the name in `/proc/vmstat`.
 const LISTS: [(&str, &str); 5] = [
     ("active_anon", "nr_active_anon"),
     ("inactive_anon", "nr_inactive_anon"),

@@ -18,8 +18,9 @@ pub const NEEDED: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_console", "ex
 /// The driver of swap in compressed memory.
 pub const ZRAM: &str = "zram";
 
-/// Modules for ext4's checksums. The kernel would ask a program of the system to load them, and a guest has no such
-/// program. Depending on the release they are modules, built in, or part of a library.
+/// Modules with the checksums that ext4 needs. They must be listed here, because the kernel would ask a program of the
+/// system to load them, and a guest has no such program. Some releases lack one or both of these modules, because the
+/// checksums are built in or part of a library.
 const ASKED_FOR: [&str; 2] = ["crc32c_generic", "crc32c_cryptoapi"];
 
 /// The module files of one kernel release, by name, and the names of its built-in drivers.
@@ -41,9 +42,9 @@ pub struct Module {
 }
 
 impl Modules {
-    /// Finds the modules of a release. If the folder `given` is set, searches there. Otherwise searches the image's own
-    /// folder, because some packages put the image among its modules; then the folders `lib/modules` above the image;
-    /// then those of this computer.
+    /// Finds the modules of a release. If the folder `given` is set, searches only there. Otherwise searches the
+    /// image's own folder first, because some packages put the image among its modules. The folders `lib/modules` above
+    /// the image come next, and those of this computer come last.
     #[must_use]
     pub fn find(image: &Path, release: &str, given: Option<&Path>) -> Option<Self> {
         let near = |folder: &Path| ["lib/modules", "usr/lib/modules"].map(|below| folder.join(below).join(release));
@@ -63,23 +64,23 @@ impl Modules {
         Some(Self { folder, files, built_in })
     }
 
-    /// Returns whether the image has a driver built in, as `modules.builtin` says.
+    /// Returns whether a driver is built into the kernel image, as `modules.builtin` says.
     #[must_use]
     pub fn is_built_in(&self, name: &str) -> bool {
         self.built_in.contains(name)
     }
 
-    /// Returns whether there is a module of this name, or a driver in the image.
+    /// Returns whether there is a module of this name, or a driver of this name in the kernel image.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.is_built_in(name) || self.files.contains_key(name)
     }
 
-    /// Reads the modules `names` and the modules on which they depend, in the order in which they can be loaded. Leaves
-    /// out modules that the image has built in, and modules that are not found.
+    /// Reads the modules `names` and the modules on which they depend, and returns them in the order in which they can
+    /// be loaded. Leaves out modules that are built into the kernel image, and modules that are not found.
     ///
     /// # Errors
-    /// When a module cannot be read or unpacked, in words for the user.
+    /// When a module cannot be read or unpacked. The error says so in words for the user.
     pub fn load_order(&self, names: &[&str]) -> Result<Vec<Module>, String> {
         let mut order = Vec::new();
         ASKED_FOR.iter().chain(names).try_for_each(|name| self.add(name, &mut order))?;
@@ -130,7 +131,7 @@ fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Unpacks a file by the program `zstd`. A computer whose modules are packed this way usually has it.
+/// Unpacks a file with the program `zstd`. A computer whose modules are packed by `zstd` usually has this program.
 fn unpacked_by_zstd(path: &Path) -> io::Result<Vec<u8>> {
     let output = Command::new("zstd").args(["-dcq", "--"]).arg(path).stdin(Stdio::null()).output();
     let output = output.map_err(|error| match error.kind() {
@@ -143,7 +144,7 @@ fn unpacked_by_zstd(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Returns the names of the modules on which `module` depends, from the text `depends=a,b` in it.
+/// Returns the names of the modules on which `module` depends, found in the text `depends=a,b` in the module's bytes.
 fn depends(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|bytes| bytes == KEY) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! [`Builder`]: the settings of a [`Memory`]. It checks them, and makes the machine and the engine.
+//! [`Builder`]: the settings of a [`Memory`]. The builder checks the settings, and makes the machine and the engine.
 
 use crate::error::Error;
 use crate::kernel;
@@ -83,7 +83,7 @@ impl SwapPlace {
         }
     }
 
-    /// Returns the path of the folder of the swap file, or of the swap file itself.
+    /// Returns the path of the folder for the swap file, or the path of the swap file itself.
     fn path(&self) -> PathBuf {
         match self {
             Self::Folder(Some(path)) | Self::File(path) => path.clone(),
@@ -96,7 +96,7 @@ impl SwapPlace {
 }
 
 impl Memory {
-    /// Returns the default settings of a memory, to be changed and started.
+    /// Returns a builder with the default settings of a memory.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -142,10 +142,10 @@ impl Builder {
         self
     }
 
-    /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. Default and minimum: the size at
-    /// the start. The descriptor of each page is 32 bytes. Address space for all descriptors, about a hundredth of the
-    /// largest size, is taken at the start; the system refuses it if it exceeds the computer's memory. A descriptor
-    /// takes memory once the memory has grown to include its page.
+    /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. The default, and the smallest
+    /// value, is the size at the start. Each page has a descriptor of 32 bytes. Address space for all descriptors,
+    /// about a hundredth of the largest size, is taken at the start; the system refuses it if it exceeds the computer's
+    /// memory. The descriptor of a page takes memory once the memory has grown to include the page.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -179,8 +179,8 @@ impl Builder {
         self
     }
 
-    /// Sets the folder of the swap file, which has no name. On tmpfs the file lies in memory, and a
-    /// [`crate::Notice`] says so.
+    /// Sets the folder of the swap file, which has no name. On tmpfs the file lies in memory, so swapping frees no
+    /// memory; a [`crate::Notice`] then says so.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -217,9 +217,9 @@ impl Builder {
     /// ends. Default: no.
     ///
     /// The cipher is AES-256-GCM-SIV, applied page by page; no two writes look alike. If a page was changed on the
-    /// disk, or the disk returns the page of an earlier write, reading it fails, as with checksums. Encryption costs
-    /// about 2 us for each page read or written on a processor with instructions for AES, many times that on other
-    /// processors, and 24 bytes of memory for each page of swap that was ever used.
+    /// disk, or the disk returns the page of an earlier write, reading it fails, as with checksums. For each page read
+    /// or written, encryption takes about 2 us on a processor with instructions for AES, and many times as long on
+    /// other processors. It also takes 24 bytes of memory for each page of swap that was ever used.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(4 << 20).swap(16 << 20).encrypt_swap(true).start()?;
@@ -263,8 +263,8 @@ impl Builder {
         self
     }
 
-    /// Sets the number of shards, 1 to 1024: how many copies of each per-CPU list exist. Default: the number of CPUs
-    /// that the process may use, but at least 2.
+    /// Sets the number of shards, 1 to 1024. The memory has a copy of each per-CPU list for each shard. Default: the
+    /// number of CPUs that the process may use, but at least 2.
     #[must_use]
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -287,10 +287,10 @@ impl Builder {
 
     /// Sets whether pages of files carry checksums. Default: no. Pages in swap always carry checksums.
     ///
-    /// Checksums are kept in memory, 8 bytes a page, from the opening of a file until its last handle is dropped. The
-    /// contents of a page that is read must equal the contents last read or written there; otherwise the read fails.
-    /// Checksums thus detect a device that loses or misplaces writes, and another program that changes the file. They
-    /// cost about 300 ns for each page of a request.
+    /// Checksums are kept in memory, 8 bytes a page, from the opening of a file until its last handle is dropped. When
+    /// a page is read from the disk, its contents must equal those that were last read from or written to this place;
+    /// otherwise the read fails. Checksums thus detect a device that loses or misplaces writes, and another program
+    /// that changes the file. They cost about 300 ns for each page of a request.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -345,9 +345,9 @@ impl Builder {
         self
     }
 
-    /// Sets whether a hit of a clean page publishes the page in a hazard pointer instead of taking a reference to it.
-    /// Such a hit is not recorded as a use of the page. Benches turn hazard pointers off to measure their gain.
-    /// Default: yes.
+    /// Sets whether a hit of a clean page pins the page by a hazard pointer instead of a reference. A hit with a hazard
+    /// pointer is not recorded as a use of the page. Benches turn hazard pointers off to measure their gain. Default:
+    /// yes.
     #[doc(hidden)]
     #[must_use]
     pub const fn hazard_pointers(mut self, are_used: bool) -> Self {
@@ -355,8 +355,8 @@ impl Builder {
         self
     }
 
-    /// Sets for how many memory control groups ([`Memory::group`]) there is room. Default: none. Room for groups takes 2
-    /// bytes for each page of the largest size, and some hundred bytes to a few KiB for each group.
+    /// Sets the number of memory control groups ([`Memory::group`]) for which there is room. Default: none. Room for
+    /// groups takes 2 bytes for each page of the largest size, and some hundred bytes to a few KiB for each group.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).groups(1).start()?;
@@ -371,9 +371,9 @@ impl Builder {
         self
     }
 
-    /// Sets the number of dirty bytes in files above which writers are throttled to the speed of the disk. The flusher
-    /// starts at half of this limit. By default, the limit is a fifth of the memory that is free or could be freed, and
-    /// the flusher starts at a tenth of that memory.
+    /// Sets the number of dirty bytes in files above which writers are throttled to the speed of the disk. The flusher,
+    /// a thread that writes dirty pages to the disk, starts at half of this limit. By default, the limit is a fifth of
+    /// the memory that is free or could be freed, and the flusher starts at a tenth of that memory.
     ///
     /// A program that changes the same pages repeatedly is not throttled as long as the limit exceeds the size of these
     /// pages. A higher limit has a price: a crash loses more unsynced data, a sync has more to write, and reclaim finds
@@ -392,8 +392,8 @@ impl Builder {
         self
     }
 
-    /// Sets a function that wraps the backend (the part that carries out disk requests) of each file in a layer, for
-    /// tests.
+    /// Sets a function that puts a layer around the backend of each file, for tests. A backend is the part of the
+    /// library that carries out disk requests.
     #[doc(hidden)]
     #[must_use]
     pub fn behind(mut self, wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
@@ -401,8 +401,8 @@ impl Builder {
         self
     }
 
-    /// Makes the memory and starts its threads: kswapd, a flusher for each device (started when a file on a further
-    /// device is opened), and the threads for I/O.
+    /// Makes the memory and starts its threads: kswapd, a flusher (which writes dirty pages to a device), and the
+    /// threads for I/O. When a file on another device is opened, a flusher for that device is started.
     ///
     /// # Errors
     /// When a size is too small or too large, the number of shards or threads is 0 or over 1024, the kernel is unknown
@@ -531,7 +531,8 @@ fn check_dirty_limit(bytes: u64, size: u64) -> Result<(), Error> {
 /// Largest number of shards, and largest number of I/O threads, of a memory.
 const COUNT_MAX: usize = 1024;
 
-/// Returns `count` if it is from 1 to [`COUNT_MAX`]. `setting` is the name of the setting, for the error.
+/// Checks that `count` is from 1 to [`COUNT_MAX`], and returns it. `setting` is the name of the builder's setting, for
+/// the error.
 ///
 /// # Errors
 /// When `count` is 0 or over [`COUNT_MAX`].

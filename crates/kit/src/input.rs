@@ -20,7 +20,7 @@ pub fn why(error: &io::Error) -> String {
 /// The byte order mark of UTF-8, which some programs put before a text.
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// Returns a reader of `inner` that skips a byte order mark (BOM) at the start.
+/// Returns a reader that reads `inner` without the byte order mark (BOM) that may be at the start.
 ///
 /// # Errors
 /// When the start cannot be read.
@@ -33,8 +33,8 @@ pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(start).chain(inner))
 }
 
-/// The longest wait for the first byte on a pipe as standard input. Its writer may never write, for example if the
-/// command runs under `ssh`.
+/// The longest wait for the first byte if standard input is a pipe. The writer of the pipe may never write, for example
+/// if the command runs under `ssh`.
 #[cfg(unix)]
 const WAIT_FOR_PIPE: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -71,8 +71,8 @@ pub fn piped() -> Option<Box<dyn Read>> {
     None
 }
 
-/// Opens a file, or a pipe that has a writer (`/dev/stdin`, or the `<(…)` of a shell), for reading. `role` is what the
-/// file is read as, such as "a kernel". Skips a byte order mark at the start.
+/// Opens a file, or a pipe that has a writer (`/dev/stdin`, or the `<(…)` of a shell), for reading. `role` names the
+/// use of the file in messages, such as "a kernel". Skips a byte order mark at the start.
 ///
 /// # Errors
 /// When the file cannot be opened, or an option names it to be written. When a pipe has no writer, so that a read would
@@ -104,8 +104,8 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))?))
 }
 
-/// Opens a file for reading. `role` is what the file is read as, such as "a kernel". Skips a byte order mark at the
-/// start.
+/// Opens a file for reading. `role` names the use of the file in messages, such as "a kernel". Skips a byte order mark
+/// at the start.
 ///
 /// # Errors
 /// When the file cannot be opened, or an option names it to be written.

@@ -70,7 +70,7 @@ pub(crate) struct World {
     /// The latest time at which anything was done, ps. With a schedule by rank, a CPU that was held back continues from
     /// this time.
     pub(crate) acted: Cell<u64>,
-    /// With a schedule by rank: `true` if more than one CPU has work, so that all but one are held back.
+    /// `true` if the schedule is by rank and more than one CPU has work, so that all CPUs but one are held back.
     pub(crate) holds_back: Cell<bool>,
     pub(crate) tasks: RefCell<Vec<Rc<Task>>>,
     pub(crate) tasks_left: Cell<usize>,
@@ -106,15 +106,15 @@ pub(crate) struct World {
     pub(crate) last_cpu_of_frame: Box<[LastCpu]>,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
-    /// The kept periods with interrupts off, each with begin and end, ps.
+    /// The periods with interrupts off that were kept for [`crate::Sim::off_windows`], each with begin and end, ps.
     pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
     pub(crate) recorder: Recorder,
-    /// Pressure of the machine, at place 0, and of each memory control group, by its number.
+    /// The pressure of the machine, at index 0, and of each memory control group, at the index that is its number.
     pub(crate) groups: RefCell<Vec<Option<Rc<GroupPressure>>>>,
     me: Weak<World>,
 }
 
-/// A function that is called with the time of the end of a run.
+/// A function that is called with the time at which the main task has returned.
 type AtEnd = Box<dyn FnOnce(u64)>;
 
 /// The function that [`crate::Sim::on_kill_process`] sets, called with the number of the process.
@@ -240,15 +240,15 @@ impl World {
     }
 
     /// Returns the time, in ps, until the cache lines of a lock arrive at the CPU of `lane`, which has just got the
-    /// lock. This CPU now counts as the last that had the lock.
+    /// lock. Records this CPU as the last one that had the lock.
     #[inline]
     pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
         let cost = self.lock_travel[usize::from(cause)];
         if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
     }
 
-    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU. This CPU now counts as the
-    /// last that touched the frame.
+    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU. Records this CPU as the
+    /// last one that touched the frame.
     #[inline]
     pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
         if self.frame_travel == 0 {
@@ -356,7 +356,7 @@ impl World {
         unsafe { (*fiber).suspend(ask) }
     }
 
-    /// Asserts that the running task or handler can leave its stack. This is checked before anything is marked as
+    /// Asserts that the running task or handler can leave its stack. The assertion comes before anything is marked as
     /// suspended, because a caller may catch the panic and go on.
     ///
     /// # Panics
@@ -375,7 +375,7 @@ impl World {
         std::thread::panicking()
     }
 
-    /// Returns the running lane; `None` if no lane runs.
+    /// Returns the state of the running task or handler (its lane); `None` if neither runs.
     #[inline]
     pub(crate) fn running(&self) -> Option<&Lane> {
         self.lanes.get(self.lane.get() as usize)
@@ -420,7 +420,7 @@ impl World {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }
 
-    /// Charges the time since the lane's last charge to the lane's present call path in the profile.
+    /// Adds the time since the last charge of a task or handler, `lane`, to its present call path in the profile.
     #[inline]
     pub(crate) fn charge(&self, lane: &Lane) {
         let clock = self.clock.get();

@@ -1,10 +1,11 @@
 //! Memory full of pages that cannot be reclaimed, beside a control group that reclaims for itself.
 //!
-//! One task does all, so that it runs alike on each ground. It fills memory with anonymous pages, until free memory is
-//! below the low mark, on a machine without swap: kswapd can never balance the node. Then it alternately reads on in a file
-//! in its group, which is at `memory.high` and so reclaims its own pages, and reads a random page of a hot file outside
-//! of the group. Does kswapd give up, or does it run on and evict the hot file again and again?
-//! Source: mechanisms/modern, 8 (the posting "mm/vmscan: fix unintended reset of kswapd_failures", December 2025).
+//! One task does all the work, so that the workload runs alike on each ground. The task fills memory with anonymous
+//! pages, until free memory is below the low mark, on a machine without swap: kswapd can never balance the node. Then
+//! the task alternates between two reads: it reads on in a file in its group, which is at `memory.high` and so reclaims
+//! its own pages, and it reads a random page of a hot file outside of the group. The workload shows whether kswapd
+//! gives up, or runs on and evicts the hot file again and again. Source: mechanisms/modern, 8 (the posting "mm/vmscan:
+//! fix unintended reset of kswapd_failures", December 2025).
 
 use super::big_file;
 use super::random::Size;
@@ -21,32 +22,34 @@ use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The file that the group reads, and the hot file.
+/// Name of the file that the group reads.
 const OWN: &str = "own";
+/// Name of the hot file, which is read outside of the group.
 const HOT: &str = "hot";
 
-/// Number of the random stream for reads of the hot file.
+/// The reads of the hot file draw from the random stream of this number ([`System::rng`]).
 const STREAM: u64 = 7100;
 
-/// Pages that are filled between two looks at free memory.
+/// Number of pages that are filled between two checks of free memory.
 const STEP_PAGES: u32 = 16;
 
-/// Free memory that anonymous pages leave, percent of the high mark: halfway between the min mark, which is at two thirds,
-/// and the low mark, at five sixths. What a group frees at a time, some 100 pages, must not reach the high mark.
+/// Anonymous pages fill memory until free memory has fallen to this percentage of the high mark. The min mark is at two
+/// thirds of the high mark and the low mark at five sixths, so this value is halfway between min and low. A group frees
+/// some 100 pages at a time, which must not raise free memory to the high mark.
 const FILL_TO_PERCENT: u64 = 75;
 
 /// Parameters of the workload `hopeless`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The memory control group of the reader, a section `[[group]]` of the machine file. Default: none; then nothing
-    /// but kswapd reclaims.
+    /// The memory control group of the reader, a section `[[group]]` of the machine file. Default: no group, so that
+    /// only kswapd reclaims.
     pub group: Option<String>,
     /// Size of the file that the group reads again and again, MiB at full scale. Default 32.
     pub own_mib: u64,
     /// Size of the hot file, MiB at full scale. Default 1.
     pub hot_mib: u64,
-    /// Pages that the group reads between two reads of the hot file. Default 16.
+    /// Number of pages that the group reads between two reads of the hot file. Default 16.
     pub own_pages: u64,
     /// Pause after each read of the hot file, us. Default 5000.
     pub pause_us: u64,
@@ -60,7 +63,7 @@ impl Default for Params {
     }
 }
 
-/// The workload `hopeless`: memory that cannot be reclaimed, beside a group that reclaims for itself.
+/// The workload `hopeless`: memory that cannot be reclaimed, beside a control group that reclaims its own pages.
 #[derive(Debug)]
 pub struct Hopeless;
 
@@ -134,7 +137,8 @@ impl Workload for Hopeless {
     }
 }
 
-/// Fills memory with anonymous pages until less than the low mark is free. Returns the regions.
+/// Fills memory with anonymous pages until free memory is below the low mark ([`FILL_TO_PERCENT`]). Returns the mapped
+/// regions.
 fn fill<S: System>(system: &S) -> Result<Vec<S::Region>, SystemError> {
     let mark = system.high_mark_pages().ok_or_else(|| SystemError("this ground does not tell its high mark".into()))?;
     let mut regions = Vec::new();
@@ -146,7 +150,7 @@ fn fill<S: System>(system: &S) -> Result<Vec<S::Region>, SystemError> {
     Ok(regions)
 }
 
-/// The open files, and the place of the next read.
+/// The open files, and the page of the group's file that is read next.
 struct Reader<S: System> {
     own: S::File,
     hot: S::File,
@@ -163,7 +167,7 @@ impl<S: System> Reader<S> {
         Ok(Self { own, hot, own_pages, hot_pages, next: 0, bytes: vec![0; PAGE_BYTES] })
     }
 
-    /// Reads the next pages of the group's file, in the group.
+    /// Reads the next `pages` pages of the group's file, as a member of the group.
     fn read_own(&mut self, system: &S, group: &Option<String>, pages: u64) -> Result<(), SystemError> {
         if group.is_some() {
             system.enter_group(group.as_deref())?;
@@ -188,18 +192,19 @@ impl<S: System> Reader<S> {
     }
 }
 
-/// What was measured.
+/// The measurements of a run.
 struct Course {
-    /// CPU time of kswapd, percent of a CPU; none if the system does not tell it.
+    /// CPU time of kswapd, percent of a CPU; none if the system does not measure it.
     kswapd_cpu: Option<f64>,
-    /// Runs of kswapd (`pageoutrun`) in each half of the time.
+    /// Number of runs of kswapd (`pageoutrun`) in each half of the measurement.
     runs: [u64; 2],
     reads: u64,
     seconds: f64,
     counters: Vmstat,
 }
 
-/// Reads alternately in the group and outside of it, for the time of the parameters.
+/// Alternates between reads of the group's file in the group and reads of the hot file outside of it, for
+/// `params.seconds` seconds. Returns the measurements.
 fn alternate<S: System>(system: &S, params: &Params, reader: &mut Reader<S>) -> Result<Course, SystemError> {
     let mut rng = system.rng(STREAM);
     let (before, profile, began) = (system.vmstat(), system.profile(), system.now());

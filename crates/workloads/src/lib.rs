@@ -33,6 +33,7 @@ pub mod scan;
 pub mod simon;
 pub mod streaming;
 pub mod system;
+pub mod tasks;
 pub mod thp;
 pub mod workload;
 

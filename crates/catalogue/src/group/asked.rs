@@ -6,7 +6,8 @@ use placed::one_of;
 use std::fmt;
 use std::str::FromStr;
 
-/// A group as the command line gives it. It adds a group to the machine, or replaces keys of a group with its name.
+/// A group as the command line gives it. It adds a group to the machine, or replaces keys of the machine's group that
+/// has the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The group's name, as in `[[group]]`.
@@ -15,13 +16,13 @@ pub struct Asked {
     keys: Vec<(String, String)>,
 }
 
-/// The key whose value may have several words.
+/// The key of `[[group]]` whose value may be several names.
 const TASKS: &str = "tasks";
 
 impl FromStr for Asked {
     type Err = String;
 
-    /// Parses `NAME` or `NAME:KEY=VALUE,…`. Names of tasks may stand behind each other: `tasks=a,b*`.
+    /// Parses `NAME` or `NAME:KEY=VALUE,…`. The key `tasks` may have several names: `tasks=a,b*`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         check_name(name)?;
@@ -40,7 +41,7 @@ impl FromStr for Asked {
     }
 }
 
-/// Returns a value as TOML.
+/// Converts the value that the command line gives for `key` to TOML.
 fn written(key: &str, value: &str) -> Result<String, String> {
     let known: Vec<&str> = Group::FIELD_NAMES.iter().copied().filter(|key| *key != "name").collect();
     match key {
@@ -72,7 +73,8 @@ fn written(key: &str, value: &str) -> Result<String, String> {
 }
 
 impl Asked {
-    /// Returns the changes of a machine that add this group, each with a `+` in front, as a machine's name has them.
+    /// Returns the changes that add this group to a machine, each with a `+` before it, so that the text can be
+    /// appended to the machine's name.
     #[must_use]
     pub fn changes(&self) -> String {
         let Self { name, keys } = self;
@@ -80,8 +82,8 @@ impl Asked {
         std::iter::once(format!("+group={name}")).chain(keys).collect()
     }
 
-    /// Returns the option that gave the part of this group that a text is about; none if it is about something else.
-    /// The text is the place of an error, which names a change of [`Asked::changes`].
+    /// Returns the option of the command line that caused an error about this group. `place` is the place of the error:
+    /// one of the changes that [`Asked::changes`] returns. Returns none if the error is about something else.
     #[must_use]
     pub fn option_at(&self, place: &str) -> Option<String> {
         let Self { name, keys } = self;
@@ -93,7 +95,7 @@ impl Asked {
     }
 }
 
-/// Returns a value as on the command line.
+/// Returns a TOML value in the form of the command line: without brackets and quotes.
 fn plain(value: &str) -> String {
     value.replace(['[', ']', '"'], "")
 }

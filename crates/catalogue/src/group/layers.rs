@@ -5,7 +5,7 @@ use placed::{Entry, Error, Node, Place, Value, one_of};
 /// Key of the list of groups in a file.
 const LIST: &str = "group";
 
-/// Returns the tables of the groups in a file; none if it has no list of groups.
+/// Returns the tables of the groups in a file; an empty slice if the file has no list of groups.
 pub(crate) fn tables(file: &Node) -> &[Node] {
     match file.get(LIST).map(|node| &node.value) {
         Some(Value::List(tables)) => tables,
@@ -13,7 +13,8 @@ pub(crate) fn tables(file: &Node) -> &[Node] {
     }
 }
 
-/// Returns the list of groups in a file, which is added if the file has none; none if the key has another value.
+/// Returns the list of groups in a file. Adds an empty list if the file has none. Returns none if the key `group` holds
+/// a value that is not a list.
 fn list(file: &mut Node) -> Option<&mut Vec<Node>> {
     let place = file.place.clone();
     let Value::Table(entries) = &mut file.value else { return None };
@@ -32,15 +33,16 @@ fn text<'n>(table: &'n Node, key: &str) -> Option<&'n str> {
     table.get(key).and_then(Node::as_text)
 }
 
-/// Returns whether a group is called `name`: this is its name, or its path by its parent.
+/// Returns whether a group is called `name`. This is so if `name` is the value of the group's key `name`, or the keys
+/// `parent` and `name` joined by a `/`.
 fn is_called(table: &Node, name: &str) -> bool {
     let Some(own) = text(table, "name") else { return false };
     let path = || text(table, "parent").is_some_and(|parent| format!("{parent}/{own}") == name);
     own == name || path()
 }
 
-/// Returns the index of the group called `name` in a list: the one with this path, or else the only one whose last name it
-/// is.
+/// Returns the index of the group in a list whose path is `name`. If no group has this path, returns the index of the
+/// only group whose key `name` is `name`.
 pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     let path = |table: &Node| {
         let own = text(table, "name")?;
@@ -53,8 +55,9 @@ pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     called.next().filter(|_| called.next().is_none())
 }
 
-/// Adds groups to those of a machine, whose node is `file`. The keys of a group with an equal name replace the keys of
-/// the machine's group; its other keys stay.
+/// Adds groups to the machine file `file`. If the file already has a group with the name of an added group, the two
+/// become one: keys of the added group replace the same keys of the file's group, and the other keys of the file's
+/// group stay.
 pub(crate) fn lay_over(file: &mut Node, groups: &[Node]) {
     if groups.is_empty() {
         return;
@@ -70,7 +73,7 @@ pub(crate) fn lay_over(file: &mut Node, groups: &[Node]) {
     }
 }
 
-/// Adds an empty group called `name` to a machine, unless it has one.
+/// Adds an empty group called `name` to the machine file `file`, unless the file has a group with this name.
 pub(crate) fn declare(file: &mut Node, name: &str, place: &Place) {
     let node = |value| Node { place: place.clone(), comment: None, value };
     let own = Entry { key: "name".into(), place: place.clone(), node: node(Value::Text(name.to_owned())) };
@@ -79,12 +82,12 @@ pub(crate) fn declare(file: &mut Node, name: &str, place: &Place) {
     }
 }
 
-/// Replaces the names and parents of a machine's groups by paths, and moves each parent that does not exist before its
-/// children in front of them. Does nothing about values of a wrong type, which the reader of the groups refuses.
+/// Gives each group of a machine its path as its name, instead of a name and a parent. Moves parents before their
+/// children. Leaves groups with values of a wrong type as they are; the code that reads the groups later refuses them.
 ///
 /// # Errors
-/// When a parent is unknown, when its name may be one of several groups, or when parents go round in a circle; with
-/// file and line.
+/// When a parent is unknown, when several groups have the name of a parent, or when a group is its own ancestor. The
+/// error has file and line.
 pub(crate) fn resolve(file: &mut Node) -> Result<(), Error> {
     let given = tables(file).to_vec();
     if given.is_empty() || given.iter().any(|table| text(table, "name").is_none()) {
@@ -109,8 +112,8 @@ pub(crate) fn resolve(file: &mut Node) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the path of group `n`. `above` are the groups whose paths are being found, each of which is a child of the
-/// next.
+/// Returns the path of group `n`. `above` holds the descendants of group `n` whose paths are being computed, the
+/// deepest first: each is a child of the next one, and the last is a child of `n`.
 fn path(tables: &[Node], n: usize, above: &mut Vec<usize>) -> Result<String, Error> {
     let name = |n: usize| text(&tables[n], "name").unwrap_or_default();
     let Some((node, parent)) = tables[n].get("parent").and_then(|node| Some((node, node.as_text()?))) else {
@@ -137,7 +140,7 @@ fn path(tables: &[Node], n: usize, above: &mut Vec<usize>) -> Result<String, Err
     }
 }
 
-/// Adds group `n` to `order`, behind its ancestors.
+/// Adds group `n` to `order`. Adds its ancestors first, if `order` does not have them yet.
 fn put(paths: &[String], n: usize, order: &mut Vec<usize>) {
     if order.contains(&n) {
         return;

@@ -3,19 +3,20 @@
 use crate::choice::choices;
 
 choices! {
-    /// Readahead, huge pages, khugepaged.
+    /// Readahead, huge pages, khugepaged, the throttling of writers, and the lists that new pages join.
     [access]
 
     /// Largest readahead window, KiB (`read_ahead_kb`). A window also takes at most a sixteenth of memory.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
     /// Order of the largest folio that readahead allocates. A window is filled with the largest aligned folios that
-    /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). 0: single pages.
+    /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). With 0, readahead
+    /// allocates single pages.
     file_folio_order: u32 = 0 in 0..=9, drawn 151: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
     /// Order of the largest folio, below a huge page, that an anonymous fault allocates. The folio covers the largest
     /// aligned range around the page for which a block is free, and in which no page was touched before
-    /// (`transparent_hugepage/hugepages-<size>kB/enabled`). 0: single pages.
+    /// (`transparent_hugepage/hugepages-<size>kB/enabled`). With 0, a fault allocates a single page.
     anonymous_folio_order: u32 = 0 in 0..=8, drawn 152: [0, 2, 4, 8];
 
     /// Readahead for a missing page of a mapped file, if the program has not announced its access pattern.
@@ -23,18 +24,18 @@ choices! {
         /// Faults on consecutive pages are read ahead like consecutive reads; any other fault reads the pages around
         /// it.
         SequentialOrAround,
-        /// Any fault reads the pages around the missing one. The last quarter of them is marked, and a fault there
-        /// continues the readahead.
+        /// Any fault reads the pages around the missing one. The first page of their last quarter is marked, and a
+        /// fault there continues the readahead.
         Around,
     }
 
     /// Number of pages in an aligned block of a mapped file. A read fault maps all pages of its block that are in
-    /// memory (`fault_around_bytes`). A power of two; 1 maps the faulting page alone.
+    /// memory (`fault_around_bytes`). The number is a power of two; with 1, a fault maps only its own page.
     fault_around_pages: u32 = 1 in 1..=512, drawn 150: [1, 16];
 
     /// States whether a write counts as a use of its page, as a read does (`mark_page_accessed`).
     written: Written = Used, drawn 142 {
-        /// Yes.
+        /// Yes, a write counts as a use.
         Used,
         /// No: a page that is only written stays inactive.
         LeftAlone,
@@ -44,7 +45,7 @@ choices! {
     huge_pages: HugePages = Never, drawn 85 {
         /// Yes, if the aligned range of 2 MiB around the page lies within the region and was not touched yet.
         Always,
-        /// No.
+        /// No, anonymous faults do not try for huge pages.
         Never,
     }
 
@@ -60,13 +61,14 @@ choices! {
     khugepaged: Khugepaged = Off, drawn 105, with "access.huge_pages" in ["always"] {
         /// No: a range whose fault got no huge page never gets one.
         Off,
-        /// Yes, if `huge_pages` lets faults try for huge pages. The next five choices say how.
+        /// Yes, if `huge_pages` lets faults try for huge pages. The choices whose names begin with `khugepaged_` say
+        /// how.
         On,
     }
 
     /// States whether khugepaged reclaims and compacts to get a huge page (`khugepaged/defrag`).
     khugepaged_defrag: KhugepagedDefrag = Yes, drawn 106, with "access.khugepaged" in ["on"] {
-        /// Yes, as a fault does.
+        /// Yes, khugepaged reclaims and compacts as a fault does.
         Yes,
         /// No: khugepaged only takes a free huge page.
         No,
@@ -79,10 +81,11 @@ choices! {
     /// (`khugepaged/scan_sleep_millisecs`).
     khugepaged_scan_sleep_ms: u64 = 10000 in 1..=86_400_000, drawn 108, with "access.khugepaged" in ["on"]: [1, 20, 10000];
 
-    /// Sleep of khugepaged when it got no huge page, ms (`khugepaged/alloc_sleep_millisecs`).
+    /// Sleep of khugepaged after it found no memory for a huge page, ms (`khugepaged/alloc_sleep_millisecs`).
     khugepaged_alloc_sleep_ms: u64 = 60000 in 1..=86_400_000, drawn 109, with "access.khugepaged" in ["on"]: [1, 20, 60000];
 
-    /// Largest number of untouched pages in a range that becomes a huge page (`khugepaged/max_ptes_none`).
+    /// Largest number of untouched pages that a range may have for khugepaged to make a huge page of it
+    /// (`khugepaged/max_ptes_none`).
     khugepaged_max_ptes_none: u32 = 511 in 0..=511, drawn 110, with "access.khugepaged" in ["on"]: [0, 64, 511];
 
     /// The way in which a task is throttled if it dirties pages faster than the device writes them.
@@ -91,14 +94,15 @@ choices! {
         Sleeps,
         /// The task writes 1.5 times as many pages as it has dirtied, and sleeps if there is nothing to write.
         Writes,
-        /// At the limit the task sleeps until a page has been written. Each written page releases one task, the longest
-        /// waiting first. Writes to pages that are dirty already do not count.
+        /// While more pages are dirty than the limit allows, the task sleeps until a page has been written. Each
+        /// written page releases one task, first the task that has waited longest. Writes to pages that are dirty
+        /// already do not count.
         ForWriteback,
     }
 
     /// The list that a new anonymous page joins.
     new_anonymous: NewAnonymous = Active, drawn 117 {
-        /// The active list: a new page has time to be used again, but other pages are reclaimed sooner.
+        /// The active list: a new page has more time to be used again, but other pages are reclaimed sooner.
         Active,
         /// The inactive list: the page has to be used again before reclaim reaches it.
         Inactive,
@@ -106,9 +110,9 @@ choices! {
 
     /// The list that a page joins after it was read from swap.
     swapped_in: SwappedIn = Active, drawn 86 {
-        /// The active list, and the fault counts as a use.
+        /// The page joins the active list, and the fault counts as a use.
         Active,
-        /// The inactive list.
+        /// The page joins the inactive list.
         Inactive,
     }
 }

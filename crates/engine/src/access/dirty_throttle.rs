@@ -13,18 +13,19 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::HeldBack;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
 
-/// Number of dirtied pages that is worth a pause, and after which a new task is first checked. If too many pages are
-/// dirty, a task is checked after at most a quarter of this number.
+/// Number of dirtied pages after which a pause is worth its cost. A new task is first checked after this many dirtied
+/// pages. While too many pages are dirty, a task is checked after at most a quarter of this number.
 const POLL_PAGES: u64 = 32;
 
 /// The longest pause of a writer.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
-/// Intended length of a pause: long enough to be worth a sleep, short enough not to be noticed.
+/// Intended length of a pause. It is long enough to be worth a sleep, and short enough that users do not notice it.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
-/// Time that a writer waits while pages of its file cannot be written, before it gets the error. By then the flusher
-/// has tried ten times, unless the disk takes longer.
+/// Time that a writer waits while pages of its file cannot be written. After this time, the writer's own write fails
+/// with the error of these pages. Within this time, the flusher tries to write the pages ten times, unless the disk is
+/// slow to answer.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
 /// Interval at which a writer checks again whether its file's pages can be written.
@@ -36,12 +37,13 @@ struct Pause {
     time: Nanos,
     /// Number of pages that the writer may dirty between the pause and its next check.
     poll_pages: u64,
-    /// `true` if the writer may dirty no page yet; it checks again at the end of the pause.
+    /// `true` if the writer may dirty no page yet. The writer then checks again at the end of the pause.
     is_blocked: bool,
 }
 
 impl<M: Machine> Access<M> {
-    /// Notes how long a writer was paused since `began`, and why. Notes nothing if it was not paused.
+    /// Records a note that says how long a writer has been paused since `began`, and why. Records nothing if the writer
+    /// was not paused.
     pub(super) fn note_held_back(&self, began: Nanos, device: DeviceId, state: DirtyState) {
         if self.machine.now() > began {
             self.machine.note(|| {
@@ -51,7 +53,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Counts a page that became dirty. From time to time, checks whether the task must pause. *May sleep.*
+    /// Counts a page that became dirty. From time to time, checks whether the task must pause. This function may sleep.
     pub(super) fn balance_dirty_pages_ratelimited(&self, task: &mut Task, device: DeviceId) {
         match self.choices.dirty_throttle {
             DirtyThrottle::ForWriteback => return self.balance_dirty_pages_by_waiting(task, device),
@@ -73,8 +75,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Counts pages that a write of the task made dirty and that were clean before. Does so only for the value
-    /// `ForWriteback` of `access.dirty_throttle`.
+    /// Counts pages that were clean before a write of the task made them dirty. Does nothing unless
+    /// `access.dirty_throttle` is `ForWriteback`.
     pub(super) fn note_dirtied(&self, task: &mut Task, pages: u64) {
         match self.choices.dirty_throttle {
             DirtyThrottle::ForWriteback => task.pages_dirtied += pages,
@@ -83,7 +85,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// While more pages are dirty than the limit allows, waits until pages have been written. *May sleep.*
+    /// While more pages are dirty than the limit allows, waits until pages have been written. This function may sleep.
     fn balance_dirty_pages_by_waiting(&self, task: &mut Task, device: DeviceId) {
         if task.pages_dirtied == 0 {
             return;
@@ -132,7 +134,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Holds back a task that is about to dirty a file whose pages cannot be written, until they are written or
-    /// [`REFUSAL_AFTER`] has passed. *May sleep.*
+    /// [`REFUSAL_AFTER`] has passed. This function may sleep.
     ///
     /// # Errors
     /// When the pages still cannot be written.
@@ -233,7 +235,8 @@ impl<M: Machine> Access<M> {
     }
 }
 
-/// Returns the shortest pause that is worth a sleep, and the number of pages to dirty before it.
+/// Returns the shortest pause that is worth a sleep, and the number of pages that the task may dirty before its next
+/// check.
 fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
     let goal = PAUSE_GOAL.min(pause_max);
     let pages = rate * goal.0 / NANOS_PER_SECOND;
@@ -245,8 +248,8 @@ fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
     (Nanos(goal.0 / 2), pages)
 }
 
-/// Returns the number of pages that a task below the limit dirties before its next check: the square root of the number
-/// of pages left to the limit, rounded to a power of two.
+/// Returns the number of pages that a task dirties before its next check: the square root of the number of pages by
+/// which `dirty` is below `limit`, rounded down to a power of two. Returns 1 if `dirty` is not below `limit`.
 fn poll_interval(dirty: u64, limit: u64) -> u64 {
     if limit > dirty { 1 << ((limit - dirty).ilog2() / 2) } else { 1 }
 }

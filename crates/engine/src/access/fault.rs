@@ -12,9 +12,9 @@ use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
 /// Page tables may take at most the managed memory divided by this number. A page-table page maps 512 pages, so a
-/// program that uses all that it maps needs a 512th of its memory for tables. Only a program that maps much and uses
-/// single pages of it comes near the limit. Page tables are never reclaimed: without the limit, they could fill memory,
-/// and no page could be read in.
+/// program that uses all pages that it maps needs a 512th of its memory for tables. Only a program that maps much
+/// memory, and uses single pages far from each other, comes near the limit. Page tables are never reclaimed: without
+/// the limit, they could fill memory, and no page could be read in.
 const TABLES_SHARE: u64 = 2;
 
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
@@ -23,12 +23,12 @@ const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
     Yes,
-    /// The task was already throttled for this write.
+    /// The fault does not throttle the task, because the task was already throttled for this write.
     No,
 }
 
 impl<M: Machine> Access<M> {
-    /// Touches consecutive pages of a region, as a program does by reading or writing them. *May sleep.*
+    /// Touches consecutive pages of a region, as a program does by reading or writing them. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, swap cannot be read, or the task was killed.
@@ -51,10 +51,10 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Writes bytes into a region, from byte `offset` on. *May sleep.*
+    /// Writes bytes into a region, from byte `offset` on. This function may sleep.
     ///
     /// # Errors
-    /// As [`Access::touch`].
+    /// Returns the errors of [`Access::touch`].
     pub fn write_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.for_each_piece(task, region, offset, bytes.len(), true, |frame, in_page, range| {
             self.machine.write_frame(frame, in_page, &bytes[range]);
@@ -62,10 +62,10 @@ impl<M: Machine> Access<M> {
     }
 
     /// Reads bytes of a region, from byte `offset` on. Bytes that were never written read as zero, and reading them
-    /// allocates no page table. *May sleep.*
+    /// allocates no page table. This function may sleep.
     ///
     /// # Errors
-    /// As [`Access::touch`].
+    /// Returns the errors of [`Access::touch`].
     pub fn read_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         bytes.fill(0);
         let length = bytes.len();
@@ -98,13 +98,14 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Takes a reference to the page that is mapped at `page`, and its latch. Returns the page's frame; `None` if no
-    /// page is mapped there with the rights that the access needs, or the mapping changed meanwhile.
+    /// Pins the page that is mapped at `page`: takes a reference to the page and takes its latch. Returns the page's
+    /// frame. Returns `None` if no page is mapped there with the rights that the access needs, or the mapping changed
+    /// meanwhile.
     ///
     /// A huge page is split first, because each of its pages has its own latch. A smaller folio is latched as a whole.
     ///
-    /// Reclaim may still unmap the page, but writes it to swap only if nothing else refers to it. A page that is
-    /// latched for writing was marked dirty before.
+    /// Reclaim may still unmap the page, but writes it to swap only if nothing else refers to it. A page that this
+    /// function latches for writing is marked dirty already.
     ///
     /// # Errors
     /// When the page is to be read and has as many readers as its descriptor can count.
@@ -170,7 +171,8 @@ impl<M: Machine> Access<M> {
         result.map(|dirtied| dirtied.is_some())
     }
 
-    /// Maps a page. Returns the device if the fault dirtied a page of a file, otherwise `None`.
+    /// Maps the page on which a fault happened. Returns the file's device if the fault dirtied a page of a file,
+    /// otherwise `None`.
     fn handle_fault(
         &self,
         task: &mut Task,
@@ -349,8 +351,9 @@ impl<M: Machine> Access<M> {
         is_mapped
     }
 
-    /// Makes a fresh block the huge page of the range that begins at page `start`. The range's entry maps the block
-    /// already. The block's one reference is passed to the mapping. The caller holds the entries' lock.
+    /// Makes a fresh block the huge page of the range that begins at page `start`. The caller has already stored the
+    /// entry that maps the block over the whole range, and holds the entries' lock. The block's one reference is passed
+    /// to the mapping.
     pub(super) fn map_new_huge(&self, region: &Region<M>, start: u32, head: FrameNumber) {
         self.frames.make_folio(head, PAGEBLOCK_ORDER);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));

@@ -11,13 +11,13 @@ use machine::{DeviceId, Machine, Nanos};
 /// A task that the engine itself needs. The simulator or the library starts each of them once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelTask {
-    /// The kswapd of a node, which reclaims there.
+    /// The kswapd of a node, which reclaims the node's memory.
     Kswapd(NodeId),
     /// The flusher of a device, which writes dirty pages to it.
     Flusher(DeviceId),
     /// Khugepaged, which makes huge pages of small ones ([`crate::Engine::khugepaged`]).
     Khugepaged,
-    /// The reaper, which frees the memory of killed processes. Started before or at the first kill.
+    /// The reaper, which frees the memory of killed processes. It is started at the first kill or earlier.
     OomReaper,
 }
 

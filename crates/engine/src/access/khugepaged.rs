@@ -23,27 +23,27 @@ use std::sync::Arc;
 /// Counts of khugepaged's work, as its folder in sysfs shows them.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// Ranges that became huge pages (`pages_collapsed`).
+    /// Number of ranges that became huge pages (`pages_collapsed`).
     collapsed: AtomicU64,
     /// Number of completed scans of all regions (`full_scans`).
     full_scans: AtomicU64,
 }
 
-/// The place at which khugepaged continues.
+/// The place at which khugepaged continues its scan of regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     /// Number of the first region that is not scanned yet.
     region: u32,
-    /// The first page of that region that is not scanned yet.
+    /// Number of the first page in `region` that is not scanned yet.
     page: u32,
 }
 
-/// The result of a look at one range, or at several ranges in one round.
+/// The outcome of khugepaged's scan of one range, or of a round of several ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
     /// Khugepaged goes on: each range became a huge page or stays as it is.
     GoesOn,
-    /// A range qualifies, but khugepaged got no huge page for it.
+    /// A range could become a huge page, but khugepaged got no memory for it.
     NoMemory,
 }
 
@@ -156,10 +156,10 @@ impl<M: Machine> Access<M> {
         Looked::GoesOn
     }
 
-    /// Returns the frames of a range's pages, each with its number in the range; `None` if the range cannot be
+    /// Returns the frames of a range's pages, each with its page's number in the range; `None` if the range cannot be
     /// collapsed. It can be collapsed if enough pages are present, at least one of them was touched lately, and each of
-    /// them is writable and has no reference but its entry's. A page that is pinned, isolated, in a batch or in the
-    /// swap cache prevents this, and so does the shared zero page. The caller holds the entries' lock.
+    /// them is writable and has only the reference of its page-table entry. A page that is pinned, isolated, in a batch
+    /// or in the swap cache prevents this, and so does the shared zero page. The caller holds the entries' lock.
     fn collapsible_pages(&self, region: &Region<M>, start: u32) -> Option<Vec<(u32, FrameNumber)>> {
         let entries = region.small_entries(start)?;
         let (mut frames, mut absent, mut is_touched) = (Vec::new(), 0, false);

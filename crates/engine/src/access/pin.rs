@@ -20,8 +20,9 @@ use std::sync::Arc;
 pub struct PinnedForWrite {
     /// The frame of the page, which may be a part of a folio.
     pub frame: FrameNumber,
-    /// Number of the page's bytes that belonged to the file when it was pinned. Bytes after them become zeroes when the
-    /// page is released, even if the file is longer by then, because lengthening a file adds zeroes.
+    /// Number of the page's bytes that belonged to the file when the page was pinned. The bytes after them become
+    /// zeroes when the page is released. This holds even if the file has become longer meanwhile, because the bytes
+    /// that lengthening adds are zeroes.
     pub bytes: usize,
 }
 
@@ -58,8 +59,8 @@ impl<M: Machine> Access<M> {
         None
     }
 
-    /// Releases a page that was closed to hazard pointers, or left the file, while this task pinned it. Another task
-    /// may have seen the pin and may wait for its end.
+    /// Releases a page whose pinning failed, because the page was closed to hazard pointers or left the file meanwhile.
+    /// Another task may have seen the pin, and may wait for its end.
     #[cold]
     #[inline(never)]
     fn unpin_changed(&self, frame: FrameNumber, hazard: HazardPointer<'_, M>) {
@@ -87,8 +88,8 @@ impl<M: Machine> Access<M> {
 
     /// Pins a page of a file for reading if it is in memory and valid. Returns the page's frame and the descriptor of
     /// its folio. Takes no lock, allocates nothing, and sleeps only for a writer's latch. `is_new_use` returns whether
-    /// the caller used another page last; several reads of one page in pieces count as one use. `is_new_use` is called
-    /// only where its answer matters.
+    /// the caller's last use was of another page, because several reads of one page in pieces count as one use.
+    /// `is_new_use` is called only where its answer matters.
     #[inline(always)]
     pub fn pin_cached(
         &self,
@@ -109,8 +110,8 @@ impl<M: Machine> Access<M> {
         Some((frame, descriptor))
     }
 
-    /// Notes the use of a latched page and returns `true`, if the page is valid and not marked for readahead. Otherwise
-    /// releases the page and returns `false`.
+    /// If a latched page is valid and not marked for readahead, notes its use and returns `true`. Otherwise releases
+    /// the page and returns `false`.
     #[inline(never)]
     fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
         // A page marked for readahead is left to a caller that knows the reader's readahead window and can start the
@@ -126,7 +127,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Pins a page of a file for reading, and reads it from the device if it is not in memory. The caller will next
-    /// read `wanted_pages` pages from this one on. *May sleep.*
+    /// read `wanted_pages` pages from this one on. This function may sleep.
     ///
     /// # Errors
     /// When the page cannot be read, or memory for it is exhausted.
@@ -150,7 +151,7 @@ impl<M: Machine> Access<M> {
         self.put_shared(frame);
     }
 
-    /// Pins a page of a file for writing. If the page is not valid, reads it first. *May sleep.*
+    /// Pins a page of a file for writing. If the page is not valid, reads it first. This function may sleep.
     ///
     /// # Errors
     /// When the page lies after the end of the file, it cannot be read, memory is exhausted, the device has no block
@@ -163,7 +164,7 @@ impl<M: Machine> Access<M> {
         self.pin_dirty(task, file, page)
     }
 
-    /// Pins a page of a file for writing as [`Access::pin_for_write`], but does not throttle the task.
+    /// Pins a page of a file for writing as [`Access::pin_for_write`] does, but does not throttle the task.
     pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;
@@ -188,7 +189,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Releases a page that was pinned for writing. Bytes after the end that the file had when the page was pinned
-    /// become zeroes again. *May sleep.*
+    /// become zeroes again. This function may sleep.
     pub fn unpin_write(&self, file: &Arc<File<M>>, pinned: PinnedForWrite) {
         let PinnedForWrite { frame: page, bytes } = pinned;
         let frame = self.frames.head(page);
@@ -215,7 +216,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Pins a page of a region. Returns `None` if the page is to be read and was never written; such a page is all
-    /// zeroes. *May sleep.*
+    /// zeroes. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, or swap cannot be read.
@@ -249,7 +250,7 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// Releases a page of a region. *May sleep.*
+    /// Releases a page of a region that [`Access::pin_region`] pinned. This function may sleep.
     pub fn unpin_region(&self, frame: FrameNumber, write: bool) {
         let head = self.frames.head(frame);
         if write

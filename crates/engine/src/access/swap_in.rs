@@ -17,12 +17,12 @@ use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
 use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step};
 
-/// The slots that are read together with the wanted slot.
+/// The swap slots that are read for a fault on one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
-    /// The wanted slot and its neighbours; the kernel's choices and the region's swap window decide how many.
+    /// The wanted slot and its neighbours are read. The kernel's choices and the region's swap window decide how many.
     Window,
-    /// The wanted slot alone.
+    /// Only the wanted slot is read.
     Nothing,
 }
 
@@ -47,8 +47,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Tries once to map the page of a swap slot. Returns the I/O error if the page could not be read; `None` if the
-    /// page is mapped now, or its entry has changed.
+    /// Tries once to map the page of a swap slot. Returns the I/O error if the page could not be read. Returns `None`
+    /// if the page is mapped now, or if its page-table entry has changed.
     fn try_swap_page(
         &self,
         task: &mut Task,
@@ -129,7 +129,8 @@ impl<M: Machine> Access<M> {
     }
 
     /// Reads the wanted slot, and the slots around it that `swap_readahead` selects within the aligned block of
-    /// 2^`cluster` slots. Returns the wanted page with a reference; `None` if its entry changed meanwhile.
+    /// 2^`cluster` slots. Returns the wanted page with a reference; `None` if the page-table entry with the slot
+    /// changed meanwhile.
     fn swapin_readahead(
         &self,
         task: &mut Task,
@@ -182,7 +183,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the base-2 logarithm of the number of slots to read for a fault on a page.
+    /// Returns how many swap slots are read for a fault on a page, as the base-2 logarithm of their number.
     fn next_window(&self, region: &Region<M>, page: u32, around: Around) -> u32 {
         if around == Around::Nothing || self.swap_is_synchronous() || self.swap.is_almost_full() {
             return 0;
@@ -198,8 +199,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Allocates a page that is charged to the group whose page was swapped out; to the task's group if that group was
-    /// removed (mechanisms/groups, 1).
+    /// Allocates a page and charges it to `owner`, the group whose page was swapped out. If this group was removed,
+    /// charges the page to the task's group (mechanisms/groups, 1).
     fn allocate_for(&self, owner: GroupId, task: &mut Task, gfp: Gfp) -> Result<FrameNumber, OutOfMemory> {
         let is_live = self.groups.as_ref().is_some_and(|groups| !owner.is_root() && groups.is_live(owner));
         let own = if is_live { std::mem::replace(&mut task.group, owner) } else { task.group };
@@ -208,7 +209,8 @@ impl<M: Machine> Access<M> {
         found
     }
 
-    /// Starts the read of a slot, if it is in use and not in the swap cache. Returns whether it started a read.
+    /// Starts to read a swap slot into a new page, if the slot is in use and not in the swap cache. Returns whether it
+    /// started a read.
     fn read_slot(&self, task: &mut Task, bio: &mut Bio, slot: u32, is_wanted: bool) -> Result<bool, Error> {
         let is_readable = |slots: &Slots| slots.uses(slot) > 0 && !slots.is_cached(slot);
         let owner = {

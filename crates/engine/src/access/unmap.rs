@@ -10,12 +10,12 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
-/// Number of entries by which the prefetch of page descriptors runs ahead of the emptying of entries. The per-CPU lists
-/// use the same distance.
+/// While page-table entries are emptied one by one, the page descriptor for the entry that lies this many entries ahead
+/// is prefetched into the processor's cache.
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {
-    /// Drops a region that is not in use any more. *May sleep.*
+    /// Drops a region that is not in use any more. This function may sleep.
     pub fn drop_region(&self, region: &Region<M>) {
         let _span = self.machine.span(Func::ExitMmap);
         self.drain_before_use();
@@ -30,7 +30,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Empties all entries of a region, which is closing.
+    /// Empties all entries of a region that is closing, because it is dropped or its process was killed.
     pub(super) fn empty_region(&self, region: &Region<M>) {
         for part in region.parts_with_table(0) {
             self.zap_pages(region, part);
@@ -50,7 +50,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Empties entries of one page-table page, and releases their pages and swap slots.
+    /// Empties the page-table entries of `pages`, which lie in one page-table page, and releases the pages and swap
+    /// slots that the entries referred to.
     fn zap_pages(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
         let is_sequential = region.file.as_ref().is_some_and(|mapped| mapped.mode.pattern == ReadPattern::Sequential);
         let mut frames: Vec<FrameNumber> = Vec::new();

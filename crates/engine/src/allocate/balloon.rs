@@ -1,4 +1,4 @@
-//! A balloon: takes memory offline while other tasks use memory, and takes no more than it makes room for.
+//! A balloon, which takes memory offline while other tasks use memory. It takes only as much as it makes room for.
 
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
@@ -8,24 +8,24 @@ use crate::task::Task;
 use machine::note::Work;
 use machine::{FrameNumber, Machine, Nanos, Order, WaitReason, Waiting};
 
-/// Wait before another attempt after a reclaim that freed nothing.
+/// Time that the balloon waits after a reclaim that freed nothing, before it reclaims again.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
 
-/// Limit of a score above which memory counts as too full to shrink. Each fruitless reclaim adds its weight to the
-/// score. With the weights in [`Allocate::take_offline_pages`], the score exceeds the limit after a tenth of a second
-/// if nothing can be scanned or freed, after a second while pages are being written, and after ten seconds while pages
-/// are freed and other tasks take them.
+/// The balloon gives up once its score is above this number, because memory is too full to shrink. Each reclaim after
+/// which the balloon gets no page adds to the score: 100 if nothing can be scanned or freed, 10 if another try is worth
+/// it, for example because pages are being written, and 1 if other tasks took the freed pages. So the balloon gives up
+/// after a tenth of a second, after a second, or after ten seconds.
 const FRUITLESS_MAX: u32 = 5000;
 
 impl<M: Machine> Allocate<M> {
-    /// Takes up to `most` pages offline, at least one, and adds them to `taken`. *May sleep.*
+    /// Takes at least one and at most `most` pages offline, and adds them to `taken`. The calling task may sleep.
     ///
-    /// Above the low mark, takes free pages as any request would. Below the low mark, takes no more pages than it has
-    /// just reclaimed itself. So the balloon does not reduce the free pages that other tasks find, and the marks are
-    /// set for the memory that remains.
+    /// Above the low mark, takes free pages as any request does. Below the low mark, takes at most as many pages as
+    /// this task has just reclaimed, so that the balloon does not reduce the number of free pages that other tasks
+    /// find. Afterwards the marks are computed anew for the memory that remains.
     ///
     /// # Errors
-    /// When no page can be freed any more.
+    /// Fails when no page can be freed any more.
     pub fn take_offline_pages(
         &self,
         task: &mut Task,

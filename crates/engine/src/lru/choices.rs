@@ -3,7 +3,8 @@
 use crate::choice::choices;
 
 choices! {
-    /// Batches in front of the LRU lock, and the share of each list that is scanned.
+    /// The LRU lists of a zone: the policy that orders the pages, the batches in front of the LRU lock, and the share
+    /// of each list that is scanned.
     [lru]
 
     /// The policy that orders the pages of a zone.
@@ -32,7 +33,7 @@ choices! {
     /// Number of pages in one batch (`PAGEVEC_SIZE`), at least 1.
     batch: u32 = 14 in 1..=64, drawn 8: [1, 2, 14, 31, 64];
 
-    /// Time at which the list for a page in an add batch is chosen.
+    /// Time at which a list is chosen for a page that waits in a batch to be added to a list.
     list_choice: ListChoice = AtAdd, drawn 9, unless "lru.policy" in ["multigen"] {
         /// When the page is put into the batch. There is one batch for each list.
         AtAdd,
@@ -40,7 +41,7 @@ choices! {
         AtFlush,
     }
 
-    /// Effect of a second access on a page that still waits in an add batch.
+    /// Effect of a second access on a page that still waits in a batch to be added to a list.
     accessed_in_batch: AccessedInBatch = Ignored, drawn 10, with "lru.activation" in ["on-second-access"] {
         /// No effect: the page stays inactive and referenced.
         Ignored,
@@ -49,7 +50,7 @@ choices! {
         Obeyed,
     }
 
-    /// Time at which an add batch is flushed.
+    /// Time at which a batch of pages that are to be added to lists is flushed.
     add_flush: AddFlush = WhenFilled, drawn 11 {
         /// When a page fills the batch. The flush includes this page.
         WhenFilled,
@@ -71,7 +72,7 @@ choices! {
 
     /// Time at which a file page that is used again becomes active.
     activation: Activation = OnSecondAccess, drawn 13, unless "lru.policy" in ["multigen"] {
-        /// At its second access, which moves the page under the LRU lock, at once or through a batch
+        /// At its second access, which moves the page to the active list under the LRU lock, at once or through a batch
         /// (`activation_batch`). Active pages become inactive in the order in which they became active, whether or not
         /// they were used since.
         OnSecondAccess,
@@ -82,7 +83,7 @@ choices! {
 
     /// The way in which a page becomes active at its second access.
     activation_batch: ActivationBatch = OneByOne, drawn 14 {
-        /// At once, under the LRU lock.
+        /// The page becomes active at once, under the LRU lock.
         OneByOne,
         /// Through a batch of the CPU. Until the batch is full, the page stays where it is on the inactive list.
         Batched,
@@ -90,22 +91,22 @@ choices! {
 
     /// How often the LRU lock is released while pages go back to their lists.
     putback: Putback = InBatches, drawn 6, unless "lru.policy" in ["multigen"] {
-        /// After each batch of pages (`lru.batch`), to drop the references that isolation took.
+        /// The lock is released after each batch of pages (`lru.batch`), to drop the references that isolation took.
         InBatches,
-        /// Only after all pages are back.
+        /// The lock is released only after all pages are back on their lists.
         AtOnce,
     }
 
     /// The pages that go on a list when a task reads them. Pages that are read ahead always go on a list.
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
-        /// All pages.
+        /// All pages that a task reads go on a list.
         Always,
-        /// Pages that are used again while they wait with up to 63 other pages of their CPU. (With
+        /// Pages that are used again while they wait for admission, with up to 63 other pages of their CPU. (With
         /// `activation = "on-second-access"` the same CPU must use the page again, and the page becomes active.) While
-        /// memory has room, all pages go on lists. While dropped pages are soon read again more often than reclaimed
-        /// pages are, nearly all pages go on lists. This last rule is applied separately to pages that return soon. The
-        /// frame of a page that goes on no list is reused at once, while the frame is still in the CPU's caches. The
-        /// rule is the quick demotion of S3-FIFO, which remembers dropped pages as ghosts
+        /// memory has room, all pages go on lists. Nearly all pages also go on lists while dropped pages are read again
+        /// soon more often than pages that reclaim evicts. This last rule is applied separately to pages that return
+        /// soon after they left. The frame of a page that goes on no list is reused at once, while the frame is still
+        /// in the CPU's caches. The rule is the quick demotion of S3-FIFO, which remembers dropped pages as ghosts
         /// (mechanisms/multigen, 13).
         ByRefault,
     }
@@ -127,7 +128,7 @@ choices! {
     /// whether active pages become inactive, and whether pages that come back become active (`refault =
     /// "by-workingset"`).
     cgroup_counters: CgroupCounters = AtOnce, drawn 141, unless "lru.policy" in ["multigen"] {
-        /// At once.
+        /// Reclaim sees each change at once.
         AtOnce,
         /// Every two seconds, when the counters of memory cgroups are added up. Between these times reclaim uses the
         /// last sums. A task whose reclaim has found nothing uses the exact number of pages on lists instead, except at
@@ -141,9 +142,9 @@ choices! {
 
     /// The measure by which scanning is divided between anonymous pages and pages of files.
     family_balance: FamilyBalance = ByRotation, drawn 113 {
-        /// For each of the two kinds, the share of its recently scanned pages that were found in use.
+        /// The share of recently scanned pages that were found in use, for each of the two kinds.
         ByRotation,
-        /// For each of the two kinds, the recent reads and writes that evicting its pages caused: refaults of
+        /// The recent reads and writes that the eviction of pages caused, for each of the two kinds: refaults of
         /// workingset pages, and pages that reclaim wrote. Pages found in use cost nothing.
         ByIo,
         /// As `by-io`, and each page that was scanned without success counts as 1/32 of a read.
@@ -186,7 +187,7 @@ choices! {
         ProportionalOfBoth,
     }
 
-    /// The division of scanning between anonymous and file pages at priority 0.
+    /// The division of scanning between anonymous and file pages at priority 0, at which reclaim scans whole lists.
     at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// No division: anonymous and file pages are both scanned in full, whatever this costs.
         Equal,
@@ -214,14 +215,14 @@ choices! {
         /// At each scan, the target is added to a saved sum. The list is scanned when the sum reaches a cluster, so
         /// small lists are scanned seldom.
         Saved,
-        /// The list is scanned for the small target.
+        /// The list is scanned for as many pages as the small target says.
         AsTheyAre,
     }
 
     /// The way in which kswapd scans a list that is too small for the priority, in a zone that counts as hopeless
     /// (`reclaim.hopeless`).
     hopeless_scan: HopelessScan = LikeOthers, drawn 63, unless "lru.policy" in ["multigen"] {
-        /// As in all other zones.
+        /// Kswapd scans the list as in all other zones.
         LikeOthers,
         /// Kswapd scans a cluster of the list, so that it notices when the zone recovers.
         ACluster,
@@ -229,9 +230,10 @@ choices! {
 
     /// The weights of anonymous and file pages (`anon_prio`, `file_prio`), derived from `swappiness`.
     family_weights: FamilyWeights = AndOne, drawn 64, with "lru.family_balance" in ["by-rotation"], unless "lru.policy" in ["multigen"] {
-        /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with swappiness 0.
+        /// The weights are swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with
+        /// swappiness 0.
         AndOne,
-        /// Swappiness and 200 - swappiness.
+        /// The weights are swappiness and 200 - swappiness.
         AsItIs,
     }
 
@@ -240,11 +242,11 @@ choices! {
         /// No condition: the active list is always scanned, before the inactive list. The same share of both lists is
         /// scanned.
         Always,
-        /// Few pages are inactive.
+        /// Few pages of the family (anonymous pages, or file pages) are inactive, by the rule of `inactive_ratio`.
         WhenInactiveLow,
-        /// Few pages of the family are inactive, or some evicted pages of the family refaulted and became active since
-        /// the last reclaim (`refault`). The condition is checked once a scan. If a direct reclaim has left active
-        /// pages alone and freed nothing, it scans again without this condition.
+        /// Few pages of the family are inactive (`inactive_ratio`), or some evicted pages of the family refaulted and
+        /// became active since the last reclaim (`refault`). The condition is checked once a scan. If a direct reclaim
+        /// has left active pages alone and freed nothing, it scans again without this condition.
         WhenLowOrRefaulted,
     }
 
@@ -254,7 +256,8 @@ choices! {
         /// inactive. Distress depends on the priority, the mapped share of memory and `swappiness`. Unmapped pages
         /// always become inactive.
         ByDistress,
-        /// All mapped pages, anonymous and file alike.
+        /// Mapped pages become inactive like other pages, even if they were used. Only used pages of a program's text
+        /// stay active, and, with `activation = "at-scan"`, all used file pages.
         LikeOthers,
     }
 
@@ -292,8 +295,9 @@ choices! {
         None,
         /// The number of pages that remain on the list.
         Whole,
-        /// An eighth of the number of pages that remain on the list. For callers that may not enter the file system,
-        /// the limit is the whole number of these pages.
+        /// An eighth of the number of pages that remain on the list. For a caller that may not enter the file system,
+        /// the limit is the whole number of these pages, because tasks that wait inside the file system may wait for
+        /// this caller.
         Eighth,
     }
 
@@ -301,9 +305,9 @@ choices! {
     isolated_wait: IsolatedWait = CongestionWait, drawn 69 {
         /// The reclaimer sleeps until a congested device queue has room, at most 100 ms.
         CongestionWait,
-        /// The reclaimer sleeps until another one has put pages back, at most 10 ms.
+        /// The reclaimer sleeps until another reclaimer has put pages back, at most 10 ms.
         ForPutback,
-        /// The reclaimer sleeps until another one has put pages back, at most 20 ms.
+        /// The reclaimer sleeps until another reclaimer has put pages back, at most 20 ms.
         ReclaimThrottle,
     }
 }
@@ -340,7 +344,7 @@ impl ReferenceRule {
 }
 
 impl FamilyBalance {
-    /// Returns whether pages that reclaim wrote count as a cost of their family.
+    /// Returns whether refaults of a family, and pages of the family that reclaim wrote, count as a cost of the family.
     pub(crate) const fn counts_io(self) -> bool {
         match self {
             Self::ByIo | Self::ByIoAndRotation => true,

@@ -6,10 +6,11 @@ use crate::memory::{Flags, Zone, ZoneKind};
 use crate::stat::Event;
 use machine::{FrameNumber, Machine};
 
-/// Isolated pages of aligned blocks.
+/// Pages that were isolated by aligned blocks: pages at the tail of a list, each with the other pages of the aligned
+/// block in which it lies.
 #[derive(Debug)]
 pub struct BlockVictims {
-    /// The pages.
+    /// The isolated pages; a huge page is one entry, its head.
     pub pages: Vec<FrameNumber>,
     /// Number of pages of each family. A huge page counts with all its pages.
     by_family: [u64; Family::ALL.len()],
@@ -26,7 +27,7 @@ impl BlockVictims {
         &self.by_family
     }
 
-    /// Returns the number of pages in all.
+    /// Returns the number of pages of both families together.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.by_family.iter().sum()
@@ -40,7 +41,7 @@ impl<M: Machine> Lru<M> {
         self.stat.count(Event::Pgdeactivate, active.map(|frame| self.frames.pages(*frame)).sum());
     }
 
-    /// Selects the pages that belong to a family.
+    /// Returns those of `pages` that belong to a family.
     pub(in crate::lru) fn of_family<'a>(
         &'a self,
         pages: &'a [FrameNumber],
@@ -64,7 +65,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Waits while too many pages of any family of `families` are isolated. Returns whether the task was killed
-    /// meanwhile. Kswapd does not wait. *May sleep.*
+    /// meanwhile. Kswapd does not wait. This function may sleep.
     pub(super) fn waits_for_isolated(&self, reach: Reach<'_, M>, families: &[Family], demand: &Demand) -> bool {
         let are_too_many = || families.iter().any(|family| self.are_too_many_isolated(reach, *family, demand));
         while !demand.is_kswapd && are_too_many() {
@@ -76,9 +77,9 @@ impl<M: Machine> Lru<M> {
         false
     }
 
-    /// Prepares for taking a cluster (up to 32 pages) of a family off a list: waits while too many pages are isolated,
-    /// and flushes batches. Returns `None`. If the task was killed meanwhile, returns an empty batch, which takes the
-    /// place of the cluster. *May sleep.*
+    /// Lets a task prepare to take a cluster (up to 32 pages) of a family off a list: waits while too many pages are
+    /// isolated, and flushes batches. Returns `None` if the task can take the cluster. If the task was killed
+    /// meanwhile, returns an empty batch, which the caller uses instead of a cluster. This function may sleep.
     pub(super) fn prepare_cluster(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> Option<Batch> {
         if self.waits_for_isolated(reach, &[family], demand) {
             return Some(Batch::of_dying(family));
@@ -87,8 +88,8 @@ impl<M: Machine> Lru<M> {
         None
     }
 
-    /// Subtracts pages that have left a list from the list's counts, zone by zone. `pages` has one number for each kind
-    /// of zone. Returns the sum of these numbers.
+    /// Lowers the counts of a list by the numbers of pages that have left it. `pages` has one number for each kind of
+    /// zone. Returns the sum of these numbers.
     pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
         for zone in self.zones_of(lruvec) {
             self.count_listed(lruvec, zone, kind, -(pages[zone.kind as usize] as i64));
@@ -96,7 +97,7 @@ impl<M: Machine> Lru<M> {
         pages.iter().sum()
     }
 
-    /// Returns the zone of a page that is on the lruvec of `zone`.
+    /// Returns the zone of a page that is on the lruvec of `zone`; an lruvec can have pages of several zones.
     #[inline]
     pub(in crate::lru) fn list_zone<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> &'a Zone<M> {
         if self.shares_lruvecs() { self.zone_of(frame) } else { zone }

@@ -13,7 +13,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both families; `ALL[f as usize] == f`.
+    /// Both families. The family `f` is at index `f as usize`.
     pub const ALL: [Self; 2] = [Self::Anon, Self::File];
 
     /// Returns the family's inactive list.
@@ -44,7 +44,7 @@ impl Family {
     }
 }
 
-/// One of the four lists.
+/// One of the four LRU lists: active or inactive, of anonymous pages or of file pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListKind {
     /// Anonymous pages that are reclaimed next.
@@ -58,10 +58,10 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// All lists, in the order in which a round of a scan takes them.
+    /// All lists. Scans visit them in this order, except with `ActiveScan::Always`.
     pub const ALL: [Self; 4] = [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
 
-    /// Returns the list that a page's flags name.
+    /// Returns the list to which a page with these flags belongs.
     #[must_use]
     pub const fn of(flags: Flags) -> Self {
         match (flags.has(Flags::SWAPBACKED), flags.has(Flags::ACTIVE)) {
@@ -81,7 +81,7 @@ impl ListKind {
         }
     }
 
-    /// Returns whether the list is an active one.
+    /// Returns whether the list is one of the two active lists.
     #[must_use]
     pub const fn is_active(self) -> bool {
         matches!(self, Self::ActiveAnon | Self::ActiveFile)

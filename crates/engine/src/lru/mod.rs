@@ -62,9 +62,10 @@ pub struct Lru<M: Machine> {
     writeback: Writeback<M>,
     /// The section `[lru]` of the kernel file.
     pub choices: Choices,
-    /// The policy in use, with its rules.
+    /// The policy that orders the pages, with its rules.
     ruling: Ruling,
-    /// The lruvecs, with the policy's state for each. Those of the root group come first, then those of group 1.
+    /// The lruvecs, with the policy's state for each. Those of the root group come first, then those of group 1, and so
+    /// on.
     lruvecs: Vec<Lruvec<M>>,
     /// The number of lruvecs of each group.
     lruvecs_of_group: usize,
@@ -72,11 +73,12 @@ pub struct Lru<M: Machine> {
     /// Pages that were read and wait until they go on a list or are freed ([`admission`]); `None` if every page goes on
     /// a list at once.
     waiting: Option<M::PerCpu<admission::Waiting>>,
-    /// The record of file pages that left memory, for `lru.admission`.
+    /// The record of file pages that left memory, by which `lru.admission` decides.
     workingset: Workingset,
-    /// The list of groups for global reclaim; `None` without groups, and where walks are in the order of the tree.
+    /// The lists from which global reclaim takes memory control groups; `None` if memory has no groups, or if reclaim
+    /// walks over the tree of groups instead.
     pub(crate) memcg_lru: Option<MemcgLru<M>>,
-    /// Reclaimers that wait for others to put back isolated pages (`IsolatedWait::ForPutback` and
+    /// The queue of reclaimers that wait until others put back isolated pages (`IsolatedWait::ForPutback` and
     /// `IsolatedWait::ReclaimThrottle`).
     put_back: M::WaitQueue,
 }
@@ -90,7 +92,7 @@ impl<M: Machine> Deref for Lru<M> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns this layer (*floor*) of the engine, so that higher layers can name it in a call.
+    /// Returns `self`, so that code of the layers above can name this layer (*floor*) of the engine.
     #[inline(always)]
     pub(crate) fn lru(&self) -> &Self {
         self
@@ -140,7 +142,7 @@ impl<M: Machine> Lru<M> {
         Self::new(Writeback::new(anonymous, Default::default(), &[]), choices, Default::default())
     }
 
-    /// Returns the list that a page's flags name.
+    /// Returns the list to which a page with these flags belongs, under the value of `lru.lists`.
     #[inline]
     pub fn kind_of(&self, flags: Flags) -> ListKind {
         match self.choices.lists {
@@ -149,14 +151,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on one list that lie in the zones of a [`Reach`], which are the zones that a request
-    /// can use.
+    /// Returns how many pages of one list lie in the zones of `reach`. These are the zones that a request can use.
     #[inline]
     pub fn list_pages(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         reach.zones.iter().map(|zone| reach.lruvec.listed_in(zone.kind, kind)).sum()
     }
 
-    /// Returns the number of pages on one list of all groups that lie in the zones of a reach.
+    /// Returns how many pages lie in the zones of `reach` on the lists of one kind, summed over all groups.
     pub fn list_pages_of_all(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         match self.groups {
             None => self.list_pages(reach, kind),
@@ -164,8 +165,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on one list of a reclaim's target and of its descendants that lie in the zones of a
-    /// reach.
+    /// Returns how many pages lie in the zones of `reach` on the lists of one kind, summed over the group that is
+    /// reclaimed (`demand.group`) and its descendants.
     pub(crate) fn list_pages_of_target(&self, reach: Reach<'_, M>, demand: &Demand, kind: ListKind) -> u64 {
         match self.groups {
             Some(_) if !demand.group.is_root() => self.listed_below(self.beside(reach.lruvec, demand.group), kind),
@@ -173,8 +174,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of isolated pages of a family that come from the lruvecs of all groups in the zones of an
-    /// lruvec.
+    /// Returns the number of isolated pages of a family in the zones of an lruvec, summed over all groups.
     pub(crate) fn isolated_pages_beside(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         match self.groups {
             None => lruvec.isolated_pages(family),
@@ -194,7 +194,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Drops one reference to each of `pages`. Takes the LRU lock once for each run of pages of one lruvec in one zone.
+    /// Drops one reference to each of `pages`. Pages that follow each other in `pages` and belong to one lruvec and one
+    /// zone leave their lists under one hold of the LRU lock.
     #[doc(alias = "release_pages")]
     pub fn put_pages(&self, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::ReleasePages);
@@ -214,13 +215,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Frees orphans: pages whose last reference was dropped in a lower layer, which knows no lists
-    /// (`PageCache::put_page_in_use`).
+    /// Frees orphans: pages whose last reference would have been dropped in a lower layer, which has no access to the
+    /// lists and therefore left the page to this function (`PageCache::put_page_in_use`).
     ///
-    /// Called by each allocation, and by each flush of a CPU's batches, with which every scan, every check and every
-    /// search for pages begins. So operations on files need not call it. Until then an orphan is like a page that waits
-    /// in a batch: it has a reference, so that no task takes it. At most as many orphans wait as lookups met a
-    /// truncation since the last allocation.
+    /// Each flush of a CPU's batches calls this function, and every scan, every check and every search for pages begins
+    /// with such a flush. Operations on files need not call this function: an orphan still has its last reference, like
+    /// a page in a batch, so that no task takes it. Orphans wait only while no zone lacks free pages, since reclaim
+    /// begins with a flush.
     #[inline]
     pub(crate) fn release_orphans(&self) {
         if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {
@@ -261,7 +262,7 @@ mod tests {
     use crate::memory::{Layout, MigrateType};
     use sim::{Config, Sim};
 
-    /// Lists alone, over nothing but memory.
+    /// Returns lists over memory alone, without files or swap.
     fn lists() -> Lru<Sim> {
         let machine = Sim::new(Config::uniform(1, 0));
         Lru::over(Memory::new(machine, Default::default(), &Layout::flat(2048)).unwrap(), Choices::default())

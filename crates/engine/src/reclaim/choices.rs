@@ -8,8 +8,8 @@ choices! {
 
     /// Number of pages that kswapd frees from one zone in one pass.
     kswapd_target: KswapdTarget = Unbounded, drawn 36 {
-        /// There is no limit: each list is scanned for its whole share, however many pages were freed. Kswapd therefore
-        /// frees pages in large bursts.
+        /// There is no limit: kswapd scans as much of each list as the priority prescribes, even after many pages were
+        /// freed. Kswapd therefore frees pages in large bursts.
         Unbounded,
         /// The number of pages of the zone's high watermark, and at least one cluster (32 pages).
         HighWatermark,
@@ -27,18 +27,18 @@ choices! {
 
     /// The lowest priority of kswapd.
     kswapd_floor: KswapdFloor = Zero, drawn 39 {
-        /// 0: whole lists, anonymous and file alike.
+        /// The lowest priority is 0, at which whole lists are scanned, anonymous and file lists alike.
         Zero,
-        /// 1: half of each list.
+        /// The lowest priority is 1, at which half of each list is scanned.
         One,
     }
 
     /// The lowest priority of direct reclaim.
     min_scan_priority: MinScanPriority = Zero, drawn 40 {
-        /// 0: whole lists, anonymous and file alike.
+        /// The lowest priority is 0, at which whole lists are scanned, anonymous and file lists alike.
         Zero,
-        /// Priority 1, and priority 0 only when nothing was reclaimed and every zone counts as hopeless
-        /// (`reclaim.hopeless`).
+        /// The lowest priority is 1. Reclaim goes down to priority 0 only if nothing was reclaimed and every zone
+        /// counts as hopeless (`reclaim.hopeless`).
         OneUntilStuck,
     }
 
@@ -60,7 +60,7 @@ choices! {
 
     /// The time at which the pages that reclaim writes go to their device.
     written_pages: WrittenPages = AtOnce, drawn 155 {
-        /// Each page goes at once.
+        /// Each page goes to its device at once.
         AtOnce,
         /// Pages are gathered into long requests (`blk_start_plug`). These requests go to the device when a list has
         /// been scanned, when the task sleeps, or when enough pages are together. Pages return to their list before
@@ -68,13 +68,13 @@ choices! {
         Plugged,
     }
 
-    /// The treatment of a page under writeback that reclaim meets.
+    /// What reclaim does with a page that is under writeback.
     writeback_met: WritebackMet = Keep, drawn 42 {
-        /// Reclaim keeps the page, which makes another round of its list, written or not.
+        /// Reclaim keeps the page. The page then goes round its list once more, even if its write has ended meanwhile.
         Keep,
         /// Reclaim marks the page to be freed at the end of its writeback, and keeps the page until then. A task whose
-        /// memory cgroup is at its limit waits for a page that it finds already marked: since this page has gone round
-        /// its list, the disk is slower than the scan.
+        /// memory cgroup is at its limit waits for a page that it finds already marked. Such a page has gone round its
+        /// list while it was written, so the disk is slower than the scan.
         Mark,
         /// As `mark`, but in a zone that is marked as full of pages under writeback, kswapd counts the pages that it
         /// meets for the second time. If there are any, kswapd stalls after the list.
@@ -90,8 +90,9 @@ choices! {
         All,
     }
 
-    /// The page state by which the dirty and writeback pages of a scanned list are counted. These counts decide whether
-    /// a zone is marked.
+    /// The time at which reclaim looks at the state of the pages of a scanned list, to count those that are dirty or
+    /// under writeback. These counts decide whether a zone is marked as congested, full of dirty pages or full of pages
+    /// under writeback.
     dirty_accounting: DirtyAccounting = AtWrite, drawn 44 {
         /// Each dirty page, file or anonymous, is counted by its state when reclaim decides whether to write the page.
         AtWrite,
@@ -99,7 +100,7 @@ choices! {
         OnSight,
     }
 
-    /// Wait of reclaim after a scanned list.
+    /// The wait of reclaim after it has scanned a list.
     list_stall: ListStall = Never, drawn 45 {
         /// If many pages of the list were under writeback, reclaim waits until a congested queue has room. Kswapd
         /// waits, too.
@@ -107,10 +108,10 @@ choices! {
         /// Reclaim waits 100 ms if all pages of the list were dirty and not queued, or if it met a page under writeback
         /// for the second time. Direct reclaim also waits until a congested queue has room.
         WhenDirtyUnqueued,
-        /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until the write of one
-        /// of the pages that it waits for has ended, at most 10 ms.
+        /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until a page that it
+        /// has marked to be freed is written, at most 10 ms.
         ForWriteback,
-        /// None.
+        /// Reclaim does not wait after a scanned list.
         Never,
         /// Reclaim waits after a whole pass, not after a list, and the wait depends on which pages the pass met. If
         /// kswapd met a page under writeback for the second time, it waits, at most 100 ms, until 32 pages of the node
@@ -118,7 +119,7 @@ choices! {
         ReclaimThrottle,
     }
 
-    /// Wait of direct reclaim between passes.
+    /// The wait of direct reclaim between two passes.
     direct_nap: DirectNap = CongestionWait, drawn 46 {
         /// Below priority 10, direct reclaim waits until a congested queue has room, at most 100 ms. If no queue is
         /// congested, it waits the whole 100 ms.
@@ -136,7 +137,7 @@ choices! {
 
     /// Condition under which kswapd compacts its node after a request of an order above 0.
     kswapd_compact: KswapdCompact = Never, drawn 47 {
-        /// Never.
+        /// Kswapd never compacts its node.
         Never,
         /// Kswapd compacts when a run of `balance_pgdat` has ended and no zone has a block of the order.
         AfterBalance,
@@ -145,7 +146,7 @@ choices! {
         ByProgress,
     }
 
-    /// Work of kswapd for an order above 0.
+    /// What kswapd does for a request of an order above 0.
     high_order: HighOrder = ByReclaim, drawn 49 {
         /// Kswapd reclaims until there are free blocks of that order.
         ByReclaim,
@@ -169,7 +170,7 @@ choices! {
         AnyUsableZone,
     }
 
-    /// Work of kswapd after a node is balanced for an order above 0.
+    /// What kswapd does after a node is balanced for a request of an order above 0.
     order_zero_check: OrderZeroCheck = LeftOut, drawn 51 {
         /// Kswapd checks that every zone is above its high mark for single pages, and continues for the zones that are
         /// not.
@@ -200,9 +201,9 @@ choices! {
         /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up more than a
         /// quarter of the node.
         Quarter,
-        /// With `zone_balance = "any-usable-zone"`, the zones that this value names; with any other value of
-        /// `zone_balance`, the zones that `zone_balance = "quarter-of-usable"` names. The check is for the order and
-        /// zones that kswapd's last run achieved.
+        /// Kswapd sleeps if the node is balanced for the order and the zones that its last run achieved. The rule for
+        /// this is `any-usable-zone` if that is the kernel's value of `zone_balance`, and otherwise
+        /// `quarter-of-usable`.
         NodeBalance,
     }
 
@@ -211,10 +212,12 @@ choices! {
         /// The highest order requested. Each run of `balance_pgdat` covers all zones; an order that kswapd gave up on
         /// is forgotten.
         Order,
-        /// The highest order requested, and the lowest zone of the requests that raised it. The next step depends on
-        /// what the run of `balance_pgdat` achieved.
+        /// The highest order requested, and the lowest class zone of the requests that raised this order. (The class
+        /// zone is the highest zone that a request can use.) If a request is stricter than the one that the last run of
+        /// `balance_pgdat` met, kswapd works for it at once; otherwise kswapd tries to sleep first.
         OrderAndClasszone,
-        /// As `order-and-classzone`; and after a run that failed, kswapd tries to sleep before it reads a new request.
+        /// As `order-and-classzone`, except that after a run that failed, kswapd tries to sleep before it reads a new
+        /// request.
         LastBalanced,
         /// The highest order requested, and the highest zone that any request can use. Kswapd tries to sleep before
         /// each run of `balance_pgdat`; an order that kswapd gave up on is forgotten.
@@ -229,13 +232,13 @@ choices! {
         Always,
     }
 
-    /// Wait of kswapd between passes that freed little, below priority 10.
+    /// The wait of kswapd below priority 10, after a pass that freed little.
     kswapd_nap: KswapdNap = Always, drawn 56 {
         /// Kswapd waits until a congested queue has room, at most 100 ms, however few pages are free.
         Always,
         /// Kswapd waits until a congested queue has room, at most 100 ms, but not while a zone is below its min mark.
         CongestionWait,
-        /// None.
+        /// Kswapd does not wait between passes.
         None,
     }
 
@@ -249,8 +252,8 @@ choices! {
 
     /// The pages that are taken off the lists for a request of an order above 0.
     lumpy_reclaim: LumpyReclaim = ByOrder, drawn 58 {
-        /// As `aligned-blocks`, with these differences: pages of all lists are taken only for costly orders, but then
-        /// at every priority; a page that cannot be taken does not end its block; active pages also become inactive by
+        /// As `aligned-blocks`, with three differences. Pages of all lists are taken only for costly orders, but then
+        /// at every priority. A page that cannot be taken does not end its block. Active pages also become inactive by
         /// blocks.
         ByOrder,
         /// The pages at the tail, each with the other pages of its aligned block of that order, up to the first page
@@ -270,7 +273,7 @@ choices! {
         Ignored,
         /// Yes: a zone is shrunk until compaction can begin, and not at all if it already can.
         Obeyed,
-        /// As `obeyed`; and each consecutive failure of compaction doubles the number of pages by which a zone is
+        /// As `obeyed`, but each consecutive failure of compaction doubles the number of pages by which a zone is
         /// shrunk before compaction begins.
         ScaledByFailures,
     }
@@ -285,21 +288,21 @@ choices! {
         OnSight,
     }
 
-    /// States whether the page-cache pages of an inode, freed because the inode's object is dropped, count as
-    /// reclaimed.
+    /// States whether the page-cache pages of an inode count as reclaimed if they are freed because a shrinker drops
+    /// the inode.
     stolen_pages: StolenPages = NotCounted, drawn 66 {
         /// No, only the freed slab pages count: kswapd's priority falls as if no page had been freed.
         NotCounted,
-        /// Yes.
+        /// Yes, these pages count as reclaimed.
         Counted,
     }
 
-    /// Number of objects, deferred by earlier calls of a shrinker, that the next call scans.
+    /// Earlier calls of a shrinker may have deferred objects. This choice says how many of them the next call scans.
     deferred_objects: DeferredObjects = All, drawn 67 {
         /// All deferred objects, up to twice the size of the cache.
         All,
-        /// At most half as many objects as the cache holds, if the call itself is due to scan less than a quarter of
-        /// the cache.
+        /// As `all`, with one limit: if a call would scan less than a quarter of the cache without the deferred
+        /// objects, it scans at most half of the cache with them.
         Damped,
     }
 
@@ -310,19 +313,18 @@ choices! {
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
     /// If this number is N, the limit `direct_reclaimers` is raised to one task for every N CPUs, unless it is already
-    /// higher. 0 leaves the limit as it is. No effect if `direct_reclaimers` is 0.
+    /// higher. 0 leaves the limit as it is. The number has no effect if `direct_reclaimers` is 0.
     cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144, unless "reclaim.direct_reclaimers" in ["0"]: [0, 1, 4];
 
     /// The way in which kswapd falls asleep.
     kswapd_sleep: KswapdSleep = AtOnce, drawn 73 {
-        /// At once.
+        /// Kswapd falls asleep at once.
         AtOnce,
-        /// After a nap of 100 ms, if the node is still balanced then.
+        /// Kswapd falls asleep after a nap of 100 ms, if the node is still balanced then.
         AfterNap,
     }
 
-    /// Behaviour of kswapd after a request of an order above 0, if kswapd freed less than a cluster (32 pages) for this
-    /// request.
+    /// What kswapd does if it freed less than a cluster (32 pages) for a request of an order above 0.
     failed_order: FailedOrder = Kept, drawn 74 {
         /// Kswapd continues for the order.
         Kept,
@@ -330,15 +332,15 @@ choices! {
         GivenUp,
     }
 
-    /// Wait of reclaim because too many pages are under writeback.
+    /// The wait of reclaim while too many pages are under writeback: more than 1.1 times the dirty limit.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
         /// Reclaim waits while more pages are under writeback than the limit. Callers that may not enter the file
-        /// system or do I/O also wait 100 ms after every zone.
+        /// system or do I/O wait once after every zone, at most 100 ms, whether or not the limit is exceeded.
         AlwaysWithoutFs,
-        /// If more pages are under writeback than the limit, until fewer are.
+        /// If more pages are under writeback than the limit, reclaim waits until fewer are.
         ByLimit,
-        /// While more pages are under writeback than the limit, reclaim waits until one of the pages that it waits for
-        /// is written. Each such wait takes at most 10 ms.
+        /// While more pages are under writeback than the limit, reclaim waits until a page that it has marked to be
+        /// freed is written. Each such wait takes at most 10 ms.
         ForWriteback,
         /// Reclaim never waits until fewer pages are under writeback. It waits only for single pages that it meets.
         Never,
@@ -359,18 +361,18 @@ choices! {
         Node,
     }
 
-    /// The groups of its target's subtree that a pass of reclaim visits, where there are memory control groups. kswapd
-    /// visits all of them in any case. With `multigen.memcg_lru = "on"`, only reclaim at a limit obeys this choice.
+    /// The memory control groups that a pass of reclaim visits in the subtree from which it reclaims. Kswapd visits all
+    /// of them in any case. With `multigen.memcg_lru = "on"`, only reclaim at a limit obeys this choice.
     group_walk: GroupWalk = All, drawn 164 {
         /// All groups, parents before children. Each group loses pages in the same proportion. With many groups, a task
         /// that needs few pages does much work.
         All,
-        /// All groups from the one on behind which the last walk ended, up to the last of the subtree. Walks of the same
-        /// target, node and priority share this position, so that tasks that reclaim at a time divide the groups among
-        /// them. A reclaim at a limit ends its walk once it has freed enough.
+        /// All groups after the one at which the last walk ended, up to the last group of the subtree. Walks of the
+        /// same target, node and priority share this position, so that tasks that reclaim at the same time divide the
+        /// groups among them. A reclaim at a limit ends its walk once it has freed enough.
         SharedByPriority,
-        /// As `shared-by-priority`, but walks of all priorities share a position, and every reclaim except kswapd ends its
-        /// walk once it has freed enough. A reclaim that frees nothing starts again, and then visits all groups.
+        /// As `shared-by-priority`, but walks of all priorities share a position, and every reclaim except kswapd ends
+        /// its walk once it has freed enough. A reclaim that frees nothing starts again, and then visits all groups.
         SharedPosition,
     }
 
@@ -385,7 +387,8 @@ choices! {
         ByFailures,
     }
 
-    /// Progress after which kswapd's failures are counted from 0 again. Used only with `hopeless = "by-failures"`.
+    /// The progress after which kswapd's failures are counted from 0 again. It is used only with
+    /// `hopeless = "by-failures"`.
     failures_reset: FailuresReset = AnyProgress, drawn 162 {
         /// Any reclaim of the node's pages that frees a page, also the reclaim of a control group at its limit. A group
         /// that reclaims again and again keeps kswapd awake, although kswapd itself frees nothing.
@@ -396,7 +399,7 @@ choices! {
 }
 
 impl DirtyAccounting {
-    /// Returns whether pages are counted by their state before any other step.
+    /// Returns whether pages are counted by their state before reclaim does anything else with them.
     pub(crate) const fn is_on_sight(self) -> bool {
         match self {
             Self::OnSight => true,

@@ -13,14 +13,15 @@ use crate::stat::ZoneEvent;
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Order, WaitReason};
 
-/// The result of one scan of an lruvec's lists. It also has a count over earlier scans of the same reclaim.
+/// The result of one scan of an lruvec's lists. `scanned_in_vain` also counts pages of earlier scans of the same
+/// reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    /// Pages that were scanned.
+    /// Number of pages that this scan examined.
     scanned: u64,
-    /// Pages freed.
+    /// Number of pages that this scan freed.
     reclaimed: u64,
-    /// Pages that were scanned since a page was last freed, including those of earlier rounds.
+    /// Number of pages that were scanned since a page was last freed, including those of earlier rounds.
     scanned_in_vain: u64,
 }
 
@@ -32,8 +33,8 @@ impl Round {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from the lruvecs of the groups in a reach, and again while compaction needs more pages (`shrink_zone`).
-    /// If the priority is still the default, lowers it to the policy's first priority.
+    /// Reclaims pages from the lruvecs of groups in the zones of `reach`, and repeats this while compaction needs more
+    /// free pages (`shrink_zone`). If the priority is still the default, lowers it to the policy's first priority.
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
         let reach = self.reach_in(reach, control.group);
@@ -94,7 +95,7 @@ impl<M: Machine> Reclaim<M> {
         control.demand(aged_order, self.wanted_blocks(control))
     }
 
-    /// Decides the fate of a batch and carries it out. Returns the number of freed pages.
+    /// Decides the fate of each page of a batch and carries it out. Returns the number of freed pages.
     #[doc(alias = "shrink_inactive_list")]
     #[doc(alias = "evict_folios")]
     pub(super) fn shrink_batch(
@@ -156,7 +157,8 @@ impl<M: Machine> Reclaim<M> {
         stay
     }
 
-    /// Marks the zone by the states of the pages of a scanned list, and waits accordingly (mechanisms/reclaim, 12.3).
+    /// Sets flags of the zone, such as `CONGESTED`, according to `counts`, the states of a scanned list's pages, and
+    /// waits as `reclaim.list_stall` says (mechanisms/reclaim, 12.3).
     pub(super) fn stall_after_list(
         &self,
         reach: Reach<'_, M>,
@@ -218,10 +220,10 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns whether compaction needs more free pages from this lruvec (mechanisms/reclaim, 24).
     ///
-    /// By mechanisms/reclaim, 24, a request with `__GFP_REPEAT` goes on while a round scans any page. But the lists may
-    /// hold pages that cannot leave: dirty pages that no task writes, and anonymous pages without a swap slot if both
-    /// families share a list. Each round scans such pages again. So the request ends once as many pages were scanned
-    /// without success as the zone has on lists.
+    /// In Linux, a request with `__GFP_REPEAT` goes on while a round scans any page. But the lists may hold pages that
+    /// cannot leave: dirty pages that no task writes, and anonymous pages without a swap slot if both families share a
+    /// list. Each round scans such pages again. So here the request ends once as many pages were scanned without
+    /// success as the zone has on lists.
     #[doc(alias = "should_continue_reclaim")]
     fn should_continue(&self, reach: Reach<'_, M>, control: &ScanControl, round: Round) -> bool {
         let order = control.order;
@@ -253,7 +255,8 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Returns the events by which a reclaim counts scanned and freed pages.
+/// Returns the two events by which a reclaim counts scanned pages and freed pages: the events of kswapd, or those of
+/// direct reclaim.
 pub(super) fn reclaim_events(control: &ScanControl) -> (ZoneEvent, ZoneEvent) {
     if control.is_kswapd {
         (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)

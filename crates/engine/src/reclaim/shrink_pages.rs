@@ -16,33 +16,34 @@ use crate::task::Task;
 use crate::writeback::WritePage;
 use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
 
-/// Distance, in pages, between the page that is examined and the page whose slot in its file's index is prefetched:
-/// some hundred nanoseconds of work.
+/// Distance, in pages, between the page that is examined and the page whose slot in its file's index is prefetched.
+/// Examining this many pages takes some hundred nanoseconds.
 const SLOTS_AHEAD: usize = 4;
 
 /// Counts of the pages of one scanned list, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListCounts {
-    /// Dirty pages.
+    /// Number of dirty pages.
     pub dirty: u64,
-    /// Dirty file pages that no writer has queued.
+    /// Number of dirty file pages whose write has not begun.
     pub unqueued_dirty: u64,
-    /// Pages whose device is congested, or that were met under writeback before.
+    /// Number of pages whose device is congested, plus the number of other pages under writeback that an earlier scan
+    /// met under writeback already.
     pub congested: u64,
-    /// Pages under writeback.
+    /// Number of pages under writeback.
     pub writeback: u64,
-    /// Pages under writeback that kswapd met for the second time.
+    /// Number of pages under writeback that kswapd met for the second time.
     pub immediate: u64,
-    /// Pages that reclaim itself has begun to write.
+    /// Number of pages that reclaim itself has begun to write.
     pub written: u64,
-    /// Pages that were freed, with every page of a folio. The other fields count a folio as one page.
+    /// Number of pages that were freed, with every page of a folio. The other fields count a folio as one page.
     pub freed: u64,
 }
 
-/// The remaining work for one page.
+/// The work that remains for a page after its fate was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Free the page: its owner gave it up.
+    /// Free the page, which was taken from its owner.
     Free,
     /// Put the page back on its list.
     Keep,
@@ -58,11 +59,11 @@ enum Outcome {
     FreeUnlessHeld,
 }
 
-/// Pages whose fate is being decided.
+/// The pages whose fate a call of `shrink_pages` has decided so far, in a list for each kind of fate.
 struct PageList<M: Machine> {
     owners: Owners<M>,
     removals: Removals<M>,
-    /// Pages that stay.
+    /// Pages that reclaim keeps in memory.
     survivors: Isolated,
     /// Pages that can be freed.
     free: Isolated,
@@ -156,7 +157,7 @@ impl<M: Machine> Reclaim<M> {
         list.survivors
     }
 
-    /// Removes the pages that were left for the end from their owners, and frees all pages of `list` that can be freed.
+    /// Frees all pages of `list` that can be freed. Pages that still belong to an owner are first taken from the owner.
     /// Returns the number of freed pages.
     fn free_list(
         &self,
@@ -195,9 +196,9 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Adds a page to `survivors`. From then on, no page is taken for its block, unless the surviving page is being
-    /// written and will be free soon. With `LumpyReclaim::ByOrder` a survivor changes nothing: blocks are taken by the
-    /// requested order alone.
+    /// Adds a page to `survivors`. If the survivor is not being written, its block cannot become free soon, so from
+    /// then on reclaim takes no more pages only to free a whole block. With `LumpyReclaim::ByOrder` a survivor changes
+    /// nothing, because the requested order alone decides whether blocks are taken.
     fn keep(&self, survivors: &mut Isolated, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
         survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {
@@ -206,7 +207,7 @@ impl<M: Machine> Reclaim<M> {
         };
     }
 
-    /// Carries out the fate of one locked page, step by step. Returns the work that remains.
+    /// Carries out the fate of one locked page, step by step. Returns the work that remains for the page.
     fn shrink_page(
         &self,
         task: &mut Task,
@@ -299,7 +300,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Updates the facts that a step, or another task meanwhile, may have changed.
+    /// Updates the facts that a step may have changed, or that another task may have changed meanwhile.
     fn see_again(&self, seen: &mut SeenPage, reach: Reach<'_, M>, frame: FrameNumber, control: &ScanControl) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -403,7 +404,8 @@ impl<M: Machine> Reclaim<M> {
         !self.frames[head].is(Flags::COMPOUND)
     }
 
-    /// Counts the state of a page before any other step, if `dirty_accounting` says so.
+    /// Counts the state of a page before any other step, if `reclaim.dirty_accounting` says that pages are counted on
+    /// sight.
     fn count_on_sight(
         &self,
         is_file: bool,
@@ -428,7 +430,8 @@ impl<M: Machine> Reclaim<M> {
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    /// Counts a dirty page at the decision whether to write it, if `dirty_accounting` says so.
+    /// Counts a dirty page when reclaim decides whether to write the page, unless `reclaim.dirty_accounting` says that
+    /// pages are counted on sight.
     fn count_at_write(&self, counts: &mut ListCounts) {
         counts.dirty += u64::from(!self.choices.dirty_accounting.is_on_sight());
     }

@@ -1,9 +1,9 @@
 //! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
 //!
-//! The objects lie in slabs ([`super::cache`]). They are dropped in the order of their last use, with a second chance
+//! The objects lie in slabs ([`super::cache`]). Reclaim drops them in the order of their last use, with a second chance
 //! for objects that were in use. A directory entry holds its file's inode, so the inode may be dropped only after the
-//! entry. An inode that is dropped takes the file's clean cache pages with it. An open file holds its entry.
-//! Description: mechanisms/reclaim, 19.
+//! entry. When an inode is dropped, the clean cache pages of its file are dropped, too. An open file holds its
+//! directory entry. *Description*: mechanisms/reclaim, 19.
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 use super::choices::SlabOrder;
@@ -11,18 +11,18 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
 
-/// Number of objects that are scanned in one step (`SHRINK_BATCH`).
+/// Number of objects that a shrinker scans in one step (`SHRINK_BATCH`).
 pub const SHRINK_BATCH: u64 = 128;
 
-/// Number of disk seeks that it costs to make an object again (`DEFAULT_SEEKS`).
+/// Number of disk seeks that are needed to recreate a dropped object (`DEFAULT_SEEKS`).
 pub const DEFAULT_SEEKS: u64 = 2;
 
-/// The kind of a cache.
+/// The kind of objects in an object cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Directory entries: 21 to a page.
+    /// Directory entries, of which 21 lie in a page.
     Dentry,
-    /// Inodes: 4 to a page, 32 to a block of order 3.
+    /// Inodes, of which 4 lie in a page and 32 in a block of order 3.
     Inode,
 }
 
@@ -30,7 +30,7 @@ impl ObjectKind {
     /// Both kinds, in the order in which reclaim shrinks them.
     pub const ALL: [Self; 2] = [Self::Dentry, Self::Inode];
 
-    /// Returns the size of an object, bytes: on x86-64 with ext4.
+    /// Returns the size of an object in bytes, as on x86-64 with ext4.
     const fn bytes(self) -> u64 {
         match self {
             Self::Dentry => 192,
@@ -52,11 +52,11 @@ struct Objects {
     objects: BTreeMap<u64, Object>,
     /// The key of the next object that is added to `objects`.
     next: u64,
-    /// The places of the objects of files, by the file's number.
+    /// The places of the kernel objects that belong to files, by the file's number.
     files: BTreeMap<u32, FileObject>,
 }
 
-/// The place of a file's object.
+/// The place of the kernel object (dentry or inode) that belongs to a file.
 #[derive(Clone, Copy, Debug)]
 enum FileObject {
     /// The object is in use, in this slab.
@@ -89,20 +89,21 @@ pub struct ObjectCache<M: Machine> {
     slabs: SlabCache<M>,
     objects: M::Lock<Objects>,
     count: AtomicU64,
-    /// Number of objects that were due to be scanned but were not scanned yet.
+    /// Number of objects that shrinks should have scanned, but have left for a later shrink.
     pub deferred: AtomicU64,
 }
 
-/// The error that no slab has a place for an object, so that a block must be added ([`SlabCache::add`]).
+/// The error if an object is to be added, but no slab has a place for it. The caller must first add a block
+/// ([`SlabCache::add`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
 
-/// The memory that shrinking a cache set free.
+/// The objects that a shrink dropped, and the slabs that became empty.
 #[derive(Debug, Default)]
 pub struct Shrunk {
     /// Number of objects that were dropped.
     pub objects: u64,
-    /// Slabs without objects, to be freed.
+    /// Slabs that have become empty, which the caller has to free.
     pub slabs: Vec<EmptySlab>,
     /// Numbers of the files whose objects were dropped.
     pub files: Vec<u32>,
@@ -119,13 +120,13 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Returns the kind of the cache.
+    /// Returns the kind of the objects in the cache.
     #[must_use]
     pub const fn kind(&self) -> ObjectKind {
         self.kind
     }
 
-    /// Returns the slabs that the cache's objects lie in.
+    /// Returns the slabs in which the cache's objects lie.
     #[must_use]
     pub const fn slabs(&self) -> &SlabCache<M> {
         &self.slabs
@@ -137,12 +138,12 @@ impl<M: Machine> ObjectCache<M> {
         self.count.load(Relaxed)
     }
 
-    /// Adds an object. The object of an inode names its file. A file has at most one inode: if it has one already,
-    /// nothing is added, and the place taken in a slab is given back. If this leaves the slab empty, returns the slab,
-    /// which the caller has to free.
+    /// Adds an object. `file` is the file to which the object belongs, if any. A file has at most one object in a
+    /// cache: if the file has one already, nothing is added, and the place that this call took in a slab is freed
+    /// again. If the slab is then empty, returns it, and the caller has to free it.
     ///
     /// # Errors
-    /// If no slab has a place for the object.
+    /// Fails if no slab has a place for the object.
     pub fn try_add(&self, file: Option<u32>) -> Result<Option<EmptySlab>, NoPlace> {
         let slab = self.slabs.take().ok_or(NoPlace)?;
         let mut objects = self.objects.lock();
@@ -162,7 +163,7 @@ impl<M: Machine> ObjectCache<M> {
         Ok(None)
     }
 
-    /// Notes that no task uses a file's object any more. Reclaim may drop the object, but not at the first scan that
+    /// Records that no task uses a file's object any more. Reclaim may drop the object, but not at the first scan that
     /// meets it.
     pub fn let_go(&self, file: u32) {
         let mut objects = self.objects.lock();
@@ -172,7 +173,8 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Takes a file's object into use again, until [`ObjectCache::let_go`]. Returns `false` if the object was dropped.
+    /// Puts a file's object in use again, until [`ObjectCache::let_go`] is called. Returns `false` if the object was
+    /// dropped.
     pub fn hold(&self, file: u32) -> bool {
         let mut objects = self.objects.lock();
         let number = match objects.files.get(&file) {
@@ -186,8 +188,8 @@ impl<M: Machine> ObjectCache<M> {
         true
     }
 
-    /// Scans `n` objects, oldest first. An object that was in use before loses its mark and stays; any other is
-    /// dropped. Adds to `shrunk` what was dropped or became empty.
+    /// Scans `n` objects, oldest first. An object that was in use since its last scan loses its mark of use and stays;
+    /// any other object is dropped. Adds the dropped objects and the slabs that became empty to `shrunk`.
     pub fn shrink(&self, machine: &M, n: u64, shrunk: &mut Shrunk) {
         let mut dropped = Vec::new();
         {
@@ -208,8 +210,8 @@ impl<M: Machine> ObjectCache<M> {
         shrunk.slabs.extend(dropped.iter().filter_map(|object| self.slabs.give(object.slab)));
     }
 
-    /// Drops the object of a file that is being removed. Returns the block of the object's slab if the caller has to
-    /// free this block.
+    /// Drops the object of a file that is being removed. If the object's slab is then empty and is not kept, returns
+    /// the slab's block, which the caller has to free.
     pub fn remove_file(&self, file: u32) -> Option<EmptySlab> {
         let slab = {
             let mut objects = self.objects.lock();
@@ -225,7 +227,7 @@ impl<M: Machine> ObjectCache<M> {
     }
 }
 
-/// The caches of all kinds of objects.
+/// The object caches, one for each kind of objects.
 pub struct ObjectCaches<M: Machine> {
     caches: [ObjectCache<M>; 2],
 }
@@ -235,7 +237,7 @@ impl<M: Machine> ObjectCaches<M> {
         Self { caches: ObjectKind::ALL.map(|kind| ObjectCache::new(machine, kind, order)) }
     }
 
-    /// Returns the cache of a kind.
+    /// Returns the cache of objects of a kind.
     pub fn get(&self, kind: ObjectKind) -> &ObjectCache<M> {
         &self.caches[kind as usize]
     }

@@ -14,9 +14,9 @@ pub struct Shown {
     pub from: u64,
     /// End of the slice, ns.
     pub to: u64,
-    /// Number of slices of the row within which this slice lies.
+    /// Number of slices in the row that enclose this slice.
     pub depth: usize,
-    /// The figures shown with the slice.
+    /// Values of the figures that the UI shows with the slice, by name.
     pub figures: BTreeMap<String, u64>,
 }
 
@@ -43,10 +43,10 @@ pub struct Row {
     pub slices: Vec<Shown>,
 }
 
-/// Returns the rows of a trace that [`super::write`] has written, in the order of the trace.
+/// Decodes a trace that [`super::write`] has written. Returns its rows in the order in which they stand in the trace.
 ///
 /// # Errors
-/// A description of the fault, if the bytes are no trace of this form.
+/// When the bytes are no such trace. The error describes the fault.
 pub fn rows(bytes: &[u8]) -> Result<Vec<Row>, String> {
     let trace = proto::Trace::decode(bytes).map_err(|error| format!("no trace: {error}"))?;
     let (mut names, mut places) = (BTreeMap::new(), BTreeMap::new());

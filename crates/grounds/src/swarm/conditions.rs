@@ -6,10 +6,12 @@ use catalogue::difference::plain;
 use engine::kernel::choice::{self, Choice};
 use std::collections::BTreeSet;
 
-/// Number of random worlds that are run. Each choice with such a declaration is unread in some of them.
+/// Number of random worlds that are run. They suffice: each choice that some kernels or machines leave unread, as its
+/// declaration says, is unread in at least one of them.
 const WORLDS: u64 = 40;
 
-/// Returns as text the value of a key of the world's kernel file, or a property of its machine; `what` names either.
+/// Returns as text the value that is called `what`: the value of a key of the world's kernel file, or a property of the
+/// world's machine.
 fn value_of(world: &World, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some((1 + world.more_nodes.pages.len()).to_string()),
@@ -23,7 +25,7 @@ fn value_of(world: &World, what: &str) -> Option<String> {
     }
 }
 
-/// Draws the world of a seed, and changes the values of `choices`.
+/// Draws the world of a seed, and then gives each of `choices` a value other than the drawn one.
 fn changed(seed: u64, choices: &[&Choice]) -> World {
     let mut world = World::draw(seed);
     for choice in choices {

@@ -15,10 +15,11 @@ use std::sync::Arc;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Number of bytes of a stamp.
+/// Number of bytes of a stamp. The stamp at the start of a page says which store and page it is, and which version of
+/// its contents.
 const STAMP: usize = 8;
 
-/// The file, region, or both, that hold the pages of a [`Store`].
+/// The object that holds the pages of a [`Store`]: a file, a region, or both.
 pub(super) enum What {
     File(Arc<File<Sim>>),
     Region(Arc<Region<Sim>>),
@@ -35,7 +36,8 @@ impl What {
         }
     }
 
-    /// Returns the file to which writes go; none for anonymous memory and private mappings.
+    /// Returns the file to which writes to the store go; `None` for anonymous memory and private mappings, whose writes
+    /// go to no file.
     fn file(&self) -> Option<&Arc<File<Sim>>> {
         match self {
             Self::File(file) => Some(file),
@@ -49,7 +51,8 @@ fn is_shared(region: &Region<Sim>) -> bool {
     region.file.as_ref().is_some_and(|mapped| mapped.mode.sharing == Sharing::Shared)
 }
 
-/// The range of versions that the stamp of a page may have. Version 0 stands for a page that was never written.
+/// The range of versions that a page may have. Each write of the page's stamp increases the version by one. Version 0
+/// stands for a page that was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
     /// Version of the last write that succeeded.
@@ -61,9 +64,9 @@ struct Versions {
 /// A file or region, with the range of contents that each of its pages may have.
 pub(super) struct Store {
     pub what: What,
-    /// A number that no other store of the world has. The stamps of its pages contain it.
+    /// A number that no other store of the world has. The stamps of the store's pages contain the number.
     pub number: u64,
-    /// Number of tasks that use the store; the last one drops it.
+    /// Number of tasks that use the store. The last of them drops it.
     pub users: Cell<u32>,
     /// Whether the device may lose writes to the store.
     is_lossy: bool,
@@ -101,12 +104,12 @@ impl Store {
         1 << 63 | (self.number & 0x7fff) << 48 | u64::from(page & 0xff_ffff) << 24 | u64::from(version & 0xff_ffff)
     }
 
-    /// Returns whether writes go only to memory and swap, and to no file.
+    /// Returns whether writes to the store go only to memory and swap, and to no file.
     pub fn is_memory(&self) -> bool {
         self.what.file().is_none()
     }
 
-    /// Returns a name of the store for messages.
+    /// Returns words that name the store in messages.
     fn name(&self) -> String {
         match &self.what {
             What::File(file) => format!("store {} (file {})", self.number, file.id),
@@ -118,7 +121,7 @@ impl Store {
         }
     }
 
-    /// Writes a part of one page, with the page's next version.
+    /// Writes a part of one page. If the part contains the stamp, the stamp gets the page's next version.
     pub fn write(&self, engine: &Engine<Sim>, task: &mut Task, page: u32, part: Part) -> Result<(), Error> {
         let mut buffer = [0; PAGE_BYTES];
         let start = u64::from(page) * PAGE;
@@ -144,8 +147,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes through the mapping if `through_mapping` is set or there is no file to write to. Otherwise writes to the
-    /// file. A store without a mapping is always written to its file.
+    /// Writes `bytes` through the mapping if `through_mapping` is set or there is no file to write to. Otherwise writes
+    /// to the file. A store without a mapping is always written to its file.
     fn write_bytes(
         &self,
         engine: &Engine<Sim>,
@@ -162,7 +165,8 @@ impl Store {
         }
     }
 
-    /// Reads pages, and panics if a page has contents that the model does not allow.
+    /// Reads pages and checks the stamp of each. Panics if the version in a stamp lies outside the range of versions
+    /// that the page may have.
     pub fn verify(
         &self,
         engine: &Engine<Sim>,
@@ -215,7 +219,8 @@ impl Store {
         );
     }
 
-    /// Writes a version that the model does not know into a page, to test that the check fails.
+    /// Writes a wrong stamp into a page, to test that the check finds it. The stamp contains a version that no write of
+    /// the page has had.
     pub fn corrupt(&self, engine: &Engine<Sim>, task: &mut Task, page: u32) -> Result<(), Error> {
         let stamp = self.stamp(page, self.versions(page).ceiling + 1).to_le_bytes();
         let offset = u64::from(page) * PAGE;
@@ -235,7 +240,7 @@ impl Store {
     }
 }
 
-/// Makes an empty file of a given length, and maps it.
+/// Makes a file of `pages` pages that were never written, and maps it.
 pub(super) fn map_new_file(
     engine: &Engine<Sim>,
     task: &mut Task,

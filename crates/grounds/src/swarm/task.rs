@@ -13,7 +13,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Time after which a task ends, whatever is left to do: far above a `memory.high` line, each page of it may take 2 s.
+/// Virtual time at which the tasks of a world stop working, even if work is left. The limit is needed because a task
+/// whose group is far above `memory.high` may have to sleep 2 s for each page.
 const ENOUGH_TIME: Nanos = Nanos::from_secs(10_000);
 
 /// Largest number of files of one task.
@@ -23,24 +24,24 @@ const FILES: usize = 3;
 pub(super) struct Worker {
     shared: Rc<Shared>,
     plan: TaskPlan,
-    /// The number of this task. It decides which pages of a shared store the task may write: with `writers` writers,
-    /// those whose number modulo `writers` equals this number modulo `writers`.
+    /// The number of this task. It decides which pages of a shared store the task may write. If a store has `writers`
+    /// writers, these are the pages whose number modulo `writers` equals the task's number modulo `writers`.
     number: u32,
     task: Task,
     rng: Rng,
-    /// Chance in what the task does to groups. It has its own random stream, so that worlds without groups do not depend
-    /// on it.
+    /// The random generator for what the task does to groups. It has its own stream, so that worlds without groups do
+    /// not depend on it.
     groups_rng: Rng,
     left_pages: u64,
     state: ReadState,
-    /// The process of the task, in worlds with processes.
+    /// The process of the task; `None` in a world without processes.
     process: Option<Arc<Process>>,
     /// Number of times that an operation of this task failed because memory was exhausted.
     refusals: Cell<u32>,
 }
 
 impl Worker {
-    /// Creates a worker with its chance, and the chance in what it does to groups.
+    /// Creates a worker. `rng` decides what the task does, and `groups_rng` what it does to groups.
     pub fn new(
         shared: &Rc<Shared>,
         plan: TaskPlan,
@@ -72,8 +73,8 @@ impl Worker {
         }
     }
 
-    /// Ends the killed process of this task. Its memory goes with it. A process that was not killed leaves its memory for
-    /// the last check.
+    /// Ends the process of this task, which was killed: drops the process's memory. (The memory of a process that was
+    /// not killed stays for the last check.)
     fn exit(&self, process: &Process) {
         let owner = |store: &Store| store.what.region().and_then(|region| region.owner);
         let mut mine = Vec::new();
@@ -88,8 +89,8 @@ impl Worker {
         self.shared.engine.access().exit_process(process);
     }
 
-    /// Subtracts pages from the task's budget, and sometimes sleeps or computes. Returns whether the task is to
-    /// continue.
+    /// Subtracts `pages` from the task's budget of pages, and sometimes sleeps or computes. Returns whether the task is
+    /// to continue.
     fn go_on(&mut self, pages: u64) -> bool {
         self.left_pages = self.left_pages.saturating_sub(pages.max(1));
         self.shared.groups.meddle(&self.shared.engine, &mut self.task, &mut self.groups_rng);
@@ -135,8 +136,8 @@ impl Worker {
         start..(start + length).min(pages)
     }
 
-    /// Writes those pages of a range that belong to this task, which is one of `writers` tasks. Ends at the first
-    /// error. Returns whether all writes succeeded.
+    /// Writes the pages of a range that this task may write. The pages of the store are divided among `writers` tasks,
+    /// of which this task is one. Stops at the first error. Returns whether all writes succeeded.
     fn write(&mut self, store: &Store, pages: std::ops::Range<u32>, writers: u32) -> bool {
         let mine = self.number % writers;
         for page in pages.filter(|page| page % writers == mine) {
@@ -177,8 +178,8 @@ impl Worker {
         self.shared.add(What::Region(self.shared.engine.anonymous().create_region(owner, pages, is_huge_allowed)))
     }
 
-    /// Writes runs of pages to files of the task's own, reads files back, syncs them and removes them. With
-    /// `only_extends`, writes only at the end of files.
+    /// Writes pages to files of the task's own, several pages in a row; reads the files back, syncs them and removes
+    /// them. With `only_extends`, writes only at the end of files.
     fn write_files(&mut self, only_extends: bool) {
         let mut files: Vec<Rc<Store>> = Vec::new();
         loop {
@@ -294,7 +295,7 @@ impl Worker {
         }
     }
 
-    /// Takes and frees blocks of many orders, kernel pages and buffers.
+    /// Allocates and frees blocks of pages of many orders, kernel pages and buffers.
     fn take_blocks(&mut self) {
         let engine = self.shared.engine.clone();
         let mut blocks: Vec<(FrameNumber, Order)> = Vec::new();

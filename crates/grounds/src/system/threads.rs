@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use workloads::system::contents::Kept;
 use workloads::system::{Given, SystemError};
 
-/// Interval at which sleeping tasks check for an interrupt.
+/// Interval at which sleeping tasks check whether the user has interrupted the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Tells a task to end, and wakes it if it sleeps.
+/// A request that tells a task to end, and wakes the task if it sleeps.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,
@@ -30,7 +30,7 @@ impl Stop {
         self.told.notify_all();
     }
 
-    /// Returns whether this task, or every task, was told to end.
+    /// Returns whether the task was told to end, by itself or together with all tasks.
     #[must_use]
     #[inline]
     pub fn is_set(&self) -> bool {
@@ -70,7 +70,7 @@ impl Thread {
         Self::start_boxed(name, Box::new(body))
     }
 
-    /// Starts a thread. Not generic, so that it is compiled once and not for each body.
+    /// Starts a thread. This function is not generic, so that it is compiled once and not for each body.
     fn start_boxed(name: &str, body: Box<dyn FnOnce(Arc<Stop>) + Send>) -> Self {
         let stop = Arc::new(Stop::default());
         let own = stop.clone();
@@ -98,7 +98,7 @@ pub struct Common {
     started: Instant,
     /// The seed, scale and progress of the run.
     pub given: Given,
-    /// The folder of the ground's files.
+    /// The folder in which the ground keeps the workload's files.
     pub folder: PathBuf,
     /// Number of pages that workloads may use.
     pub memory_pages: u64,
@@ -114,7 +114,7 @@ impl Common {
         Self { started: Instant::now(), given, folder, memory_pages, kept }
     }
 
-    /// Returns the time since the start.
+    /// Returns the time since the start of the ground's clock.
     #[must_use]
     #[inline]
     pub fn now(&self) -> Nanos {
@@ -135,7 +135,8 @@ impl Common {
 }
 
 /// Generates the methods of [`System`](workloads::system::System) for time and tasks. The type must have two fields:
-/// `shared`, an [`Arc`] of a value whose field `common` is a [`Common`]; and `stop`, the [`Stop`] of the task.
+/// `shared`, an [`Arc`] of a value whose field `common` is a [`Common`]; and `stop`, the [`Stop`] of the task. It must
+/// also have a method `enter_group_of`, which moves this process to the control group for a new task, or fails.
 macro_rules! tasks_are_threads {
     () => {
         type Task = $crate::system::threads::Thread;
@@ -159,7 +160,11 @@ macro_rules! tasks_are_threads {
 
         fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> Self::Task {
             let shared = self.shared.clone();
-            Self::Task::start(name, move |stop| body(&Self { shared, stop }))
+            let entered = self.enter_group_of(name);
+            Self::Task::start(name, move |stop| {
+                entered.unwrap_or_else(|error| panic!("{error}"));
+                body(&Self { shared, stop });
+            })
         }
 
         fn join(&self, task: &Self::Task) {

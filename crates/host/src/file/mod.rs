@@ -32,12 +32,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub enum Advice {
     /// No pattern is announced: the library reads ahead when reads look sequential.
     Normal,
-    /// Sequential access from the beginning to the end: more is read ahead. Holds for the whole handle.
+    /// Sequential access from the beginning to the end: the library reads further ahead than with [`Advice::Normal`].
+    /// This advice holds for all reads of the handle.
     Sequential,
-    /// Random access: nothing is read ahead. Holds for the whole handle.
+    /// Random access: nothing is read ahead. This advice holds for all reads of the handle.
     Random,
-    /// The range will be used soon: reading it starts. From a long range only the beginning is read: at most half of
-    /// the number of pages that are free or on an inactive file list.
+    /// The range will be used soon: the library starts to read it. From a long range only the beginning is read: at
+    /// most half of the number of pages that are free or on an inactive file list.
     WillNeed,
     /// The range is not needed any more: the clean pages in it are dropped.
     DontNeed,
@@ -50,11 +51,11 @@ pub enum Advice {
 /// [`Memory::shutdown`](crate::Memory::shutdown) reports the loss. To get the error in time, call [`File::sync_data`]
 /// before the drop.
 pub struct File {
-    /// The engine of `shared`. It is stored here, too, because a hit reads little other than this field.
+    /// The engine of `shared`. It is stored here, too, so that a hit finds the engine without reading `shared`.
     engine: Arc<Engine<Host>>,
     pub(crate) shared: Arc<Shared>,
     cached: Arc<Cached<Host>>,
-    /// The open file of the memory, shared by all handles of the file; `None` only while this handle is dropped.
+    /// The open file, which all handles of the file in this memory share; `None` only while this handle is dropped.
     open: Option<Arc<OpenFile>>,
     is_writable: bool,
     seen_failures: AtomicU32,
@@ -78,7 +79,8 @@ impl File {
         full.unwrap_or_else(|| Error::of_file(&self.opened().path, error))
     }
 
-    /// Calls `call` with the engine and this thread's state. Pages are charged to the file's group.
+    /// Calls `call` with the engine and this thread's state. The pages that `call` takes are charged to the file's
+    /// group.
     fn with_task<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
         self.shared.with_task(self.opened().group.as_ref(), call)
     }

@@ -80,7 +80,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether the file is emptied. Default: no.
+    /// Sets whether the file is emptied when it is opened. Default: no.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -117,8 +117,7 @@ impl OpenOptions {
     }
 
     /// Sets the memory control group to which the file's pages are charged, until the last handle of the file is
-    /// dropped. By default, a file that the memory has not open yet is in no group, and a further handle of an open file
-    /// leaves it where it is.
+    /// dropped. By default, a file that is not open yet gets no group, and a file that is already open keeps its group.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -136,7 +135,7 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file for the memory of `shared`: see [`OpenOptions::open`].
+    /// Opens a file for the memory of `shared`, as [`OpenOptions::open`] describes.
     pub(crate) fn open_in(self, shared: &Arc<Shared>, path: &Path) -> Result<File, Error> {
         shared.check_is_up()?;
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };

@@ -8,10 +8,11 @@ use machine::PAGE_BYTES;
 use std::io;
 use std::ops::Range;
 
-/// One read of a batch: its destination, and the byte of the file at which it starts.
+/// One read of a batch: the slice to fill, and the byte of the file at which the read starts.
 type Wanted<'a> = (&'a mut [u8], u64);
 
-/// Largest number of pages that a batch of reads has in flight. A single larger read may exceed it.
+/// Largest number of pages that a batch of reads has in flight. A batch of a single read may have more, because a read
+/// is not divided.
 const BATCH_PAGES: u32 = 64;
 
 /// Returns the range of pages in which `bytes` bytes of a file from `offset` on lie.
@@ -21,8 +22,8 @@ pub(super) fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
 }
 
 /// Returns a predicate for [`slice::chunk_by_mut`], which tells whether the second of two neighbouring reads goes into
-/// the batch of the first. A batch ends before it would exceed `most` pages; only a batch of a single read may exceed
-/// them.
+/// the batch of the first. A batch ends before it would exceed `most` pages; only a batch of a single read may have
+/// more pages.
 fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
     let count = |(bytes, offset): &Wanted<'_>| pages_of(*offset, bytes.len()).len() as u32;
     let mut pages = None;
@@ -110,7 +111,7 @@ impl File {
         Ok(counts)
     }
 
-    /// Starts reading the missing pages of a batch, all in parallel.
+    /// Starts reading those pages of a batch that are not in memory, all in parallel.
     fn start_reads(&self, batch: &[(&mut [u8], u64)]) -> Result<(), Error> {
         self.shared.check_is_up()?;
         let _plug = self.shared.engine.machine().plug();

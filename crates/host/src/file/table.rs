@@ -16,7 +16,8 @@ use std::sync::{Arc, Weak};
 #[derive(Default)]
 pub(crate) struct Table {
     places: Mutex<HashMap<Key, Place>>,
-    /// Signalled when a file was opened or closed, so that its place is no longer [`Place::Busy`].
+    /// The condition variable that is signalled when a file was opened or closed, so that its place is not
+    /// [`Place::Busy`] any more.
     settled: Condvar,
 }
 
@@ -27,11 +28,11 @@ enum Place {
 }
 
 impl Table {
-    /// Returns an `Arc` of the open file with the key `key`, and opens the file with `open` if it is not open yet.
-    /// Waits while another thread opens or closes the file.
+    /// Returns an `Arc` of the open file with the key `key`. If the file is not open yet, opens it by calling `open`.
+    /// If another thread is opening or closing the file, first waits until that is done.
     ///
     /// # Errors
-    /// Errors of `open`.
+    /// The errors of `open`.
     pub(super) fn get_or_open(
         &self,
         key: Key,

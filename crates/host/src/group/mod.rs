@@ -18,8 +18,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// The memory has as many groups as it has room for ([`Builder::groups`](crate::Builder::groups)). Removed groups
-    /// count while pages are charged to them.
+    /// The memory already has as many groups as [`Builder::groups`](crate::Builder::groups) allows. A removed group
+    /// counts as long as pages are charged to it.
     NoRoom {
         /// The number of groups for which the memory has room.
         room: u16,
@@ -32,7 +32,7 @@ pub enum GroupError {
     HasChildren,
     /// The group belongs to another [`Memory`](crate::Memory).
     OtherMemory,
-    /// The file is open in another group, or in none.
+    /// The file is open in another group, or in no group.
     OtherGroup,
 }
 
@@ -51,11 +51,11 @@ impl fmt::Display for GroupError {
 }
 
 /// A memory control group: a part of the files and regions of a [`Memory`](crate::Memory), with limits and protection
-/// of their pages. Groups form a tree. Linux: a cgroup with the controller `memory`, version 2.
+/// of their pages. Groups form a tree. They correspond to Linux cgroups (version 2) with the controller `memory`.
 ///
 /// Every page of the group's files and regions is charged to the group and to its ancestors, whichever thread uses the
-/// page. Clones are the same group, and may be used from any thread. Files and regions without a group are limited by
-/// the size of the memory alone.
+/// page. A clone is a handle of the same group. Handles may be used from any thread. Files and regions without a group
+/// are limited by the size of the memory alone.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -77,8 +77,8 @@ pub struct Group {
     node: Arc<Node>,
 }
 
-/// A group as [`OpenOptions`](crate::OpenOptions) name it: the numbers of its memory and of the group itself, which no
-/// other memory or group ever has.
+/// The key by which [`OpenOptions`](crate::OpenOptions) refer to a group: the number of its memory and the number of
+/// the group itself. Neither number is ever given to another memory or group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupKey {
     memory: u64,
@@ -99,7 +99,8 @@ impl GroupKey {
 }
 
 impl Group {
-    /// Returns the group called `name` below `parent`, or below the root group.
+    /// Returns the group called `name` below `parent`, or below the root group if `parent` is `None`. Creates the group
+    /// if it does not exist.
     pub(crate) fn get_or_create(shared: &Arc<Shared>, parent: Option<&Arc<Node>>, name: &str) -> Result<Self, Error> {
         shared.check_is_up()?;
         let no_room = || Error::Group { name: name.to_owned(), kind: GroupError::NoRoom { room: 0 } };
@@ -120,7 +121,8 @@ impl Group {
         self.shared.engine.memory().groups.as_ref().expect("a memory with a group has room for groups")
     }
 
-    /// Returns `look`'s figure of the group; `T::default()` if a new group has the number of this removed one.
+    /// Calls `look`, which reads a figure of the group, and returns the figure. If this group was removed and a new
+    /// group has its number, returns `T::default()` instead, because `look` would read the figure of the new group.
     fn read<T: Default>(&self, look: impl FnOnce() -> T) -> T {
         if self.groups().has_number(&self.node) { look() } else { T::default() }
     }
@@ -129,7 +131,8 @@ impl Group {
         self.node.refuse(GroupError::Removed)
     }
 
-    /// Returns the group's names from the top of the tree down, with slashes between them: `cache/inner`.
+    /// Returns the names of the group and its ancestors, the top of the tree first, with slashes between them:
+    /// `cache/inner`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.node.path
@@ -186,8 +189,8 @@ impl Group {
     }
 
     /// Sets the largest number of bytes that may be charged to the group and its descendants (`memory.max`), rounded
-    /// down to whole pages; `None` stands for no limit, which is the default. If more are charged now, the call reclaims
-    /// as many as exceed the limit, as far as it can.
+    /// down to whole pages; `None` stands for no limit, which is the default. If the present charge exceeds the limit,
+    /// the call reclaims the excess as far as it can.
     ///
     /// A call that needs a page at the limit reclaims in the group. If nothing can be freed, the call returns
     /// [`Error::OutOfMemory`], which names the group.
@@ -210,13 +213,14 @@ impl Group {
         self.set_limit(Limit::Max, bytes.into())
     }
 
-    /// Sets the number of bytes above which threads are throttled that use more pages of the group (`memory.high`),
-    /// rounded down to whole pages; `None` stands for no line, which is the default. If more bytes are charged now, the
-    /// call reclaims as many as exceed the line, as far as it can.
+    /// Sets the high limit of the group (`memory.high`), bytes. While more bytes than this are charged to the group,
+    /// threads that take further pages of the group are throttled. The number is rounded down to whole pages; `None`
+    /// stands for no high limit, which is the default. If the present charge exceeds the limit, the call reclaims the
+    /// excess as far as it can.
     ///
-    /// A thread that took pages above the line first reclaims as many in the group. If the group stays far above its
-    /// line, the thread sleeps for up to 2 s. A thread that pinned a page with a guard pays before its next call that
-    /// needs a page.
+    /// A thread that took pages above the limit must reclaim as many pages of the group as it took before it continues.
+    /// If the group stays far above the limit, the thread then sleeps for up to 2 s. A thread that pinned a page with a
+    /// guard reclaims and sleeps only before its next call that needs a page.
     ///
     /// # Errors
     /// When the group was removed.
@@ -225,7 +229,7 @@ impl Group {
     }
 
     /// Sets the number of bytes of the group that reclaim leaves alone while it finds enough elsewhere (`memory.low`),
-    /// rounded down to whole pages; `None` stands for all. Default: 0.
+    /// rounded down to whole pages; `None` stands for all bytes of the group. Default: 0.
     ///
     /// # Errors
     /// When the group was removed.
@@ -234,8 +238,8 @@ impl Group {
     }
 
     /// Sets the number of bytes of the group that reclaim never takes (`memory.min`), rounded down to whole pages;
-    /// `None` stands for all. Default: 0. If the protected pages leave too little memory, other calls return
-    /// [`Error::OutOfMemory`].
+    /// `None` stands for all bytes of the group. Default: 0. If the protected pages leave too little memory, calls for
+    /// other files and regions return [`Error::OutOfMemory`].
     ///
     /// # Errors
     /// When the group was removed.
@@ -265,13 +269,14 @@ impl Group {
     }
 
     /// Returns the number of bytes that are charged to the group and its descendants (`memory.current`). Up to 64 pages
-    /// for each shard of the memory may be charged in advance. For a removed group, this is what is still charged to it.
+    /// for each shard of the memory may be charged before they are used. For a removed group, returns the number of
+    /// bytes that are still charged to it.
     #[must_use]
     pub fn usage(&self) -> u64 {
         self.read(|| self.of_engine().usage(self.node.id) * PAGE_BYTES as u64)
     }
 
-    /// Returns the largest usage that the group has had, bytes (`memory.peak`).
+    /// Returns the largest number of bytes that were ever charged to the group and its descendants (`memory.peak`).
     #[must_use]
     pub fn peak(&self) -> u64 {
         self.read(|| self.of_engine().peak(self.node.id) * PAGE_BYTES as u64)
@@ -301,7 +306,7 @@ impl Group {
     }
 
     /// Returns how often each event has happened in the group, without its descendants, under the names of
-    /// `memory.events.local`: for example, `max` counts how often a charge met the group's limit.
+    /// `memory.events.local`. For example, `max` counts how often a charge reached the group's limit.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).groups(1).start()?;
@@ -315,14 +320,15 @@ impl Group {
     }
 
     /// Returns the pressure on the group: for how long threads were stalled in calls for files and regions of the group
-    /// and its descendants (`memory.pressure`). [`Memory::pressure`](crate::Memory::pressure) says what counts.
+    /// and its descendants (`memory.pressure`). [`Memory::pressure`](crate::Memory::pressure) says which waits count as
+    /// stalls.
     #[must_use]
     pub fn pressure(&self) -> Pressure {
         self.read(|| self.shared.engine.machine().pressure_of_group(self.node.id.0))
     }
 
     /// Frees pages of the group and its descendants now, in the calling thread, and returns the number of freed bytes
-    /// (`memory.reclaim`). It is less than `bytes` if no more can be freed.
+    /// (`memory.reclaim`). The number is less than `bytes` if no more can be freed.
     ///
     /// # Errors
     /// When the group was removed or the memory was shut down.
@@ -352,9 +358,10 @@ impl Group {
     }
 
     /// Removes the group. Its files and regions belong to its parent from then on, or to no group if it has no parent.
-    /// Their present pages stay charged to the removed group until they are freed. Until then the group takes one of the
-    /// places of [`Builder::groups`](crate::Builder::groups). The call waits for calls on the group's files and regions
-    /// that are under way, so the calling thread should hold no guard for which such a call may wait.
+    /// Their present pages stay charged to the removed group until they are freed. Until then the group takes one of
+    /// the places of [`Builder::groups`](crate::Builder::groups). This call waits for the end of calls on the group's
+    /// files and regions that other threads have begun. The calling thread must hold no guard for which such a call may
+    /// wait, or the two calls would wait for each other for ever.
     ///
     /// # Errors
     /// When the group has children, or was removed before.

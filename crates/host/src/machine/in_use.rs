@@ -1,6 +1,7 @@
 //! A table of the files that this process uses, as swap or for data. No file can be used in both ways at the same time.
 //!
-//! The lock of a swap file keeps out other processes, but not this process; this table keeps out its other parts.
+//! The lock of a swap file keeps out other processes, but not this process; this table keeps out other parts of this
+//! process.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -12,9 +13,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 /// nodes of one block device, even on different file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Identity {
-    /// A block device, by its number.
+    /// A block device, which is identified by its device number.
     Device { number: u64 },
-    /// Any other file, by its inode and the device on which it lies.
+    /// A file that is no block device. It is identified by its inode and the device on which it lies.
     File { device: u64, inode: u64 },
 }
 

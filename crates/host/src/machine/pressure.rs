@@ -1,17 +1,19 @@
-//! Pressure stall information of a library's memory: the time in which threads that called it lacked memory
+//! Pressure stall information of one memory: the time in which threads that called the library lacked memory
 //! (mechanisms/pressure, 6).
 //!
 //! A thread is *stalled* while its call frees memory itself, waits for others to do so, or waits for a page that was
 //! evicted although it was in use. Threads that the machine started (kswapd, flushers) do not count.
 //!
 //! *Some* is the time in which at least one thread is stalled. *Full* is the time in which at least one thread is
-//! stalled, and no thread is known to work in a call. Work outside of calls is not seen. So that calls cost nothing while
-//! no thread is stalled, a call is known only from the first moment at which it meets a stall: when it begins during
-//! one, or when the thread's own stall ends during another's. A call that waits for a disk or a lock does not work.
+//! stalled, and no thread is known to work in a call. Work outside of calls is not seen. Calls cost nothing while no
+//! thread is stalled, so a call is not *known* from its beginning, but only from the first moment at which it meets a
+//! stall: when the call begins during a stall of another thread, or when the thread's own stall ends during such a
+//! stall. A call that waits for a disk or a lock does not work.
 //!
-//! Each memory control group has the same figures of the threads whose calls work for the group or a descendant.
+//! Each memory control group has its own figures of this kind, for the threads whose calls work for the group or a
+//! descendant.
 //!
-//! *Locks*: the mutex of the counts; nothing is called while it is held.
+//! *Locks*: the counts have a mutex; nothing is called while it is held.
 
 use super::{task, wait};
 use machine::Nanos;
@@ -21,15 +23,16 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
 
-/// What a thread does. A thread is in a call of one memory at a time.
+/// The state of a thread, which decides how the thread is counted. A thread is in a call of one memory at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
-    /// Number of nested stalls.
+    /// Number of nested stalls that the thread is in; 0 if it is not stalled.
     stalls: u32,
     is_in_call: bool,
-    /// `true` if the thread's call is known.
+    /// `true` if the thread's present call is known: it began during another thread's stall, or a stall of its own
+    /// ended during such a stall. The thread then counts as working unless it is stalled or waits.
     is_known: bool,
-    /// `true` while the thread sleeps for something else than memory.
+    /// `true` while the thread sleeps for another reason than lack of memory.
     waits: bool,
     /// The number of the memory control group that the thread's call works for; 0 for the root group.
     group: u16,
@@ -38,7 +41,7 @@ struct Thread {
 impl Thread {
     const NEW: Self = Self { stalls: 0, is_in_call: false, is_known: false, waits: false, group: 0 };
 
-    /// Returns how often the thread counts as stalled, and as working.
+    /// Returns two numbers: 1 if the thread counts as stalled, otherwise 0; and 1 if it counts as working, otherwise 0.
     fn counts(self) -> [u32; 2] {
         let is_stalled = self.stalls > 0;
         [is_stalled.into(), (self.is_known && !is_stalled && !self.waits).into()]
@@ -49,18 +52,19 @@ thread_local! {
     static THREAD: Cell<Thread> = const { Cell::new(Thread::NEW) };
 }
 
-/// The number of threads by what they do, and the stall times up to `since`.
+/// The numbers of stalled and of working threads, and the stall times up to `since`.
 #[derive(Debug)]
 struct Counts {
     stalled: u32,
     working: u32,
     since: Nanos,
-    /// Stall times so far, some and full.
+    /// The time up to `since` in which at least one thread was stalled (`some`), and the part of it in which no thread
+    /// was known to work (`full`).
     total: [Nanos; 2],
     averages: [Averages; 2],
-    /// The stall times at the end of the last period.
+    /// The values of `total` at the end of the last averaging period.
     at_period: [Nanos; 2],
-    /// End of the present period.
+    /// End of the present averaging period.
     ends: Nanos,
 }
 
@@ -78,7 +82,8 @@ impl Counts {
         }
     }
 
-    /// Counts a thread as stalled and working as often as `after` says, and no longer as `before` says.
+    /// Replaces a thread's contribution `before` to the counts of stalled and of working threads by the contribution
+    /// `after`.
     fn recount(&mut self, now: Nanos, before: [u32; 2], after: [u32; 2]) {
         self.advance(now);
         self.stalled = self.stalled + after[0] - before[0];
@@ -92,7 +97,7 @@ impl Counts {
         Pressure { some: stalls(0), full: stalls(1) }
     }
 
-    /// Adds the time up to `now`.
+    /// Adds the time from `since` to `now` to the stall times.
     fn advance(&mut self, now: Nanos) {
         while self.since < now {
             let to = now.min(self.ends);
@@ -130,12 +135,13 @@ impl Counts {
 struct AllCounts {
     /// The counts of all threads.
     all: Counts,
-    /// For each group, from number 1 on, the number of its parent, and its counts. Empty without groups.
+    /// For each group, the number of its parent, and its counts. The first element is that of group 1. Empty if no
+    /// group was made yet.
     groups: Vec<(u16, Counts)>,
 }
 
 impl AllCounts {
-    /// Counts a thread, which was as `before` says, as `after` says.
+    /// Replaces a thread in the state `before` by the same thread in the state `after` in all counts.
     fn recount(&mut self, now: Nanos, before: Thread, after: Thread) {
         self.all.recount(now, before.counts(), after.counts());
         if before.group == after.group {
@@ -146,7 +152,8 @@ impl AllCounts {
         }
     }
 
-    /// Counts a thread of a group in the group and its ancestors.
+    /// Replaces a thread's contribution `before` by `after` in the counts of a memory control group and of all its
+    /// ancestors.
     fn recount_groups(&mut self, now: Nanos, mut group: u16, before: [u32; 2], after: [u32; 2]) {
         while let Some(at) = usize::from(group).checked_sub(1) {
             let (parent, counts) = &mut self.groups[at];
@@ -160,7 +167,8 @@ impl AllCounts {
 #[derive(Debug)]
 pub(super) struct ThreadPressure {
     began: Instant,
-    /// The number of stalled threads, which calls read before they count anything.
+    /// A copy of the number of stalled threads, which a call reads without the lock of `counts`. As long as it is 0,
+    /// calls are not counted, so that they cost nothing.
     stalled: AtomicU32,
     counts: Mutex<AllCounts>,
 }
@@ -171,7 +179,7 @@ impl ThreadPressure {
         Self { began, stalled: AtomicU32::new(0), counts: Mutex::new(counts) }
     }
 
-    /// Changes what the calling thread does, and counts it as it is then.
+    /// Changes the state of the calling thread, and counts the thread as it is after the change.
     #[inline]
     fn change(&self, change: impl FnOnce(&mut Thread)) {
         let before = THREAD.get();
@@ -206,12 +214,13 @@ impl ThreadPressure {
         }
     }
 
-    /// Notes that the calling thread is about to sleep, or has slept.
+    /// Notes that the calling thread is about to sleep (`waits` is `true`), or has slept.
     pub(super) fn note_wait(&self, waits: bool) {
         self.change(|thread| thread.waits = waits);
     }
 
-    /// Notes that a group was created. No call works for a former group of the same number.
+    /// Notes that a memory control group was created, and begins its counts anew. At this time no call may work for a
+    /// removed group that had the same number.
     pub(super) fn note_new_group(&self, group: u16, parent: u16) {
         let mut counts = self.counts.lock();
         let new = || (parent, Counts::new(wait::since(self.began)));
@@ -222,13 +231,13 @@ impl ThreadPressure {
         counts.groups[at] = new();
     }
 
-    /// Notes that the calling thread's call works for a group from now on, until it ends.
+    /// Notes that the calling thread's call works for a group from now on, until the call ends.
     pub(super) fn note_group(&self, group: u16) {
         self.change(|thread| thread.group = group);
     }
 
-    /// Notes that the calling thread begins a call, which ends when the result is dropped. At first, the call works for
-    /// the root group.
+    /// Notes that the calling thread begins a call. The call ends when the result is dropped. At first, the call works
+    /// for the root group.
     #[inline]
     pub(super) fn enter_call(&self) -> Call<'_> {
         self.change(|thread| {
@@ -238,12 +247,13 @@ impl ThreadPressure {
         Call(self)
     }
 
-    /// Returns the figures until now.
+    /// Returns the stall times of the memory and their averages, up to now.
     pub(super) fn read(&self) -> Pressure {
         self.counts.lock().all.read(wait::since(self.began))
     }
 
-    /// Returns the figures of a group until now; nothing if there never was a group of this number.
+    /// Returns the stall times of a group and their averages, up to now; `None` if there never was a group of this
+    /// number.
     pub(super) fn read_group(&self, group: u16) -> Option<Pressure> {
         let mut counts = self.counts.lock();
         let (_, of_group) = counts.groups.get_mut(usize::from(group).checked_sub(1)?)?;
@@ -251,7 +261,7 @@ impl ThreadPressure {
     }
 }
 
-/// A call of a thread.
+/// A call of the library by a thread. The call ends when this value is dropped.
 pub(crate) struct Call<'a>(&'a ThreadPressure);
 
 impl Drop for Call<'_> {
@@ -285,7 +295,8 @@ mod tests {
         assert_eq!(counts.total, [Nanos::from_millis(30), Nanos::from_millis(20)]);
     }
 
-    /// A stall of 1 s in the first period, and then nothing for 10 s, in one step or in many.
+    /// Counts a stall of 1 s in the first period and no stall in the 10 s after this period, once in one step and once
+    /// in many steps. The averages are equal.
     #[test]
     fn averages_do_not_depend_on_when_they_are_read() {
         let after = |steps: u64| {
@@ -302,8 +313,8 @@ mod tests {
         assert!((short - 50.0 * (1.0 - (-0.2_f64).exp()) * (-1.0_f64).exp()).abs() < 1e-9, "{short}");
     }
 
-    /// Another thread works in a call from 0 on, and is known from the stall's beginning on only if it begins a call
-    /// then.
+    /// Another thread is in a call that began before a stall, so it is not known to work. It is known from the moment
+    /// at which it begins a call during the stall.
     #[test]
     fn calls_are_known_when_they_begin_during_a_stall() {
         let pressure = ThreadPressure::new(Instant::now());
@@ -345,7 +356,8 @@ mod tests {
         assert!(some.total_us >= full.total_us);
     }
 
-    /// A thread stalls in a group and its parent, then for another group in the same stall.
+    /// A thread stalls in a call for a group that has a parent. During the stall, the call begins to work for another
+    /// group.
     #[test]
     fn a_stall_counts_in_the_group_of_the_call_and_its_ancestors() {
         let pressure = ThreadPressure::new(Instant::now());

@@ -11,7 +11,7 @@ use study::bench::Amount;
 /// Arguments of `highwater bench`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// How often everything is measured, one after the other: reports show medians and how far rounds lie apart
+    /// Number of rounds of measurements; reports show medians and the spread over the rounds
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     #[arg(allow_negative_numbers = true)]
     runs: u64,
@@ -21,12 +21,12 @@ pub struct Arguments {
     /// Write the report to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The folder for the file that is read [default: the system's temporary folder]
+    /// The folder for the file that the measurement reads [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// Measures the speed in several rounds, and shows medians over the rounds.
+/// Measures the speed of the simulator and the library in several rounds, and shows medians over the rounds.
 pub fn run(Arguments { runs, format, output, dir }: &Arguments) -> Result<(), End> {
     form::check_is_file(*format)?;
     let form = Form::open(*format, output.as_deref())?;

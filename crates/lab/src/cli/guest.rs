@@ -8,7 +8,8 @@ use std::path::PathBuf;
 /// The verbs about guests.
 #[derive(clap::Subcommand)]
 pub enum Which {
-    /// Say whether a kernel image can be booted here as the ground `guest` does it, and what is missing
+    /// Check whether a kernel image can be booted on this computer as the ground `guest` boots it, and list what is
+    /// missing
     Check(Arguments),
 }
 
@@ -18,12 +19,12 @@ pub struct Arguments {
     /// The kernel, a bzImage: /boot/vmlinuz-…, or arch/x86/boot/bzImage of a built one. Repeatable
     #[arg(long, value_name = "FILE")]
     kernel_image: Vec<PathBuf>,
-    /// The folder with its modules [default: lib/modules near the image, or of this computer]
+    /// The folder with the modules of the kernel [default: lib/modules near the image, or that of this computer]
     #[arg(long, value_name = "DIR", requires = "kernel_image")]
     kernel_modules: Option<PathBuf>,
 }
 
-/// Reports for each part that a guest needs whether it is there. Fails if a part is missing.
+/// Reports, for each part that a guest needs, whether this part is there. Fails if a part is missing.
 pub fn run(Which::Check(arguments): &Which) -> Result<(), End> {
     let place = GroundOptions {
         kernel_images: arguments.kernel_image.clone(),

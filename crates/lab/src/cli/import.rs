@@ -12,14 +12,16 @@ use study::page;
 /// Arguments of `highwater import`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A directory of MMTests: a folder for each kernel with iter-*/tests-timestamp, or files tests-timestamp-KERNEL. Or texts of other tools
-    /// as they were pasted, each recording a column (docs/doctor-texts.md lists the formats); `-` is standard input
+    /// A directory of MMTests: a folder for each kernel with iter-*/tests-timestamp, or files tests-timestamp-KERNEL.
+    /// Or pasted texts of other tools, which become a column for each recording (docs/doctor-texts.md lists the
+    /// formats); `-` is standard input
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
-    /// The test, where the logs are of several
+    /// The test to read, if the logs are of several tests
     #[arg(long, value_name = "NAME")]
     test: Option<String>,
-    /// The runs that become columns, in this order; the first is the baseline [default: all, by name]
+    /// The runs that become columns, in this order; the first is the baseline [default: all runs, in the order of their
+    /// names]
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
     /// The form of the report
@@ -31,7 +33,7 @@ pub struct Arguments {
     /// Write the counters over time of the monitor proc-vmstat, as CSV in the form of --series
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
 }

@@ -19,29 +19,30 @@ use std::time::{Duration, Instant};
 /// The computer to describe.
 #[derive(clap::Subcommand)]
 pub enum Which {
-    /// Write this computer as a machine file: what the kernel tells of it
+    /// Describe this computer as a machine file, from what its kernel reports
     Here(Arguments),
-    /// Write another computer as a machine file: by its /proc/zoneinfo, /proc/meminfo or kernel log
+    /// Describe another computer as a machine file, from its /proc/zoneinfo, /proc/meminfo or kernel log
     From(super::machine_from::Arguments),
 }
 
 /// Arguments of `highwater calibrate`.
 #[derive(clap::Args)]
 pub struct CalibrateArguments {
-    /// Measure only what takes some seconds: steps that a program can time, and the disk. Steps of reclaim stay as they are assumed
+    /// Make only the measurements that take some seconds: steps that a program can time, and the disk. The costs of
+    /// steps of reclaim keep their assumed values
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
     computer: Arguments,
 }
 
-/// Arguments that both verbs share.
+/// Arguments of `highwater machine here`, which `highwater calibrate` has, too.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A memory cgroup of so much around all tasks, as --on linux makes one: 512M, 2G
+    /// The limit of a memory cgroup around all tasks, as --on linux makes one: 512M, 2G
     #[arg(long, value_name = "BYTES", value_parser = super::stat::parse_bytes)]
     limit: Option<u64>,
-    /// Files will lie in this folder: its disk is the machine's. The system's temporary folder if it is not given
+    /// The folder in which files will lie; its disk becomes the machine's disk [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Write the machine file to this file
@@ -52,7 +53,7 @@ pub struct Arguments {
 /// The memory limit that `calibrate` uses if none is given, bytes.
 const LIMIT_DEFAULT: u64 = 256 << 20;
 
-/// The row in which the kernel and the simulator are compared.
+/// The row (a figure of a report) by which `calibrate` compares this computer's kernel with the simulator.
 const ROW: &str = "System s per M ops";
 
 impl Arguments {
@@ -95,8 +96,8 @@ pub fn here(arguments: &Arguments) -> Result<(), End> {
     output::report(file, |out, _| out.write_all(text.as_bytes()))
 }
 
-/// Writes the machine file of this computer, also from measurements. After an interrupt, the file has the measurements
-/// so far.
+/// Writes the machine file of this computer, from what the kernel reports and from measurements. After an interrupt,
+/// the file has the measurements that were finished before it.
 pub fn calibrate(CalibrateArguments { quick, computer: arguments }: &CalibrateArguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let computer = arguments.computer()?;
@@ -206,11 +207,12 @@ impl Course {
     }
 }
 
-/// Range of plausible factors. Even if steps cost nothing, other work remains, which sets the lower bound.
+/// Range of plausible factors by which the assumed costs of a group of steps are multiplied. A measured factor outside
+/// the range is refused, because the computer was probably busy.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.05..=50.0;
 
-/// Returns the factor for the steps of group `n` at which the group's experiment takes as much CPU time in the
-/// simulated system as on this computer.
+/// Returns the factor by which to multiply the assumed costs of the steps of group `n`, so that the group's experiment
+/// takes as much system CPU time in the simulator as on this computer.
 fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, folder: &Path) -> Result<f64, End> {
     let Group { experiment, set, about, .. } = &GROUPS[n];
     let kernel = nearest::kernel(computer);
@@ -261,8 +263,8 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
     Ok(exact)
 }
 
-/// A machine file that exists during the measurement. After a failed run it is kept, since the command that repeats the
-/// run names it.
+/// A machine file that exists during the measurement, and is then removed. After a failed run the file is kept, because
+/// the command that repeats the run names it.
 struct Scratch {
     path: PathBuf,
     is_kept: Cell<bool>,

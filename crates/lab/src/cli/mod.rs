@@ -31,6 +31,7 @@ mod saved;
 mod stat;
 mod swarm;
 mod sweep;
+mod trace;
 mod truth;
 mod variants;
 
@@ -66,61 +67,67 @@ enum Verb {
     List,
     /// Show every value of a kernel, machine or experiment with its source, or what one key means
     Explain(explain::Arguments),
-    /// Run experiments with several kernels, a table for each and in it a column for each kernel
+    /// Run experiments with several kernels, and show a table for each experiment with a column for each kernel
     Compare(compare::CompareArguments),
     /// Run an experiment with one kernel
     Run(compare::RunArguments),
-    /// Run an experiment as it is and with each variant of its file, a line for each
+    /// Run an experiment as it is and with each variant of its file, and show a line for each
     Variants(variants::Arguments),
     /// Show the values in which two kernels differ
     Diff(diff::Arguments),
-    /// Apply each difference between two kernels alone, and revert each alone: which one changes a figure?
+    /// Apply each difference between two kernels alone, and revert each alone, to find the one that changes a figure
     Ablate(ablate::Arguments),
-    /// Set every published figure beside the simulated one
+    /// Compare every published figure with the simulated one
     Fidelity(fidelity::Arguments),
-    /// Hold kernel files against a real kernel in a virtual machine, and name the counters that diverge, the first cause first
+    /// Compare kernel files with a real kernel in a virtual machine, and list the counters that diverge, causes before
+    /// effects
     Truth(truth::Arguments),
-    /// Say how a kernel stands beside all others in the main figure of every experiment
+    /// Compare a kernel with all others by the main figure of every experiment
     Rank(rank::Arguments),
-    /// Run a grid of kernels, machines and values over a store, or a part of it
+    /// Run every combination of kernels, machines and values, or a part of them, and keep the results in a store
     Sweep(sweep::Arguments),
-    /// Show what `--store` has kept, or bring several folders together
+    /// Show the results that `--store` has kept, or copy several folders into one
     Results(results::Arguments),
-    /// Set saved reports side by side, as one page with charts or in any other form
+    /// Show saved reports side by side, as one page with charts or in any other form
     Report(report::Arguments),
+    /// Read, describe or make a trace of what programs do to files and caches
+    #[command(subcommand)]
+    Trace(trace::Which),
     /// Read logs of MMTests as a report
     Import(import::Arguments),
     /// Test the engine: run random machines, kernels and tasks, and check every page
     Swarm(swarm::Arguments),
     /// Measure the simulator and the library on this computer, in some seconds
     Bench(bench::Arguments),
-    /// Say what reclaim of the running kernel did while a command ran, or until Ctrl-C
+    /// Report what reclaim of the running kernel did while a command ran, or until Ctrl-C
     #[cfg(feature = "linux")]
     Stat(stat::Arguments),
-    /// Write a computer as a machine file: this one, or another by what was pasted of it
+    /// Describe a computer as a machine file: this one, or another one from pasted texts
     #[cfg(feature = "linux")]
     #[command(subcommand)]
     Machine(machine::Which),
-    /// Write this computer as a machine file, with what steps and the disk cost: measured by runs on the kernel and the simulator
+    /// Describe this computer as a machine file; the costs of steps and of the disk are measured by runs on the kernel
+    /// and the simulator
     #[cfg(feature = "linux")]
     Calibrate(machine::CalibrateArguments),
-    /// Check what the ground `guest` needs: a kernel image in a virtual machine
+    /// Check the requirements of the ground `guest`, a kernel image in a virtual machine
     #[cfg(feature = "linux")]
     #[command(subcommand)]
     Guest(guest::Which),
-    /// Say in words what ails memory: of the kernel that runs here, or of a saved report
+    /// Diagnose memory in words: of the running kernel, or of saved reports and recordings
     Doctor(doctor::Arguments),
 }
 
 /// Verbs grouped by purpose, in the order of `--help`.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "truth", "sweep", "swarm"]),
     ("Explain", &["list", "explain", "diff"]),
     ("This computer", &["doctor", "stat", "machine", "calibrate", "guest", "bench"]),
+    ("Traces", &["trace"]),
     ("Reports", &["report", "results", "import", "help"]),
 ];
 
-/// Returns clap's command, whose help has the verbs in groups.
+/// Returns the definition of the command line for clap. Its help shows the verbs in groups.
 fn arguments(look: Look) -> clap::Command {
     let command = Arguments::command();
     let header = *command.get_styles().get_header();
@@ -145,13 +152,13 @@ fn arguments(look: Look) -> clap::Command {
     command.help_template(template)
 }
 
-/// The reason for which a command ends without success.
+/// The reason why a command ends without having done its work. Each reason has an exit status.
 enum End {
     /// Wrong usage or wrong input: status 2.
     Usage(String),
     /// The work failed: status 1.
     Failed(String),
-    /// The reader closed the pipe: status 0, without a message.
+    /// The reader of the output closed the pipe: status 0, without a message.
     ClosedPipe,
     /// Arguments that clap does not accept, or a request for help.
     Arguments(clap::Error),
@@ -241,6 +248,7 @@ fn carry_out() -> Result<(), End> {
         Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Results(arguments) => results::run(&arguments),
         Verb::Import(arguments) => import::run(&arguments),
+        Verb::Trace(which) => trace::run(&which),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
@@ -282,7 +290,7 @@ enum TextFormat {
 /// The form of a report on several experiments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum ListFormat {
-    /// A line for each experiment, then for each of its figures or kernels.
+    /// A line for each experiment, then a line for each of its figures or kernels.
     #[default]
     #[value(alias = "text")]
     Table,
@@ -297,10 +305,10 @@ enum ListFormat {
 /// The destination and form of a text.
 #[derive(Clone, Debug, clap::Args)]
 struct TextOptions {
-    /// The form
+    /// The form of the text
     #[arg(long, value_enum, default_value_t)]
     format: TextFormat,
-    /// Write it to a file instead of standard output
+    /// Write the text to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -29,10 +29,11 @@ pub struct Arguments {
     /// A folder that `--store` has filled
     #[arg(value_name = "DIR", required = true)]
     folder: Option<PathBuf>,
-    /// Only runs that have one of these values: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key of --set. Repeatable
+    /// Show only runs that have one of these values: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key of
+    /// --set. Repeatable
     #[arg(long = "where", value_name = "KEY=A,B")]
     wanted: Vec<Where>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
     /// The form of the report
@@ -45,12 +46,12 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Copy the runs of some folders into one
+    /// Copy the runs in several folders into one folder
     Merge {
         /// Folders that `--store` has filled
         #[arg(value_name = "DIR", required = true)]
         folders: Vec<PathBuf>,
-        /// The folder that has the runs of all of them afterwards
+        /// The folder into which the runs are copied
         #[arg(long, value_name = "DIR")]
         into: PathBuf,
     },
@@ -73,7 +74,7 @@ pub enum RunsFormat {
     Markdown,
     /// The tables as one page that opens without a network.
     Html,
-    /// All runs in one file with the columns of the store's; needs --output.
+    /// One file with all runs, which has the columns of a store's files; needs --output.
     Parquet,
 }
 
@@ -116,10 +117,10 @@ fn merge(folders: &[PathBuf], into: &Path) -> Result<(), End> {
     super::print(&format!("{text}{}: {}\n", into.display(), counted(target.runs()?.len(), "run")))
 }
 
-/// Opens the file of a report, if given.
+/// Opens `path`, the file of a report; returns none if `path` is none.
 ///
 /// # Errors
-/// When the file cannot be written to, or when a form that needs a file has none.
+/// When the file cannot be written to, or when `format` needs a file and `path` is none.
 pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>, End> {
     if path.is_none() && format == RunsFormat::Parquet {
         return Err(End::Usage("--format parquet needs --output FILE.parquet".into()));
@@ -127,7 +128,8 @@ pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>
     output::open_report(format == RunsFormat::Html, path.map(PathBuf::as_path))
 }
 
-/// Keeps the rows that match one of `words`, and warns of words without a match.
+/// Removes from `tables` and `runs` all rows whose names match none of `words`, unless `words` is empty. Warns of each
+/// word that matches no row.
 ///
 /// # Errors
 /// When no word matches a row of any table.
@@ -137,7 +139,7 @@ pub fn keep(tables: &mut [Table], runs: &mut [StoredRun], words: &[String]) -> R
     Ok(())
 }
 
-/// Writes the results of runs in a form.
+/// Writes the results of runs in the form `format`.
 ///
 /// # Errors
 /// When the file or standard output cannot be written to.
@@ -160,7 +162,7 @@ pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: O
     })
 }
 
-/// Returns a grid with a line for each run.
+/// Returns a table of cells with a line for each run.
 fn list(runs: &[StoredRun]) -> Grid {
     let head = ["run", "experiment", "machine", "scale", "seed", "fingerprint", "kernel"];
     let line = |StoredRun { hash, identity, outcome }: &StoredRun| -> Vec<Cell> {

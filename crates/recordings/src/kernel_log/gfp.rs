@@ -1,8 +1,8 @@
 //! The zones and pages that a request may use, decoded from its `gfp_mask`.
 //!
-//! Kernels since 4.6 print the names of the flags: `0xcc0(GFP_KERNEL)`. Older kernels print only the number. Most bits
-//! in it that matter here kept their places. Source: the kernel's documents on memory allocation and on physical
-//! memory.
+//! Linux since 4.6 prints the names of the flags: `0xcc0(GFP_KERNEL)`. Older kernels print only the number. Most bits
+//! of this number that matter here kept their places. Source: the kernel's documents on memory allocation and on
+//! physical memory.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl fmt::Display for ZoneKind {
     }
 }
 
-/// How a page can become free later. The kernel keeps pages of one kind together.
+/// The way in which a page can become free later. The kernel keeps pages of equal mobility together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mobility {
     /// Pages that the kernel itself uses, which can be neither moved nor reclaimed. They cannot use CMA, which must be
@@ -80,26 +80,34 @@ pub struct Gfp {
     pub is_high: bool,
 }
 
-/// Bits that have been in the same places since 2.6.23.
+/// The bit of `__GFP_DMA`, which has been the same since Linux 2.6.23.
 const DMA: u64 = 0x1;
+/// The bit of `__GFP_HIGHMEM`, which has been the same since Linux 2.6.23.
 const HIGHMEM: u64 = 0x2;
+/// The bit of `__GFP_DMA32`, which has been the same since Linux 2.6.23.
 const DMA32: u64 = 0x4;
+/// The bit of `__GFP_MOVABLE`, which has been the same since Linux 2.6.23.
 const MOVABLE: u64 = 0x8;
+/// The bit of `__GFP_HIGH`, which has been the same since Linux 2.6.23.
 const HIGH: u64 = 0x20;
 
-/// Until 4.3, the bit of a request that may wait. Since 4.4, the bit of reclaimable pages.
+/// A bit whose meaning changed: until Linux 4.3 it says that the request may wait, and since Linux 4.4 that the
+/// requested pages are reclaimable.
 const WAIT_OLD: u64 = 0x10;
 
-/// Until 4.3, the bit of reclaimable pages.
+/// The bit that says, until Linux 4.3, that the requested pages are reclaimable.
 const RECLAIMABLE_OLD: u64 = 0x8_0000;
 
-/// Bits of 4.4 and 4.5, which print only numbers: the request may reclaim directly, and it may wake kswapd. No older
-/// kernel uses the second bit.
+/// The bit that says that the request may reclaim directly. It is used for Linux 4.4 and 4.5, which print masks only
+/// as numbers.
 const DIRECT_4_4: u64 = 0x40_0000;
+/// The bit that says that the request may wake kswapd. It is used for Linux 4.4 and 4.5, which print masks only as
+/// numbers. No older kernel uses this bit.
 const KSWAPD_4_4: u64 = 0x200_0000;
 
 impl Gfp {
-    /// Reads a mask in the form that the kernel prints. Returns none if it does not begin with a hexadecimal number.
+    /// Reads a mask in the form that the kernel prints. Returns none if the text does not begin with a hexadecimal
+    /// number.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (number, names) = match text.split_once('(') {

@@ -1,4 +1,4 @@
-//! Reader of kernel logs from `dmesg`, the console, syslog and `journalctl -k`, as kernels 2.6.32 to 6.18 print them.
+//! Reader of kernel logs from `dmesg`, the console, syslog and `journalctl -k`, as Linux 2.6.32 to 6.18 prints them.
 //!
 //! [`read`] extracts reports of the OOM killer and of failed allocations, with all that the kernel printed about zones
 //! and processes. It also extracts killed processes, blocked tasks, and stuck CPUs. Other lines are skipped. A report
@@ -58,7 +58,7 @@ pub enum Kind {
     OutOfMemory,
     /// A request for memory failed.
     Failure,
-    /// A request for memory waited for this many ms. Kernels 4.10 to 4.14 reported this.
+    /// A request for memory waited for this many ms. Linux 4.10 to 4.14 reported this.
     Stalled(u64),
     /// A user asked for the report (SysRq `m`), or its beginning is missing.
     Shown,
@@ -162,7 +162,7 @@ pub struct Blocks {
     pub kib: u64,
     /// Number of free blocks of this size.
     pub count: u64,
-    /// Migrate types of the free blocks, one letter for each type: `UME`. Empty for kernels before 3.9, which do not
+    /// Migrate types of the free blocks, one letter for each type: `UME`. Empty for Linux before 3.9, which does not
     /// report them.
     pub kinds: String,
 }
@@ -324,7 +324,7 @@ pub fn holds(line: &str) -> bool {
     line::has_time(line) || is_pair && !name.starts_with("nr_")
 }
 
-/// The table that the following lines continue, unless they begin something else.
+/// The table that the following lines belong to, unless a line begins something else.
 #[derive(Clone, Copy, PartialEq)]
 enum Table {
     None,
@@ -355,7 +355,8 @@ struct Reader {
     report: Option<Report>,
     table: Option<Table>,
     columns: Vec<String>,
-    /// The blocked task or stuck CPU whose stack trace follows, and the last line that the trace may have.
+    /// The blocked task or stuck CPU whose stack trace follows, and the number of the last line that may belong to
+    /// the trace.
     trace_of: Option<(Trace, usize)>,
     last_zone: Option<(u32, ZoneKind)>,
     killers: Killers,
@@ -367,7 +368,7 @@ enum Trace {
     Stuck,
 }
 
-/// Most lines in a trace: registers, and a stack of some dozens of functions.
+/// Largest number of lines in a trace: registers, and a stack of some dozens of functions.
 const TRACE_LINES: usize = 80;
 
 /// Functions whose presence in a trace shows that the task reclaims or waits for reclaim.
@@ -458,7 +459,7 @@ impl Reader {
         }
     }
 
-    /// Begins a report if the line is a report's first line. Returns whether a report began.
+    /// Begins a report if the line is the first line of one. Returns whether a report began.
     fn begins_report(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let (task, kind, request) = if let Some((task, request)) = text.split_once(" invoked oom-killer:") {
@@ -489,7 +490,7 @@ impl Reader {
         true
     }
 
-    /// Records a blocked task or a stuck CPU if the line reports one. Returns whether it does.
+    /// Records a blocked task or a stuck CPU if the line reports one. Returns whether the line reports one.
     fn tells_of_stuck(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         // Old kernels print `INFO: task a:12 blocked for more than 120 seconds.`, newer ones `blocked in I/O wait for
@@ -525,11 +526,11 @@ impl Reader {
         }
     }
 
-    /// Records a killed process if the line reports one. Returns whether it does.
+    /// Records a killed process if the line reports one. Returns whether the line reports one.
     ///
-    /// Before 5.1 the kernel printed two lines: `Out of memory: Kill process 12 (a) score 9 or sacrifice child`, then
-    /// `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`. Since 5.1 there is one: `Out of memory: Killed process 12
-    /// (a) total-vm:…`.
+    /// Before Linux 5.1 the kernel printed two lines: `Out of memory: Kill process 12 (a) score 9 or sacrifice
+    /// child`, then `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`. Linux since 5.1 prints one line: `Out of
+    /// memory: Killed process 12 (a) total-vm:…`.
     fn tells_of_kill(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let says_cgroup = text.starts_with("Memory cgroup out of memory");
@@ -573,10 +574,11 @@ fn release_of(text: &str) -> Option<&str> {
     words.get(number.checked_sub(1)?).copied().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Largest plausible number of pages, KiB or events. A larger number shows a damaged line. Sums stay far below 64 bits.
+/// Largest plausible number of pages, KiB or events. A larger number shows that the line is damaged. Sums of
+/// plausible numbers stay far below 64 bits.
 const COUNTED_MAX: u64 = 1 << 50;
 
-/// Returns a number; none if it is larger than a kernel can have counted.
+/// Reads a number; none if it is larger than a kernel can have counted.
 fn counted(word: &str) -> Option<u64> {
     word.parse().ok().filter(|number| *number < COUNTED_MAX)
 }

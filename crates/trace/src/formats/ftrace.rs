@@ -197,35 +197,14 @@ impl Ftrace {
         let task = sink.tasks.intern(event.task);
         let base = Request { time_us, task, len: PAGE_BYTES, ..Request::default() };
         if name == b"block_touch_buffer" {
-            let (sector, size) = value(rest, b"sector")
-                .and_then(number)
-                .zip(value(rest, b"size").and_then(number))
-                .ok_or("expected device, sector= and size=")?;
-            let device = fields(rest).next().unwrap_or_default();
-            let file = sink.files.intern(
-                &[&device.iter().map(|b| if *b == b',' { b':' } else { *b }).collect::<Vec<_>>()[..], b" blocks"]
-                    .concat(),
-            );
-            // The event counts in blocks of `size` bytes.
-            let offset = sector.checked_mul(size).ok_or("a block beyond 2^64 bytes")?;
-            self.add(Request { operation: Operation::Read, file, offset, len: size, ..base }, false, task, sink);
-            return Ok(());
+            return self.block(rest, base, sink);
         }
         let device = value(rest, b"dev").ok_or("expected dev")?;
         let inode = value(rest, b"ino").ok_or("expected ino")?;
         if name.ends_with(b"write_begin") {
             let inode = number(inode).ok_or_else(|| format!("`{}`: expected an inode", lossy(inode)))?;
             let file = self.file(device, inode, sink);
-            let (offset, len) = value(rest, b"pos")
-                .and_then(number)
-                .zip(value(rest, b"len").and_then(number))
-                .ok_or("expected pos and len")?;
-            let ends = self.ends.entry(file).or_default();
-            let end = offset.saturating_add(len).div_ceil(PAGE_BYTES);
-            ends.added = ends.added.max(end);
-            ends.size = ends.size.map(|size| size.max(offset.saturating_add(len)));
-            self.add(Request { operation: Operation::Write, file, offset, len, ..base }, false, task, sink);
-            return Ok(());
+            return self.write(rest, Request { file, ..base }, sink);
         }
         let inode = hex(inode).ok_or_else(|| format!("`{}`: expected an inode", lossy(inode)))?;
         let file = self.file(device, inode, sink);
@@ -264,6 +243,30 @@ impl Ftrace {
                 self.around.insert(task, number);
             }
         }
+        Ok(())
+    }
+
+    /// Takes a read of a block device.
+    fn block(&mut self, rest: &[u8], base: Request, sink: &mut Sink) -> Result<(), String> {
+        let numbers = value(rest, b"sector").and_then(number).zip(value(rest, b"size").and_then(number));
+        let (sector, size) = numbers.ok_or("expected device, sector= and size=")?;
+        let device = String::from_utf8_lossy(fields(rest).next().unwrap_or_default()).replace(',', ":");
+        let file = sink.files.intern(format!("{device} blocks").as_bytes());
+        // The event counts in blocks of `size` bytes.
+        let offset = sector.checked_mul(size).ok_or("a block beyond 2^64 bytes")?;
+        self.add(Request { operation: Operation::Read, file, offset, len: size, ..base }, false, base.task, sink);
+        Ok(())
+    }
+
+    /// Takes a write.
+    fn write(&mut self, rest: &[u8], base: Request, sink: &mut Sink) -> Result<(), String> {
+        let numbers = value(rest, b"pos").and_then(number).zip(value(rest, b"len").and_then(number));
+        let (offset, len) = numbers.ok_or("expected pos and len")?;
+        let ends = self.ends.entry(base.file).or_default();
+        let end = offset.saturating_add(len);
+        ends.added = ends.added.max(end.div_ceil(PAGE_BYTES));
+        ends.size = ends.size.map(|size| size.max(end));
+        self.add(Request { operation: Operation::Write, offset, len, ..base }, false, base.task, sink);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use super::stream::{Counts, Stream};
 use super::unpack;
 use crate::formats::OWN;
 use crate::hwtrace::{Trace, Writer, layout};
+use kit::in_use;
 use kit::input::why;
 use kit::wrong::Wrong;
 use std::fs::File;
@@ -32,7 +33,9 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, Wrong> {
     let wrong = |error: &io::Error| Wrong::of(&name, why(error));
     let may_be_own = options.from.as_deref().is_none_or(|from| from == OWN);
     if may_be_own && is_own(path) {
-        return Ok(own(Trace::open(path)?));
+        let file = File::open(path).map_err(|error| wrong(&error))?;
+        in_use::reads("a trace", path, &file).map_err(|error| wrong(&error))?;
+        return Ok(own(Trace::map(&file, &name)?));
     }
     let mut input = unpack::open(path)?;
     let first = input.fill_buf().map_err(|error| wrong(&error))?;

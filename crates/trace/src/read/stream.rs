@@ -5,7 +5,7 @@ use super::pieces::Pieces;
 use super::sink::Sink;
 use super::unpack;
 use crate::formats::{self, Format};
-use crate::hwtrace::Metadata;
+use crate::hwtrace::{Metadata, layout};
 use crate::names::Names;
 use crate::request::{Kind, Request};
 use kit::input::why;
@@ -159,6 +159,9 @@ impl Stream {
         let start = Start { bytes: &bytes[..bytes.len().min(Start::BYTES)], is_all: bytes.len() <= Start::BYTES };
         if bytes.is_empty() {
             return Err(wrong("it is empty: expected a trace".to_owned()));
+        }
+        if bytes.starts_with(&layout::MAGIC) {
+            return Err(wrong("it is a trace of this program already: it needs no reader".to_owned()));
         }
         let format = match &options.from {
             Some(from) => formats::by_name(from),

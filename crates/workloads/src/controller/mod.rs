@@ -17,45 +17,52 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// No controller.
+    /// Runs no controller.
     #[default]
     None,
     /// Senpai lowers `memory.high` until tasks begin to wait for memory, and raises it when they wait too long.
     Senpai,
-    /// `systemd-oomd` kills the group that reclaims most, once pressure was high for long enough or swap is nearly full.
+    /// `systemd-oomd` kills the group that reclaims most, once pressure was high for long enough, or the group with
+    /// most swap, once memory and swap are nearly full.
     Oomd,
     /// The node agent of Kubernetes evicts the group that exceeds its request most, once little memory is available.
     Kubelet,
 }
 
-/// The table of a workload's parameters that has the constants of the controllers.
+/// Prefix of the keys under which a workload's parameters have the constants of the controllers.
 pub const CONTROLS: &str = "controls.";
 
 /// The constants of the controllers, with their published defaults.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Controls {
-    /// Senpai: time between two probes, s. Default 6.
+    /// Senpai: time between two probes, which lower the limit, s. Default 6.
     pub senpai_interval_s: u64,
-    /// Senpai: stall time (`some`) in an interval above which it backs off, us. Default 10,000.
+    /// Senpai: if a group has stalled for longer than this time (`some`) since its limit was last changed, Senpai
+    /// raises the limit, us. Default 10,000.
     pub senpai_pressure_us: u64,
-    /// Senpai: largest part by which a probe lowers the limit. Default 0.01.
+    /// Senpai: largest share of the limit by which a probe lowers it. Default 0.01.
     pub senpai_max_probe: f64,
-    /// Senpai: largest part by which a step back raises the limit. Default 1.
+    /// Senpai: largest share of the limit by which Senpai raises it. Default 1, which doubles the limit.
     pub senpai_max_backoff: f64,
-    /// Senpai: number by which the ratio of target to stall time is divided, and then squared, for a probe. Default 10.
+    /// Senpai: a probe divides the ratio of `senpai_pressure_us` to the stall time by this number and squares the
+    /// quotient. The result, multiplied by `senpai_max_probe`, is the share by which the probe lowers the limit.
+    /// Default 10.
     pub senpai_coeff_probe: f64,
-    /// Senpai: the same number for the ratio of stall time to target of a step back. Default 20.
+    /// Senpai: to raise a limit, Senpai divides the ratio of the stall time to `senpai_pressure_us` by this number and
+    /// squares the quotient. The result, multiplied by `senpai_max_backoff`, is the share by which the limit rises.
+    /// Default 20.
     pub senpai_coeff_backoff: f64,
-    /// Oomd: `full avg10` of the watched group above which time counts, percent. Default 60.
+    /// Oomd: pressure of the watched group (`full avg10`) above which oomd may kill, percent. Default 60.
     pub oomd_pressure_percent: f64,
-    /// Oomd: time for which pressure must be above the limit, s. Default 30.
+    /// Oomd: time for which the pressure must stay above `oomd_pressure_percent` until oomd kills, s. Default 30.
     pub oomd_duration_s: u64,
-    /// Oomd: used part of swap above which it kills, percent. Default 90.
+    /// Oomd: oomd also kills when more than this share of memory and more than this share of swap are in use, percent.
+    /// Default 90.
     pub oomd_swap_percent: u64,
-    /// Kubelet: available memory below which it evicts, MiB. Default 100.
+    /// Kubelet: the node agent evicts a group when less memory than this is available, MiB at full scale. Default 100.
     pub kubelet_available_mib: u64,
-    /// Kubelet: time between two looks, s. Default 10.
+    /// Kubelet: time between two checks of memory, s. Default 10.
     pub kubelet_poll_s: u64,
 }
 
@@ -78,7 +85,7 @@ impl Default for Controls {
 }
 
 impl Controls {
-    /// Returns what a constant means; none if there is no such constant.
+    /// Returns the description of a constant; none if there is no such constant.
     #[must_use]
     pub fn about(key: &str) -> Option<&'static str> {
         Self::get_field_docs(key).ok()
@@ -87,7 +94,7 @@ impl Controls {
     /// Checks the constants.
     ///
     /// # Errors
-    /// The first one that is out of range, in words.
+    /// When a constant is out of range. The message names the first such constant.
     pub fn check(&self) -> Result<(), String> {
         let times = [
             ("senpai_interval_s", self.senpai_interval_s),
@@ -116,7 +123,7 @@ impl Controls {
     }
 }
 
-/// A group that a controller steers.
+/// A group that a controller watches, and whose limit it may set or whose processes it may kill.
 #[derive(Clone, Debug)]
 pub struct Steered {
     /// Name of the group.
@@ -125,21 +132,21 @@ pub struct Steered {
     pub request_pages: u64,
 }
 
-/// What a controller has done.
+/// The actions of a controller during a run.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
-    /// Number of times that it changed a limit.
+    /// Number of times that the controller changed a limit.
     pub changes: u64,
-    /// The groups that it killed, in order.
+    /// The groups that the controller killed, in order.
     pub killed: Vec<String>,
 }
 
-/// A controller that runs.
+/// A running controller.
 pub struct Running<S: System>(Started<S, Result<Done, SystemError>>);
 
 impl<S: System> Running<S> {
-    /// Starts a controller for some groups; none for [`Kind::None`]. `watched` is the group whose pressure counts; `None`
-    /// is the whole machine.
+    /// Starts a controller for `groups`. `watched` is the group whose pressure the controller watches; `None` stands
+    /// for the whole machine. Returns none for [`Kind::None`].
     pub fn start(
         system: &S,
         kind: Kind,
@@ -159,17 +166,17 @@ impl<S: System> Running<S> {
         Some(Self(started))
     }
 
-    /// Ends the controller. Returns what it has done.
+    /// Ends the controller. Returns what it did.
     ///
     /// # Errors
-    /// When it could not read or act.
+    /// When the controller could not read a file, or could not act.
     pub fn stop(self, system: &S) -> Result<Done, SystemError> {
         self.0.kill(system);
         self.0.join(system)
     }
 }
 
-/// Returns the rows of a controller.
+/// Returns the report rows for the actions of a controller.
 #[must_use]
 pub fn rows(done: &Done) -> Vec<Row> {
     let row = |name: &str, unit: &str, value: u64| {

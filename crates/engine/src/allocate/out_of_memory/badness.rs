@@ -1,9 +1,9 @@
-//! Badness: which process the killer chooses (`oom_badness`; mechanisms/killer, 2).
+//! Badness: the score by which the out-of-memory killer chooses a process (`oom_badness`; mechanisms/killer, 2).
 
 use crate::anonymous::{Process, Resident};
 
-/// Returns the badness of a process: the pages that would be free without it, and its `oom_score_adj` in thousandths of
-/// `total_pages`. `None` if the process is never killed. The value may be negative.
+/// Returns the badness of a process: the number of pages that its end would free, plus `oom_score_adj` thousandths of
+/// `total_pages`. Returns `None` if the process is never killed. The value may be negative.
 #[must_use]
 pub fn badness(resident: &Resident, oom_score_adj: i16, total_pages: u64) -> Option<i64> {
     if oom_score_adj == Process::NEVER {
@@ -13,7 +13,8 @@ pub fn badness(resident: &Resident, oom_score_adj: i16, total_pages: u64) -> Opt
     Some(pages as i64 + i64::from(oom_score_adj) * (total_pages as i64 / 1000))
 }
 
-/// Returns the number of the process with the largest badness; of equal ones, the last. `None` if none can be killed.
+/// Returns the index of the process with the largest badness; of several such processes, the last one's. Returns `None`
+/// if no process can be killed.
 #[must_use]
 pub fn worst(badness: impl Iterator<Item = Option<i64>>) -> Option<usize> {
     let known = badness.enumerate().filter_map(|(n, points)| Some((n, points?)));
@@ -24,7 +25,8 @@ pub fn worst(badness: impl Iterator<Item = Option<i64>>) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A process of a task set: pages in memory, in swap, and of page tables; then its `oom_score_adj`.
+    /// A process as the tests state it: its anonymous pages in memory, its pages in swap and its page-table pages, then
+    /// its `oom_score_adj`.
     type Made = ([u64; 3], i16);
 
     fn chosen(total_pages: u64, processes: &[Made]) -> Option<usize> {
@@ -34,7 +36,7 @@ mod tests {
         }))
     }
 
-    /// Ten sets of processes on a machine of 10,000 pages with swap, and the process that is killed in each.
+    /// Checks, for ten sets of processes, which process is killed. Memory and swap together have 10,000 pages.
     #[test]
     fn the_worst_process_of_a_set_is_chosen() {
         let sets: [(&str, &[Made], Option<usize>); 10] = [
@@ -54,7 +56,8 @@ mod tests {
         }
     }
 
-    /// The score is in thousandths of all memory and swap, whole pages per thousandth.
+    /// Checks that `oom_score_adj` counts in thousandths of all memory and swap, and that a thousandth is rounded down
+    /// to whole pages.
     #[test]
     fn a_score_is_in_thousandths_of_memory() {
         let none = Resident::default();

@@ -6,17 +6,17 @@ use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 use std::ops::Deref;
 
-/// Number of entries that a batch holds without allocating memory.
+/// Largest number of pages that a batch can hold without allocated memory.
 const FEW: usize = 2 * CLUSTER as usize;
 
-/// The pages of a batch; a huge page is one entry, its head. There are more than [`FEW`] entries only if pages are
-/// taken with the blocks in which they lie.
+/// The pages of a batch; a huge page is one entry, its head. A batch has more than [`FEW`] entries only if whole
+/// aligned blocks of pages are taken.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
-    /// Entries in the value itself.
+    /// The entries lie in the value itself.
     Few(ArrayVec<FrameNumber, FEW>),
-    /// Entries in allocated memory.
+    /// The entries lie in allocated memory.
     Many(Vec<FrameNumber>),
 }
 
@@ -38,12 +38,12 @@ impl Deref for Entries {
 }
 
 impl Entries {
-    /// Adds a page.
+    /// Adds a page at the end.
     pub(crate) fn push(&mut self, page: FrameNumber) {
         self.add(&[page]);
     }
 
-    /// Adds pages.
+    /// Adds pages at the end.
     pub(crate) fn add(&mut self, more: &[FrameNumber]) {
         match self {
             Self::Few(pages) => {
@@ -64,33 +64,37 @@ impl Entries {
     }
 }
 
-/// Aligned blocks of pages that are taken off lists as a whole.
+/// How reclaim takes aligned blocks of pages off lists: the other pages of a page's block are taken with the page, as
+/// far as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The order of a block.
     pub order: Order,
-    /// `true` if pages of a block are taken off any list; `false` if only off the list of the block's first page.
+    /// `true` if the pages of a block are taken off any list; `false` if they are taken only off the list of the page
+    /// that was found first.
     pub any_list: bool,
-    /// `true` if a page that cannot be taken ends the search in its block.
+    /// `true` if the search in a block ends at the first page that cannot be taken; `false` if the search goes on
+    /// behind it.
     pub ends_at_gap: bool,
 }
 
 /// Pages that were taken off lists for reclaim, each with one more reference.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The pages.
+    /// The pages that were taken off lists.
     pub(crate) entries: Entries,
     /// Number of pages of each family. A huge page counts with all its pages.
     pub(in crate::lru) by_family: [u64; Family::ALL.len()],
-    /// Number of pages that were scanned to find the entries.
+    /// Number of pages that were scanned to find the batch's pages.
     pub(in crate::lru) scanned: u64,
     /// Number of pages that `pgscan` counts for this batch.
     pub(crate) counted: u64,
     /// Number of scanned pages that must be written before they can be freed.
     pub(crate) to_write: u64,
-    /// `true` if the pages were taken with the blocks in which they lie.
+    /// `true` if the pages were taken together with the aligned blocks in which they lie.
     pub(crate) has_blocks: bool,
-    /// `true` if flushers are woken when all pages of the batch are dirty, because no other task writes them.
+    /// `true` if reclaim wakes the flushers when all pages of the batch are dirty, because no other task writes these
+    /// pages.
     pub(crate) tells_flushers: bool,
     /// `true` if the task was killed while it waited for other tasks to put pages back. The killed task's own pages
     /// will soon be free.

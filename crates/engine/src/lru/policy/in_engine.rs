@@ -22,16 +22,16 @@ pub type OwnPolicy = Box<dyn Policy<FrameTable>>;
 /// The function that makes a value of the program's own policy; empty until [`set_own`] sets it.
 static OWN: OnceLock<fn() -> OwnPolicy> = OnceLock::new();
 
-/// Sets a policy of the program's own. Kernels with `lru.policy = "own"` run it from now on, with one value for each
-/// lruvec.
+/// Sets the program's own eviction policy. From then on, kernels with `lru.policy = "own"` use it, with one value of
+/// the policy for each lruvec.
 ///
 /// # Errors
-/// When the program has already set one.
+/// Returns an error if the program has already set a policy.
 pub fn set_own(make: fn() -> OwnPolicy) -> Result<(), AlreadySet> {
     OWN.set(make).map_err(|_| AlreadySet)
 }
 
-/// The program has already set a policy ([`set_own`]).
+/// The error that a program gets if it has already set a policy ([`set_own`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadySet;
 
@@ -48,22 +48,22 @@ pub(crate) fn has_own() -> bool {
     OWN.get().is_some()
 }
 
-/// Makes a value of the policy that the program has set.
+/// Makes a value of the program's own policy.
 ///
 /// # Panics
-/// When the program has set none.
+/// Panics if the program has set no policy.
 pub(super) fn make_own() -> OwnPolicy {
     OWN.get().expect("the choices were checked")()
 }
 
-/// The rules of a policy that implements the trait [`Policy`].
+/// A policy that implements the trait [`Policy`], as the engine uses it.
 pub(in crate::lru) struct InEngine {
     make: fn() -> OwnPolicy,
     moves_on_use: bool,
 }
 
 impl InEngine {
-    /// Creates the rules of a policy; `make` makes the policy's value for one lruvec.
+    /// Creates the policy. `make` makes a value of it for one lruvec.
     pub(in crate::lru) fn new(make: fn() -> OwnPolicy) -> Self {
         Self { make, moves_on_use: make().moves_on_use() }
     }
@@ -74,17 +74,17 @@ impl InEngine {
     }
 }
 
-/// The list under which all pages are counted.
+/// The list under which all pages are counted, because the policy keeps one list only.
 const COUNTED: ListKind = ListKind::InactiveFile;
 
-/// A scan under way of the one list that a policy keeps for each lruvec.
+/// The state of a scan of the one list that a policy keeps for each lruvec.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnScan {
     demand: Demand,
-    /// Number of pages that are still to be scanned.
+    /// Number of pages that the scan still has to examine.
     left: u64,
     has_begun: bool,
-    /// `true` if enough was freed.
+    /// `true` if the scan is over, because enough pages were freed.
     is_over: bool,
 }
 
@@ -105,7 +105,7 @@ impl OwnScan {
 
 /// The functions of [`Lru`] for a policy that implements the trait [`Policy`].
 impl<M: Machine> Lru<M> {
-    /// Puts a page that comes to memory on the list.
+    /// Puts a page that has come into memory on the policy's list.
     pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
@@ -124,7 +124,7 @@ impl<M: Machine> Lru<M> {
         policy.insert(&self.frames, frame, how);
     }
 
-    /// Notes the use of a page whose flags were `flags` before.
+    /// Notes a use of a page. `flags` are the flags that the page had before this use.
     pub(in crate::lru) fn note_own_use(&self, own: &InEngine, frame: FrameNumber, flags: Flags) {
         if !flags.has(Flags::REFERENCED) {
             self.frames[frame].set(Flags::REFERENCED);
@@ -141,16 +141,17 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a scan of the policy's one list, with one target. If `lru.small_targets` says that small targets are
-    /// saved, they are saved in one sum, although mechanisms/reclaim, 10.1, has a sum for each list. A second sum, for
-    /// the empty active list, would grow by one page with each scan, and every 32nd scan would scan the empty list.
+    /// Begins a scan of the policy's one list, with one scan target. If `lru.small_targets` says that small targets are
+    /// saved, they are saved in one sum. (mechanisms/reclaim, 10.1, has a sum for each list. But a policy with one list
+    /// has no active pages. With `SmallTargets::SavedAndOne`, a sum for the empty active list would grow by one page
+    /// with each scan, and every 32nd scan would examine this list in vain.)
     pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
         let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
     }
 
-    /// Returns the next cluster of a scan that has freed `freed` pages so far. The cluster may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// Returns the next cluster (up to 32 pages) of a scan that has freed `freed` pages so far. The cluster may be
+    /// empty. Returns `None` when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_of_own(&self, reach: Reach<'_, M>, scan: &mut OwnScan, freed: u64) -> Option<Batch> {
         if std::mem::replace(&mut scan.has_begun, true) {
             self.machine.cond_resched();
@@ -175,8 +176,8 @@ impl<M: Machine> Lru<M> {
         Some(Batch { has_blocks, counted: taken.scanned + taken.skipped, ..batch })
     }
 
-    /// Takes up to `pages` victims that still have a reference off the list. Skips victims in zones that cannot serve
-    /// the request.
+    /// Takes up to `pages` victims off the list. Puts a victim back if its zone cannot serve the request, or if its
+    /// last reference is being dropped.
     fn isolate_own(&self, reach: Reach<'_, M>, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut victims = Victims::new();
@@ -210,8 +211,9 @@ impl<M: Machine> Lru<M> {
         Taken { entries: victims, pages: weight, scanned, skipped }
     }
 
-    /// Takes the listed page in `frame` off the list, with one more reference, for a caller that moves the page.
-    /// Returns `false`, and leaves the page alone, if its last reference is being dropped.
+    /// Takes the listed page in `frame` off the policy's list, and takes one more reference to the page, for a caller
+    /// that moves the page to another frame. Returns `false`, and leaves the page alone, if its last reference is being
+    /// dropped.
     pub(in crate::lru) fn isolate_given_own(
         &self,
         policy: &mut dyn Policy<FrameTable>,
@@ -232,8 +234,8 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Splits a huge page into small ones, and puts them on the list. Returns `false` if other references prevent the
-    /// split ([`Lru::split_frames`]).
+    /// Splits a huge page into small ones, and puts them on the policy's list. Returns `false` if other references
+    /// prevent the split ([`Lru::split_frames`]).
     pub(in crate::lru) fn split_in_own(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut policy = self.lruvec_of_page(head).own().lock();
         let is_listed = self.frames[head].is(Flags::LRU);
@@ -246,7 +248,7 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Puts isolated pages back, and drops the references that isolation took.
+    /// Puts isolated pages back on the policy's list, and drops the references that isolation took.
     pub(in crate::lru) fn put_back_own(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let zone = self.highest_zone(lruvec);
@@ -280,7 +282,7 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes the listed pages among `pages` off the list.
+    /// Takes `pages` off the policy's list, as far as they are on it.
     pub(in crate::lru) fn unlink_own(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut policy = reach.lruvec.own().lock();
         let mut moved = 0;
@@ -293,7 +295,7 @@ impl<M: Machine> Lru<M> {
         self.machine.spend(Step::LruMove, moved);
     }
 
-    /// Asks the policy for its verdict on a page, by the uses of the page since the last verdict.
+    /// Asks the policy for its verdict on a page. The verdict depends on the uses of the page since the last verdict.
     pub(in crate::lru) fn judge_own(&self, frame: FrameNumber, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let mapped = self.page_referenced(frame, owners);
@@ -304,12 +306,12 @@ impl<M: Machine> Lru<M> {
         self.lruvec_of_page(frame).own().lock().judge(&self.frames, frame, seen)
     }
 
-    /// Returns the shadow of a page that is about to leave.
+    /// Returns the shadow of a page that is about to leave memory.
     pub(in crate::lru) fn shadow_of_own(&self, frame: FrameNumber) -> Option<Shadow> {
         self.lruvec_of_page(frame).own().lock().evicted(&self.frames, frame)
     }
 
-    /// Visits all pages of an lruvec, which are on one list.
+    /// Calls `visit` for each listed page of an lruvec. All of them are counted under one list.
     pub(in crate::lru) fn for_each_own(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         lruvec.own().lock().for_each(&self.frames, &mut |frame| visit(COUNTED, frame));
     }
@@ -324,7 +326,7 @@ mod tests {
     use machine::atomic::Ordering::Relaxed;
     use sim::{Config, Sim};
 
-    /// Looks at what the engine has done to a page before the policy lists it.
+    /// A policy that checks what the engine has done to a page before the policy lists the page.
     #[derive(Default)]
     struct Probe(simple::Lru);
 

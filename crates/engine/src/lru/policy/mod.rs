@@ -38,7 +38,7 @@ use crate::page_cache::Shadow;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 
-/// Largest number of pages that reclaim asks a policy for at once (`SWAP_CLUSTER_MAX`).
+/// Largest number of pages for which reclaim asks a policy at once (`SWAP_CLUSTER_MAX`).
 pub const CLUSTER: u64 = 32;
 
 /// Pages that a policy hands out to be evicted. The page to be evicted first comes first.
@@ -57,7 +57,7 @@ pub struct Taken {
     pub skipped: u64,
 }
 
-/// The way in which a page came to memory.
+/// The way in which a page came into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insert {
     /// A task reads the page, or is about to.
@@ -65,26 +65,27 @@ pub enum Insert {
         /// The shadow that the page left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
         shadow: Option<Shadow>,
     },
-    /// The page was read ahead, and not used yet.
+    /// The page was read ahead, and has not been used yet.
     Ahead {
-        /// The shadow, as in [`Insert::Read`].
+        /// The shadow that the page left when it was last reclaimed, if it was in memory before.
         shadow: Option<Shadow>,
     },
-    /// A task writes the page, which was not read before.
+    /// A task writes the page, which was not read from its device before.
     Write,
-    /// A fault made the page, which is anonymous memory.
+    /// A page fault made the page, which is anonymous memory.
     Fault,
-    /// The page was in memory before, in another frame or as single pages, and brings its marks.
+    /// The page was in memory before, and keeps its marks of use. It was taken off its list to be moved to another
+    /// frame, it was split off a huge page, or it is a huge page into which single pages were joined.
     Moved,
-    /// The page came back from swap, wanted or read ahead.
+    /// The page came back from swap, either wanted by a fault or read ahead.
     SwapIn {
-        /// The shadow, as in [`Insert::Read`].
+        /// The shadow that the page left when it was last reclaimed, if it was in memory before.
         shadow: Option<Shadow>,
     },
 }
 
 impl Insert {
-    /// Returns the shadow that the page had left, if it was in memory before.
+    /// Returns the shadow that the page left when it was last reclaimed, if it was in memory before.
     #[must_use]
     pub const fn shadow(self) -> Option<Shadow> {
         match self {
@@ -94,7 +95,7 @@ impl Insert {
     }
 }
 
-/// The uses of a page since its last judgement.
+/// The uses of a page since a policy last judged it ([`Policy::judge`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Number of page tables through which the page was accessed since the last verdict, plus one if it was used
@@ -102,12 +103,12 @@ pub struct Seen {
     pub touched: u32,
     /// `true` if the page was ever used through its file; `false` if it was read ahead and never used.
     pub is_referenced: bool,
-    /// `true` for anonymous memory.
+    /// `true` if the page is anonymous memory.
     pub is_anon: bool,
 }
 
-/// An order in which pages are reclaimed. One value orders the pages of one lruvec. Every call but
-/// [`Policy::moves_on_use`] is made under the lruvec's lock.
+/// An order in which pages are reclaimed. One value of the policy orders the pages of one lruvec. All methods except
+/// [`Policy::moves_on_use`] are called under the lruvec's lock.
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
 /// [`Policy::remove`] takes it away. The links of a listed page belong to the policy; at other times they belong to the
@@ -117,76 +118,81 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Notes that a page came to memory, and lists it.
     fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
 
-    /// Returns whether [`Policy::used`] is called for each use. Each call takes the lock.
+    /// Returns whether the engine calls [`Policy::used`] for each use of a page. Each such call takes the lruvec's
+    /// lock.
     fn moves_on_use(&self) -> bool {
         false
     }
 
-    /// Notes the use of a listed page; only with [`Policy::moves_on_use`].
+    /// Notes the use of a listed page. Called only if [`Policy::moves_on_use`] returns `true`.
     fn used(&mut self, _pages: &P, _page: FrameNumber) {}
 
-    /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted next comes first. The
-    /// pages are no longer listed.
+    /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted first comes first. These
+    /// pages are then no longer listed.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
-    /// Decides the fate of a page that was handed out, by how it was used.
+    /// Decides the fate of a page that was handed out. `seen` tells how the page was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
-    /// Lists again a page that was handed out and stays: with [`Verdict::Activate`] because it is in use, with any
-    /// other verdict because it could not leave.
+    /// Puts a page that was handed out back on the policy's list, because the page stays in memory. The verdict is
+    /// [`Verdict::Activate`] if the page is in use, and another verdict if the page could not leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
     /// Notes that a page that was handed out is about to leave memory. The returned shadow comes back with
-    /// [`Insert::shadow`] if the page is read again. If the page is used at this moment, [`Policy::put_back`] follows.
+    /// [`Insert::shadow`] if the page is read again. If the page is used at this moment, it stays in memory, and the
+    /// engine calls [`Policy::put_back`].
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None
     }
 
-    /// Removes a listed page that leaves for another reason: its file was truncated, or its owner freed it.
+    /// Removes a listed page that leaves memory although it was not handed out, because its file was truncated or its
+    /// owner freed it.
     fn remove(&mut self, pages: &P, page: FrameNumber);
 
     /// Visits all listed pages, in any order, for checks.
     fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber));
 }
 
-/// The purpose of one scan of an lruvec, as far as a policy may take it into account.
+/// The purpose of one scan of an lruvec, as far as it matters to a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// Priority of the scan. The scan's share of each list is `size >> priority`.
     pub priority: u32,
-    /// Number of pages wanted.
+    /// Number of pages that the reclaim wants to free.
     pub to_reclaim_pages: u64,
-    /// `true` for kswapd.
+    /// `true` if kswapd scans; `false` if another task does.
     pub is_kswapd: bool,
-    /// `true` for a memory cgroup at its limit. Free memory does not matter then.
+    /// `true` if a memory cgroup at its limit is reclaimed. The amount of free memory then has no effect on the scan.
     pub is_cgroup: bool,
     /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
     pub group: GroupId,
-    /// Number of pages that the reclaim of a group, or a walk over the list of groups, freed before this scan; 0 for other
-    /// reclaims.
+    /// Number of pages that were freed before this scan by the same reclaim of a group, or by the same walk over the
+    /// list of groups; 0 for other reclaims.
     pub freed_before: u64,
     /// `true` if pages within a group's `low` protection may be taken, because nothing else was found.
     pub breaks_low: bool,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
-    /// Value in place of `lru.swappiness`, if the caller wants another: 0 to 200, and 201 for anonymous pages alone.
+    /// Value that takes the place of `lru.swappiness`; `None` if `lru.swappiness` applies. The value is 0 to 200, or
+    /// 201 for anonymous pages alone.
     pub swappiness: Option<u64>,
     /// `true` if the caller may do I/O, and enter the file system.
     pub may_do_all: bool,
     /// The order of the aligned blocks in which active pages are aged (made inactive); [`Order::ZERO`] if single pages
     /// are aged.
     pub aged_order: Order,
-    /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy knows blocks.
+    /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy takes whole
+    /// blocks.
     pub blocks: Option<Blocks>,
-    /// `true` if earlier reclaims of the request freed nothing. The scan then also examines pages that other scans
-    /// leave alone.
+    /// `true` if earlier reclaims of the request freed nothing. The scan then also examines pages that it would
+    /// otherwise leave alone.
     pub doubts_marks: bool,
     /// `true` if active pages are aged in any case, because a scan that left them alone found nothing.
     pub forces_aging: bool,
 }
 
 impl Demand {
-    /// The demand of a task that asks for all pages it can get, at any cost.
+    /// The demand of a task that asks for as many pages as possible, at any cost.
     pub(crate) const ANY: Self = Self {
         priority: 0,
         to_reclaim_pages: u64::MAX,
@@ -204,20 +210,21 @@ impl Demand {
         forces_aging: false,
     };
 
-    /// Returns whether pages of all groups may be taken, because memory is short, and not a group at its limit.
+    /// Returns whether the scan may take pages of all groups, because memory as a whole is short. Returns `false` if
+    /// the scan takes pages of a group that is at its limit.
     #[inline]
     pub(crate) const fn is_global(&self) -> bool {
         self.group.is_root() && !self.is_cgroup
     }
 }
 
-/// The verdict on a page by its recent use.
+/// The verdict on a page, which depends on the page's recent use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]
 pub enum Verdict {
     /// The page is in use, and is kept longer than others.
     Activate,
-    /// The page was used once, and makes one more round.
+    /// The page was used once, and makes one more round of its list.
     Keep,
     /// The page was not used.
     Reclaim,

@@ -30,7 +30,7 @@ struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 16);
 
-/// A table of pages that belongs to one thread.
+/// The table of pages of a [`Replay`], which takes the place of the engine's frame table. It belongs to one thread.
 #[derive(Debug)]
 pub struct Slab(Box<[Entry]>);
 
@@ -94,8 +94,8 @@ impl Pages for Slab {
     }
 }
 
-/// The entry of a key, in 32 bits as in the index of a file: the number of the key's page, the shadow of the page, or
-/// nothing.
+/// What a [`Replay`] stores for a key: the number of the key's page, the shadow of the page, or nothing. The slot has
+/// 32 bits, as in the index of a file.
 #[derive(Clone, Copy)]
 struct Slot(u32);
 
@@ -112,12 +112,13 @@ impl Slot {
     }
 }
 
-/// A cache for requests of keys. A policy decides which page is evicted.
+/// A cache without an engine. Each request asks for the page of a key. If the cache is full, a policy decides which
+/// page is evicted.
 pub struct Replay<T> {
     policy: T,
     moves_on_use: bool,
     pages: Slab,
-    /// Slots by key.
+    /// The slot of each key.
     slots: Vec<Slot>,
     used: u32,
 }
@@ -160,8 +161,8 @@ impl<T: Policy<Slab>> Replay<T> {
     /// # Panics
     /// When a key is not below the number of keys.
     pub fn run(&mut self, keys: &[u32]) -> u64 {
-        /// Distance, in keys, between the key that is served and the key whose slot (or page) is prefetched: some
-        /// hundred nanoseconds of work. Chosen; no other value was tried.
+        /// Distance, in keys, between the key that is served and the key whose slot (or page) is prefetched. Serving
+        /// this many keys takes some hundred nanoseconds. No other value was tried.
         const SLOT_AHEAD: usize = 16;
         const PAGE_AHEAD: usize = 8;
         let mut hits = 0;
@@ -192,7 +193,7 @@ impl<T: Policy<Slab>> Replay<T> {
         self.policy.insert(&self.pages, page, Insert::Read { shadow: slot.shadow() });
     }
 
-    /// Makes one page free, and returns it.
+    /// Evicts one page, and returns its number.
     fn evict(&mut self) -> FrameNumber {
         let mut victims = Victims::new();
         loop {
@@ -221,7 +222,7 @@ mod tests {
     use crate::lru::policy::simple::{Clock, Lru};
     use std::collections::VecDeque;
 
-    /// Returns requests of which many are for a few keys.
+    /// Returns requests, many of which are for the same few keys.
     fn requests() -> impl Iterator<Item = u32> {
         let mut state = 1_u64;
         std::iter::repeat_with(move || {
@@ -232,7 +233,8 @@ mod tests {
         .take(50_000)
     }
 
-    /// The simplest implementations of LRU and Clock.
+    /// Makes all of [`requests`] to a simple cache. `request` implements the cache, and returns whether it had the
+    /// key's page. Returns the result of each request.
     fn naive(capacity: usize, mut request: impl FnMut(&mut VecDeque<(u32, bool)>, u32) -> bool) -> Vec<bool> {
         let mut cache = VecDeque::new();
         requests()

@@ -24,7 +24,7 @@ use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 pub(in crate::lru) enum Ruling {
     /// Linux's active and inactive lists.
     Classic(Classic),
-    /// Linux's generations.
+    /// Linux's multi-generational LRU.
     Multigen(Multigen),
     /// A policy that implements the trait [`Policy`](super::Policy): a simple one, or the program's own.
     Own(InEngine),
@@ -36,31 +36,31 @@ pub(in crate::lru) enum Ruling {
     reason = "there are few lruvecs, and each use of one would follow another pointer"
 )]
 pub(in crate::lru) enum State<M: Machine> {
-    /// Classic lists.
+    /// The state of active and inactive lists.
     Classic(classic::State<M>),
-    /// Generations.
+    /// The state of the multi-generational LRU.
     Multigen(Generational<M>),
-    /// A value of a policy that implements the trait. This value is the state.
+    /// A value of a policy that implements the trait [`Policy`](super::Policy).
     Own(M::Lock<OwnPolicy>),
 }
 
-/// The lists of an lruvec, locked.
+/// The guard of an lruvec's lists, which are locked as long as it exists.
 pub(crate) enum LockedLists<'a, M: Machine> {
-    /// The guard of classic lists.
+    /// The guard of active and inactive lists.
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
-    /// The guard of generations.
+    /// The guard of the lists of the multi-generational LRU.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
-    /// The guard of a policy that implements the trait.
+    /// The guard of the value of a policy that implements the trait [`Policy`](super::Policy).
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
-/// A scan under way, in the form that its policy needs.
+/// The state of a scan, in the form that its policy needs.
 pub(crate) enum Scan {
-    /// Clusters of each list in turn.
+    /// A scan that takes clusters (up to 32 pages) of each list in turn.
     Classic(classic::Scan),
-    /// Batches of the oldest generation.
+    /// A scan that takes batches of the oldest generation.
     Multigen(GenerationScan),
-    /// Clusters of the one list that the policy has.
+    /// A scan that takes clusters (up to 32 pages) of the policy's one list.
     Own(OwnScan),
 }
 
@@ -68,8 +68,8 @@ impl Ruling {
     /// Creates the policy that the choices name, for `lruvecs` lruvecs.
     ///
     /// # Panics
-    /// When a kernel asks for a policy of the program's own and the program has brought none;
-    /// [`crate::kernel::Choices::check`] refuses that before.
+    /// Panics if a kernel asks for the program's own policy and the program has set none.
+    /// [`crate::kernel::Choices::check`] refuses such choices before.
     pub(in crate::lru) fn new(
         choices: &choices::Choices,
         generations: multigen::Choices,
@@ -92,7 +92,7 @@ impl Ruling {
         }
     }
 
-    /// Returns the state of an lruvec without pages.
+    /// Returns the state of an lruvec that has no pages yet.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> State<M> {
         match self {
             Self::Classic(_) => State::Classic(Classic::state(machine)),
@@ -101,8 +101,8 @@ impl Ruling {
         }
     }
 
-    /// Returns the lists under which pages are counted: `said`, the value of `lru.lists`, or the lists that the policy
-    /// has in any case.
+    /// Returns the lists under which pages are counted: those that the policy prescribes, or, if it prescribes none,
+    /// `said`, which is the value of `lru.lists`.
     pub(in crate::lru) const fn counted_lists(&self, said: Lists) -> Lists {
         match self {
             Self::Classic(_) => said,
@@ -111,7 +111,8 @@ impl Ruling {
         }
     }
 
-    /// Returns whether global reclaim takes groups from a list of their own, where there are groups.
+    /// Returns whether global reclaim takes memory control groups, where memory has them, from a list that each node
+    /// keeps (`multigen.memcg_lru`).
     pub(in crate::lru) const fn has_memcg_lru(&self) -> bool {
         match self {
             Self::Multigen(multigen) => multigen.has_memcg_lru(),
@@ -119,8 +120,8 @@ impl Ruling {
         }
     }
 
-    /// Returns whether the policy obeys `lru.admission`, which can make pages that are read wait before they reach a
-    /// list.
+    /// Returns whether the policy obeys `lru.admission`. With this choice, pages that are read may have to wait before
+    /// they go on a list.
     pub(in crate::lru) const fn admits_by_refault(&self) -> bool {
         match self {
             Self::Classic(_) => true,
@@ -149,7 +150,8 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// Returns the state of a policy that implements the trait: a value of the policy, in its lock.
+    /// Returns the state of a policy that implements the trait [`Policy`](super::Policy): a value of the policy, in its
+    /// lock.
     #[inline]
     pub(in crate::lru) fn own(&self) -> &M::Lock<OwnPolicy> {
         match &self.state {
@@ -191,9 +193,9 @@ impl<M: Machine> Lru<M> {
 
 /// Functions that tell the policy about pages that come, are used, and leave.
 impl<M: Machine> Lru<M> {
-    /// Notes that a page that is on no list is about to join one. Returns `None` if the policy has put the page on a
-    /// list. Otherwise the page has to go into a batch, and the result says whether it joins its list as an active
-    /// page.
+    /// Notes that a page, which is on no list yet, is about to join a list. Returns `None` if the policy has put the
+    /// page on a list. Otherwise the page has to go into a batch, and the result says whether it joins its list as an
+    /// active page.
     pub(in crate::lru) fn note_coming(&self, frame: FrameNumber, how: Insert, active: bool) -> Option<bool> {
         match &self.ruling {
             Ruling::Classic(_) => {
@@ -211,7 +213,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes the use of a page whose flags were `flags` before.
+    /// Notes a use of a page. `flags` are the flags that the page had before this use.
     pub(in crate::lru) fn note_use(&self, frame: FrameNumber, flags: Flags) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_classic_use(frame, flags),
@@ -239,7 +241,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns when the list of a page is decided. With generations, this is at the flush, by the page's state then.
+    /// Returns when the list of a page in a batch is chosen. With the multi-generational LRU, it is chosen when the
+    /// batch is flushed, by the state of the page at that time.
     pub(in crate::lru) const fn list_choice(&self) -> ListChoice {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.choices.list_choice,
@@ -247,8 +250,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Applies a batch to pages of a zone. `is_same` says whether the frame at an index of `pages` still holds the page
-    /// that was parked.
+    /// Adds, activates or rotates the pages of a batch, as `apply` says. All of the pages lie in one zone. `is_same(n)`
+    /// returns whether frame `pages[n]` still holds the page that was put into the batch.
     pub(in crate::lru) fn flush_run(
         &self,
         reach: Reach<'_, M>,
@@ -263,7 +266,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the given pages in the zone of a reach off the lists of its lruvec; skips pages that are on none.
+    /// Takes `pages` off their lists, as far as they are on lists. All of `pages` lie in the zone of `reach`.
     pub(in crate::lru) fn unlink(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
             return;
@@ -286,7 +289,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Takes given pages off their lists, and puts them back ([`crate::lru::given`]).
+/// Functions that take pages off their lists, and put them back, for callers that name the pages
+/// ([`crate::lru::given`]).
 impl<M: Machine> Lru<M> {
     /// Locks the lists of an lruvec.
     pub(crate) fn lock_lists<'a>(&self, lruvec: &'a Lruvec<M>) -> LockedLists<'a, M> {
@@ -306,8 +310,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the listed page in `frame` off its list, with one more reference. Returns `false` and leaves the page
-    /// alone if its last reference is being dropped.
+    /// Takes the listed page in `frame` off its list, and takes one more reference to the page. Returns `false`, and
+    /// leaves the page alone if its last reference is being dropped.
     pub(in crate::lru) fn take_given(
         &self,
         lruvec: &Lruvec<M>,
@@ -322,7 +326,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts back pages of one lruvec and family that were isolated for another purpose than reclaim. Drops the
+    /// Puts back pages of one lruvec and family that were isolated for a purpose other than reclaim. Drops the
     /// references that isolation took.
     pub(in crate::lru) fn put_back_unjudged(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber]) {
         match &self.ruling {
@@ -339,8 +343,8 @@ impl<M: Machine> Lru<M> {
 
 /// Functions of the policy that reclaim calls.
 impl<M: Machine> Lru<M> {
-    /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` says that the
-    /// pass is the reclaim's first, or that a scan of the last pass got on ([`Lru::has_got_on`]).
+    /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` is `true` if
+    /// the pass is the reclaim's first, or if a scan of the last pass freed enough pages ([`Lru::has_got_on`]).
     pub(crate) const fn begins_pass_with_ageing(&self, is_kswapd: bool, has_got_on: bool) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => true,
@@ -360,7 +364,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a walk of global reclaim over the list of groups, which has freed `freed` pages, may end.
+    /// Returns whether global reclaim can end its walk over the list of groups after it has freed `freed` pages.
     pub(crate) fn is_walk_enough(&self, reach: Reach<'_, M>, demand: &Demand, order: Order, freed: u64) -> bool {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.is_enough(multigen, reach, demand, order, freed),
@@ -376,7 +380,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the protection of a group shortens its scans, and does not only leave the group out.
+    /// Returns whether scans of a protected group are shortened in proportion to its protection. If not, protection
+    /// only excludes whole groups.
     pub(crate) const fn protects_in_proportion(&self) -> bool {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => true,
@@ -384,7 +389,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a scan that freed `freed` pages got on so well that the next pass need not age.
+    /// Returns whether a scan that freed `freed` pages was so successful that the next pass need not age pages first.
     pub(crate) const fn has_got_on(&self, freed: u64) -> bool {
         freed >= multigen::GOT_ON
     }
@@ -404,7 +409,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Charges the cost of computing the number of pages to scan, if the policy computes it once for a whole scan.
+    /// Charges the time that Linux needs to compute the number of pages to scan, if the policy computes this number
+    /// once for a whole scan.
     pub(crate) fn charge_scan_count(&self) {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.machine.spend(Step::ScanCount, 1),
@@ -431,7 +437,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next batch of a scan that has freed `freed` pages so far. The batch may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// when the scan is over. This function may sleep.
     pub(crate) fn next_batch(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         match (&self.ruling, scan) {
             (Ruling::Classic(_), Scan::Classic(scan)) => self.next_cluster(reach, scan, freed),
@@ -445,7 +451,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ends a scan. Returns whether the scan left active pages alone although they had a target.
+    /// Ends a scan. Returns whether the scan left active pages alone although there was a scan target for them.
     pub(crate) fn end_scan(&self, reach: Reach<'_, M>, scan: &Scan) -> bool {
         match scan {
             Scan::Classic(scan) => {
@@ -465,8 +471,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts `stay`, the pages of a batch that reclaim keeps, back on their lists. `written` is the number of pages of
-    /// the batch that reclaim is writing.
+    /// Puts `stay`, those pages of a batch that were not freed, back on their lists. `written` is the number of pages
+    /// of the batch that reclaim is writing.
     pub(crate) fn put_back_batch(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
         for (family, taken) in batch.families() {
             self.put_back_victims(reach.lruvec, family, stay, taken);
@@ -480,8 +486,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts `stay`, the pages of a batch of blocks that reclaim keeps, back on their lists. The batch may have pages of
-    /// both families.
+    /// Puts `stay`, those pages of a batch of aligned blocks that were not freed, back on their lists. The batch may
+    /// have pages of both families.
     pub(crate) fn put_back_blocks(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber]) {
         // Divides the pages by family before any page is put back: once a page is back, other tasks may free it and
         // change its flags.
@@ -522,8 +528,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of an isolated page that a reclaim of the group `target` is about to evict; `None` if the page
-    /// leaves none.
+    /// Returns the shadow of an isolated page that a reclaim of the group `target` is about to evict. Returns `None` if
+    /// the page leaves no shadow.
     pub(crate) fn eviction_shadow(&self, frame: FrameNumber, target: GroupId) -> Option<Shadow> {
         match &self.ruling {
             Ruling::Classic(_) => self.shadow_of_classic(frame, target),
@@ -532,8 +538,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. Other pages of the same batch may not be
-    /// judged yet.
+    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. Called for each
+    /// page as soon as it is evicted, when other pages of the same batch may not be judged yet.
     pub(crate) fn note_taken(&self, frame: FrameNumber, target: GroupId) {
         match &self.ruling {
             Ruling::Classic(_) => self.age_by_eviction(frame, target),
@@ -541,7 +547,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim has ended its work on an lruvec.
+    /// Tells the policy that a reclaim has ended its work on an lruvec.
     pub(crate) fn end_reclaim(&self, lruvec: &Lruvec<M>) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_refaults_seen(lruvec),
@@ -574,7 +580,8 @@ impl<M: Machine> Lru<M> {
             .chain(of(ZoneEvent::WORKINGSET_FILE, by_policy || self.waiting.is_some()))
     }
 
-    /// Returns the list to which a page belongs by its flags; with generations, the list that counts the page.
+    /// Returns the list to which a page belongs by its flags. With the multi-generational LRU, this is the list under
+    /// which the page is counted.
     pub(crate) fn list_of(&self, frame: FrameNumber) -> ListName {
         ListName(match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.kind_of(self.frames[frame].flags()),
@@ -585,7 +592,7 @@ impl<M: Machine> Lru<M> {
     /// Checks that the numbers that the policy keeps for an lruvec agree with the lruvec's pages.
     ///
     /// # Errors
-    /// The disagreement that was found.
+    /// Returns a description of the first disagreement.
     pub(in crate::lru) fn check_policy(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => Ok(()),
@@ -593,12 +600,12 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Visits all pages of a zone that are on lists, with the list that counts them.
+    /// Calls `visit` for each listed page of a zone, with the list under which the page is counted.
     pub fn for_each_listed(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         self.lruvecs_of_zone(zone).for_each(|lruvec| self.for_each_listed_in(lruvec, zone, &mut visit));
     }
 
-    /// Visits all pages of an lruvec that lie in a zone, with the list that counts them.
+    /// Calls `visit` for each page of an lruvec that lies in a zone, with the list under which the page is counted.
     pub(in crate::lru) fn for_each_listed_in(
         &self,
         lruvec: &Lruvec<M>,

@@ -1,6 +1,6 @@
-//! Balancing a node as a whole, from 4.8 on: its lists are shrunk once a pass, for the marks of all its zones. The
-//! descent of the priority is that of mechanisms/reclaim, 18.6; the tests of the node are those of Linux 4.8 ("mm,
-//! vmscan: make kswapd reclaim in terms of nodes").
+//! Balancing a node as a whole, from Linux 4.8 on: the node's lists are shrunk once a pass, for the marks of all its
+//! zones. The descent of the priority is that of mechanisms/reclaim, 18.6; the tests of the node are those of Linux 4.8
+//! ("mm, vmscan: make kswapd reclaim in terms of nodes").
 
 use super::Request;
 use crate::lru::CLUSTER;
@@ -12,8 +12,8 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Lowers the priority from its highest value, pass by pass. The priority falls by one step after a pass that
-    /// scanned fewer pages than it wanted or freed none. The descent ends as soon as the node is balanced. Returns the
+    /// Balances a node as a whole, in one descent of the priority. The priority falls by one step after a pass that
+    /// scanned fewer pages than its target or freed none. The descent ends as soon as the node is balanced. Returns the
     /// request that was met in the end.
     pub(super) fn balance_whole_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
@@ -52,8 +52,8 @@ impl<M: Machine> Reclaim<M> {
         Request { order: control.order, ..request }
     }
 
-    /// Shrinks the lists of a node for requests of a class zone, and object caches in proportion. Returns whether the
-    /// wanted number of pages was scanned.
+    /// Shrinks the lists of a node for requests of a class zone, and then shrinks object caches in proportion to the
+    /// pages scanned. Returns whether at least the wanted number of pages was scanned.
     fn shrink_node(&self, task: &mut Task, node: NodeId, control: &mut ScanControl, classzone: usize) -> bool {
         control.to_reclaim_pages = self.zones_up_to(node, classzone).map(|(_, zone)| zone.high().max(CLUSTER)).sum();
         self.shrink_lists_of_node(task, node, control, classzone);
@@ -62,7 +62,7 @@ impl<M: Machine> Reclaim<M> {
         control.scanned >= control.to_reclaim_pages
     }
 
-    /// Shrinks the lists of a node for requests of a class zone, and no object caches.
+    /// Shrinks the lists of a node for requests of a class zone, but not the object caches.
     pub(super) fn shrink_lists_of_node(
         &self,
         task: &mut Task,
@@ -77,7 +77,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Clears the congestion marks of the lists of a node that is balanced.
+    /// Clears the flags that mark a node's zones as congested, full of dirty pages or full of pages under writeback,
+    /// because the node is balanced.
     #[doc(alias = "clear_pgdat_congested")]
     fn end_congestion(&self, node: NodeId) {
         for (_, zone) in self.zones_up_to(node, usize::MAX) {

@@ -1,4 +1,4 @@
-//! Balancing a node up to 3.10: down from priority 12, and from 12 again as soon as a pass freed a cluster
+//! Balancing a node up to Linux 3.10: the priority falls from 12, and is 12 again as soon as a pass freed a cluster
 //! (mechanisms/reclaim, 18.4 and 18.5).
 
 use super::{NodePass, Request};
@@ -12,11 +12,12 @@ use crate::task::Task;
 use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
-    /// Balances a node like kernels up to 3.10: from priority 12 down, one step a pass, and again from 12 as soon as a
-    /// pass has freed a cluster (32 pages). Returns the request that was met in the end.
+    /// Balances a node as Linux up to 3.10 does: the priority falls from 12 by one step a pass, and is 12 again as soon
+    /// as a cluster (32 pages) was freed. Returns the request that was met in the end.
     ///
-    /// With `ZoneBalance::AllZones`, a run for a high order that cannot be reached ends only when a pass frees less
-    /// than a cluster. As long as there is something to free, the run goes on.
+    /// With `ZoneBalance::AllZones`, some zone may be unable to get a block of a high order. The run goes on for this
+    /// order as long as each descent of the priority frees a cluster. After a descent that freed less,
+    /// `reclaim.failed_order` decides whether the run continues for single pages.
     pub(super) fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let mut request = request;
         // `end` keeps its value when the descent starts again. It is zero only if the first search found nothing to do.
@@ -92,7 +93,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits between passes, as `kswapd_nap` says.
+    /// Waits between two passes, as `reclaim.kswapd_nap` says.
     fn kswapd_nap(&self, pass: &NodePass) {
         match self.choices.kswapd_nap {
             KswapdNap::None => {}
@@ -102,8 +103,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether a node that is balanced for an order above 0 lacks single pages, if `order_zero_check` asks for
-    /// this check.
+    /// Returns whether a node that is balanced for an order above 0 lacks single pages. If `reclaim.order_zero_check`
+    /// asks for no check, returns `false`.
     fn lacks_single_pages(&self, node: NodeId, order: Order, end: usize) -> bool {
         match self.choices.order_zero_check {
             OrderZeroCheck::Done if order > Order::ZERO => {}

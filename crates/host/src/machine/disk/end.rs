@@ -51,7 +51,8 @@ impl End {
         self.end_change(bytes);
     }
 
-    /// Lowers the expected number of bytes of the file to `bytes`, if it is larger.
+    /// Lowers the expected number of bytes of the file to `bytes`. Does nothing if the expected number is not larger
+    /// than `bytes`.
     pub(super) fn expect_at_most(&self, bytes: u64) {
         self.expected.fetch_min(bytes, Ordering::SeqCst);
         self.end_change(bytes);
@@ -64,8 +65,9 @@ impl End {
     }
 
     /// Records that `blocks` were written and that the file has at least `bytes` bytes. Lost blocks that were written
-    /// are no longer lost. They stay lost if another truncation was noticed since the write began, because the
-    /// truncation may have come after the write. `cuts_before` is the number of truncations noticed before the write.
+    /// again do not count as lost any more. They still count as lost if another truncation was noticed since the write
+    /// began, because the truncation may have come after the write. `cuts_before` is the number of truncations noticed
+    /// before the write.
     pub(super) fn note_written(&self, blocks: Range<u64>, bytes: u64, cuts_before: u32) {
         if self.expected.load(Ordering::Relaxed) < bytes {
             self.expected.fetch_max(bytes, Ordering::SeqCst);

@@ -5,15 +5,15 @@ use crate::machine::wait::WaitQueue;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The numbers of writes under way, in two generations. A thread can wait for all writes that have begun, and need not
-/// wait for later ones, which belong to the other generation.
+/// Counts the writes under way in two generations. A thread can wait for all writes that have begun: later writes
+/// belong to the other generation, so the thread does not wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Generations {
     /// The number of the generation to which new writes belong; its lowest bit selects the counter in `under_way`.
     current: AtomicU32,
     under_way: [AtomicU32; 2],
     ended: WaitQueue,
-    /// Held by the thread that waits for all writes of a generation to end.
+    /// The lock that is held by the thread that waits for all writes of a generation to end.
     waiting: Mutex<()>,
 }
 
@@ -22,8 +22,9 @@ pub(super) struct Generations {
 pub(super) struct Generation(usize);
 
 impl Generations {
-    /// Counts a write as under way, and returns its generation. Each call of [`Generations::wait`] either waits for
-    /// this write, or has begun earlier; the write then sees all changes that its caller had made before.
+    /// Counts a write as under way, and returns its generation. A call of [`Generations::wait`] either waits for this
+    /// write, or has begun before it. In the second case, the write sees all changes that the waiting caller had made
+    /// before its call.
     pub(super) fn begin(&self) -> Generation {
         loop {
             let own = Generation(self.current.load(Ordering::SeqCst) as usize % 2);

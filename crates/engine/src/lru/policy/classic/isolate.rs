@@ -9,20 +9,21 @@ use crate::memory::{Flags, Warmth, ZoneKind};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// Amounts that a putback adds to the counts of recently scanned and rotated pages.
+/// The amounts by which a putback of pages changes the counts of recently scanned and rotated pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
-    /// Added to [`Lists::recent_scanned`].
+    /// Number that is added to [`Lists::recent_scanned`].
     pub scanned: u64,
-    /// Added to [`Lists::recent_rotated`].
+    /// Number that is added to [`Lists::recent_rotated`].
     pub rotated: u64,
-    /// `true` if every page that comes back active adds one to [`Lists::recent_rotated`].
+    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). A
+    /// folio then counts with all its pages.
     pub counts_active: bool,
 }
 
 impl Recent {
-    /// Returns the amounts for pages that go back after an isolation for reclaim, in which `scanned` pages were
-    /// isolated.
+    /// Returns the amounts for a putback of pages that reclaim isolated but did not free. `scanned` is the number of
+    /// pages that were isolated, including freed ones.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }
@@ -42,8 +43,8 @@ impl<M: Machine> Lru<M> {
         self.putback(lruvec, family, survivors, Recent::of_victims(taken));
     }
 
-    /// Takes up to `pages` entries off the tail of a list. Each page gets one more reference and is then on no list. A
-    /// huge page is one entry, and counts once as scanned.
+    /// Takes up to `pages` entries, but at most 32, off the tail of a list. Each page gets one more reference and is
+    /// then on no list. A huge page is one entry, and counts once as scanned.
     #[doc(alias = "isolate_lru_pages")]
     pub fn isolate(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
@@ -78,13 +79,14 @@ impl<M: Machine> Lru<M> {
         Taken { entries: taken, pages: weight, scanned, skipped }
     }
 
-    /// Returns how many pages of a list a scan may skip: each page once if zones share an lruvec, and otherwise none.
+    /// Returns how many pages of a list a scan may skip because they lie in zones that cannot serve its request. This
+    /// is the length of the list if zones share an lruvec, and otherwise 0, because the list then has no such pages.
     fn skips(&self, lists: &Lists, kind: ListKind) -> u64 {
         if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
     }
 
-    /// Moves a page that a scan cannot use to the head of its list. Returns `false`, and leaves the page in its place,
-    /// if no more pages may be skipped.
+    /// Skips a page that a scan cannot use: moves the page to the head of its list. Returns `false`, and leaves the
+    /// page in its place, if no more pages may be skipped.
     fn skip(&self, lists: &mut Lists, kind: ListKind, frame: FrameNumber, skips: &mut u64) -> bool {
         let Some(left) = skips.checked_sub(1) else { return false };
         *skips = left;
@@ -111,8 +113,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Isolates pages at the tail of a list with the other pages of their aligned blocks, as far as `blocks` allows it.
-    /// Returns the pages, and the number of pages that count as scanned.
+    /// Isolates pages at the tail of a list, and with each of them the other pages of its aligned block, as far as
+    /// `blocks` allows it. Returns the isolated pages, and the number of pages that count as scanned.
     pub fn isolate_blocks(
         &self,
         reach: Reach<'_, M>,
@@ -165,8 +167,8 @@ impl<M: Machine> Lru<M> {
         (BlockVictims::new(taken, by_family), scanned)
     }
 
-    /// Takes a listed page off its list, with one more reference. Returns `false`, and leaves the page alone, if its
-    /// last reference is being dropped.
+    /// Takes a listed page off its list, and takes one more reference to the page. Returns `false`, and leaves the page
+    /// alone, if its last reference is being dropped.
     pub(in crate::lru) fn isolate_one(
         &self,
         lruvec: &Lruvec<M>,
@@ -188,7 +190,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Puts isolated pages of one lruvec and family back at the heads of the lists that their flags name, and drops the
+    /// Puts isolated pages of one lruvec and family back, each at the head of the list that its flags name. Drops the
     /// references that isolation took.
     pub fn putback(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber], recent: Recent) {
         let _span = self.machine.span(Func::PutbackInactivePages);
@@ -214,7 +216,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts a cluster back under one hold of the lock. Pages that all other users have released are added to `gone`.
+    /// Puts a cluster of isolated pages back under one hold of the lock. Pages that all other users have released are
+    /// added to `gone` instead, for the caller to free.
     fn putback_cluster(
         &self,
         lruvec: &Lruvec<M>,

@@ -27,21 +27,21 @@ const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 struct Token {
     /// Number of the lruvec that the page was on.
     lruvec: u32,
-    /// Time of that lruvec's clock when the page left, pages. In a shadow the time is rounded down to a bucket, and
-    /// loses the high bits for which there is no room.
+    /// The nonresident age of the lruvec, in pages, when the page left. A shadow stores this age rounded down to a
+    /// bucket, and without its high bits, for which it has no room.
     age: u64,
     /// `true` if the page had been active.
     is_of_workingset: bool,
 }
 
-/// The layout of a [`Token`] in the bits of a [`Shadow`]: whether the page had been active, its lruvec, and its age in
-/// buckets.
+/// The layout of a [`Token`] in the bits of a [`Shadow`]: one bit for whether the page had been active, then the number
+/// of the page's lruvec, then the nonresident age at which the page left, in buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
-    /// Number of pages in a bucket of ages, as a power of two. With smaller buckets, `age_bits` bits could not count as
-    /// many pages as memory has.
+    /// Size of a bucket of the nonresident age, in pages, as a power of two. With smaller buckets, `age_bits` bits
+    /// could not count as many pages as memory has.
     bucket_order: u32,
 }
 
@@ -72,7 +72,8 @@ impl Packing {
         }
     }
 
-    /// Returns how far the clock has moved from a token's time to `now`, modulo the range of the token's bits.
+    /// Returns a refault distance: the number of pages by which the nonresident age has grown from the age in a token
+    /// to the age `now`. The result is modulo the largest distance that a shadow has room for.
     const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
@@ -82,22 +83,23 @@ impl Packing {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Nonresident {
-    /// The clock of nonresident age (`nonresident_age`).
+    /// The nonresident age (`nonresident_age`): the number of pages that were evicted, activated, or put back as
+    /// active.
     age: AtomicU64,
-    /// Number of refaults that became active, by family, when a reclaim last ended (`lruvec->refaults`).
+    /// Number of refaulted pages of each family that had become active when a reclaim last ended (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
-    /// The counters as they were last added up ([`CgroupCounters::EveryTwoSeconds`]).
+    /// Copies of the lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
     sums: Sums,
 }
 
 /// Copies of an lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
 #[derive(Debug, Default)]
 struct Sums {
-    /// Number of refaults that became active, by family.
+    /// Number of refaulted pages of each family that became active.
     activations: [AtomicU64; Family::ALL.len()],
     /// Number of pages on each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
-    /// Time at which the counters were added up, ns.
+    /// Time at which the counters were added up, in ns.
     at: AtomicU64,
 }
 
@@ -107,8 +109,8 @@ impl<M: Machine> Lru<M> {
         self.packing().is_some()
     }
 
-    /// Advances the clocks of shadows of an lruvec and of the lruvecs of its group's ancestors, by pages that were
-    /// evicted, activated, or put back as active.
+    /// Adds `pages` to the nonresident age (`nonresident_age`) of an lruvec and of the lruvecs of its group's
+    /// ancestors. These pages were evicted, activated, or put back as active.
     #[doc(alias = "workingset_age_nonresident")]
     pub(super) fn age_nonresident(&self, lruvec: &Lruvec<M>, pages: u64) {
         if pages > 0 && self.has_refaults() {
@@ -118,7 +120,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Advances the clock of shadows by the active pages among isolated pages that are about to go back to their lists.
+    /// Advances the lruvec's nonresident age (`nonresident_age`) by the number of active pages among `pages`, which are
+    /// about to go back to their lists.
     pub(super) fn age_by_putback(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         if self.has_refaults() {
             let active = pages.iter().filter(|frame| self.frames[**frame].is(Flags::ACTIVE));
@@ -133,7 +136,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves none.
+    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves no shadow.
     pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber, target: GroupId) -> Option<Shadow> {
         match self.packing() {
             Some(packing) => Some(self.shadow_of_evicted(packing, frame, target)),
@@ -142,8 +145,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of a page that a reclaim of the group `target` is about to evict. The shadow has the clock of
-    /// that group, because the reclaim chose among the pages of its whole subtree.
+    /// Returns the shadow of a page that a reclaim of the group `target` is about to evict. The shadow records the
+    /// nonresident age of that group, because the reclaim chose among the pages of the group's whole subtree.
     #[doc(alias = "workingset_eviction")]
     fn shadow_of_evicted(&self, packing: Packing, frame: FrameNumber, target: GroupId) -> Shadow {
         let lruvec = self.lruvec_in(self.zone_of(frame), target);
@@ -154,14 +157,16 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Advances the clock of shadows by a page that reclaim evicts, and that has left its shadow.
+    /// Adds an evicted page to the nonresident age (`nonresident_age`) of the group `target`, whose reclaim evicts the
+    /// page. The shadow of the page was stored before, so it does not count the page itself.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));
         }
     }
 
-    /// Counts the return of a page whose shadow entry is `shadow`. Returns whether the page joins the active list.
+    /// Counts the return of a page that left `shadow` when it was evicted. Returns whether the page joins the active
+    /// list.
     #[doc(alias = "workingset_refault")]
     pub(in crate::lru) fn is_refault_activated(&self, frame: FrameNumber, shadow: Shadow) -> bool {
         let Some(packing) = self.packing() else { return false };
@@ -196,7 +201,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Returns the size of the workingset that a returning page of a family competes with: the active pages of its
+    /// Returns the size of the workingset with which a returning page of a family competes: the active pages of its
     /// family, and all pages of the other family. Anonymous pages count only while swap has room.
     fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.listed_below(lruvec, kind));
@@ -223,8 +228,8 @@ impl<M: Machine> Lru<M> {
         self.activated_refaults(lruvec, family) != before
     }
 
-    /// Records, at the end of a reclaim, how many refaults of the lruvec became active. [`Lru::has_refaulted`] compares
-    /// with this number.
+    /// Records, at the end of a reclaim, how many refaulted pages of the lruvec have become active so far.
+    /// [`Lru::has_refaulted`] compares later numbers with the recorded one.
     #[doc(alias = "snapshot_refaults")]
     pub(in crate::lru) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
         if !self.has_refaults() {
@@ -236,8 +241,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of an lruvec's refaults that became active; with [`CgroupCounters::EveryTwoSeconds`], as last
-    /// added up.
+    /// Returns how many refaulted pages of an lruvec have become active. With [`CgroupCounters::EveryTwoSeconds`],
+    /// returns the number as it was when the counters were last added up.
     fn activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         match self.sums(lruvec) {
             Some(sums) => sums.activations[family as usize].load(Relaxed),
@@ -246,8 +251,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the number of pages on a list of an lruvec at the time when counters were last added up. The number
-    /// covers all zones of the lruvec, because a cgroup's counters know no zones. Returns `None` if reclaim uses exact
-    /// counters.
+    /// covers all zones of the lruvec, because the counters of a cgroup are not divided by zone. Returns `None` if
+    /// reclaim uses exact counters.
     pub(super) fn summed_list_pages(&self, lruvec: &Lruvec<M>, kind: ListKind) -> Option<u64> {
         self.packing()?;
         let sums = self.sums(lruvec)?;
@@ -275,7 +280,8 @@ impl<M: Machine> Lru<M> {
         Some(sums)
     }
 
-    /// Returns the exact number of refaults of an lruvec, and of its group's descendants, that became active.
+    /// Returns exactly how many refaulted pages of an lruvec, and of the lruvecs of its group's descendants, have
+    /// become active.
     fn sum_activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let event = match family {
             Family::Anon => ZoneEvent::WorkingsetActivateAnon,
@@ -284,8 +290,9 @@ impl<M: Machine> Lru<M> {
         self.events_of(lruvec, event)
     }
 
-    /// Adds to the cost of a family, on an lruvec and on those of its group's ancestors. `io` is the number of reads or writes that evicting its pages caused; `in_vain` is
-    /// the number of pages that were scanned without success. `lru.family_balance` says how much each of them costs.
+    /// Adds to the cost of evicting pages of a family, on an lruvec and on the lruvecs of its group's ancestors. `io`
+    /// is the number of reads or writes that evictions caused; `in_vain` is the number of pages that were scanned
+    /// without success. `lru.family_balance` says how much a read, a write, and a page scanned without success cost.
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;

@@ -14,29 +14,31 @@ use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::{Lock, Machine, Nanos, Step};
 
-/// Smallest ratio of old pages to young ones at which no generation has to begin. Also the number of generations that
-/// each type with pages must have more than, if no generation has to begin (`Ageing::BeforeRounds`). Initial value of
-/// the knob `spread`.
+/// With `Ageing::BeforeRounds`, no generation begins before a round of kswapd if there are at least this many pages in
+/// older generations for each page in the youngest one, and if each family that has pages has more than this many
+/// generations. The value is the initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
 /// If a scan of kswapd frees at least this many pages, kswapd's next round begins no generation (`Ageing::KeepsThree`).
 pub(in crate::lru) const GOT_ON: u64 = 64;
 
-/// Priority below which a direct reclaimer waits for a generation that another task is about to begin, because nothing
-/// can be reclaimed before. mechanisms/multigen, 5.1, gives the value for version 2 of the patches; here it is used for
-/// all versions.
+/// Below this priority, a direct reclaimer waits for a generation that another task is about to begin, because there is
+/// nothing to reclaim before that generation begins. mechanisms/multigen, 5.1, gives the value for version 2 of the
+/// patches; this code uses it for all versions.
 const WAITS_BELOW: u32 = 10;
 
-/// The numbers by which it is decided whether a generation begins.
+/// The numbers that decide whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ages {
-    /// Numbers of generations: `most` of the type that has most, `fewest` of the type that has fewest among types with
-    /// pages.
+    /// Number of generations of the family that has most generations.
     most: u64,
+    /// Number of generations of the family that has fewest generations, among families with pages.
     fewest: u64,
-    /// Numbers of pages: `young` in the youngest generation, `old` in the third youngest, `total` in all generations.
+    /// Number of pages in the youngest generation.
     young: u64,
+    /// Number of pages in the third youngest generation.
     old: u64,
+    /// Number of pages in all generations.
     total: u64,
 }
 
@@ -60,7 +62,7 @@ impl Ages {
     }
 }
 
-/// Returns whether a generation begins before a round of kswapd.
+/// Returns whether a generation begins before a round of kswapd, by the rule `rule`.
 const fn is_wanted_before_round(rule: Ageing, ages: &Ages) -> bool {
     match rule {
         Ageing::BeforeRounds => {
@@ -80,8 +82,8 @@ const fn is_wanted_to_keep_three(ages: &Ages) -> bool {
     }
 }
 
-/// Returns whether a generation begins in a scan for this demand. `has_memcg_lru` says that walks over groups are in the
-/// order of a list.
+/// Returns whether a generation begins in a scan for this demand, by the rule `rule`. `has_memcg_lru` is `true` if
+/// reclaim visits memory control groups in the order of a list (`multigen.memcg_lru`).
 const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg_lru: bool) -> bool {
     match rule {
         Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
@@ -94,7 +96,7 @@ const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the types whose pages a reclaim may take from an lruvec.
+    /// Returns the families (anonymous pages, file pages) whose pages a reclaim may take from an lruvec.
     pub(super) fn evictable(&self, lruvec: &Lruvec<M>, demand: &Demand) -> Evictable {
         let may_swap_out = self.has_swap_room(lruvec.group) || demand.doubts_marks && self.swap.cache.pages() > 0;
         let swappiness = self.swappiness(demand);
@@ -106,9 +108,10 @@ impl<M: Machine> Lru<M> {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }
 
-    /// Returns whether generations may begin before a round of a reclaim. `has_got_on` says that the round is the
-    /// reclaim's first, or that a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` says that walks
-    /// over groups are in the order of a list.
+    /// Returns whether generations may begin before a round of a reclaim. With `Ageing::KeepsThree`, they may do so
+    /// only if `has_got_on` and `has_memcg_lru` are both `false`. `has_got_on` is `true` if the round is the reclaim's
+    /// first, or if a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` is `true` if reclaim
+    /// visits memory control groups in the order of a list (`multigen.memcg_lru`).
     pub(in crate::lru) const fn begins_round_with_ageing(
         multigen: &Multigen,
         is_kswapd: bool,
@@ -123,7 +126,7 @@ impl<M: Machine> Lru<M> {
             }
     }
 
-    /// Begins a generation before a round of kswapd, if one is wanted.
+    /// Begins a generation before a round of kswapd, if `multigen.ageing` demands one.
     pub(in crate::lru) fn age_before_round(&self, multigen: &Multigen, lruvec: &Lruvec<M>, demand: &Demand) {
         let evictable = self.evictable(lruvec, demand);
         if is_wanted_before_round(multigen.choices.ageing, &Ages::of(&lruvec.generational().generations, evictable)) {
@@ -131,7 +134,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a generation in a scan, if the rule wants one. Returns the outcome.
+    /// Begins a generation in a scan, if `multigen.ageing` demands one. Returns whether a generation was needed, and
+    /// who began it.
     pub(super) fn age_in_scan(
         &self,
         multigen: &Multigen,
@@ -162,9 +166,9 @@ impl<M: Machine> Lru<M> {
         Aged::ByOthers
     }
 
-    /// Walks page tables for used pages, then begins a generation. If a shared walk is under way, helps with the
-    /// regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also walks
-    /// touched tables that the Bloom filter would leave out, and shares no walk.
+    /// Walks page tables for used pages, then begins a generation. If other tasks share such a walk already, helps them
+    /// with the regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also
+    /// walks touched tables that the Bloom filter would leave out, and does not share the walk with other tasks.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen,
@@ -223,9 +227,10 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves the pages of a type's oldest generation to the next one, because the type has the largest number of
-    /// generations. Pages of a type that is not evictable stay on their lists, and the youngest generation takes over
-    /// the lists. Returns `false` if there are more pages than can be moved under one hold of the lock.
+    /// Gives up the oldest generation of a family that already has the largest number of generations (four). Moves the
+    /// pages of the oldest generation to the next one. If the family is not evictable, its pages stay on their lists
+    /// instead, and the new youngest generation takes over the lists. Returns `false` if there are more pages than can
+    /// be moved under one hold of the lock.
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
         &self,
@@ -285,7 +290,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Advances the oldest generation of each type past generations whose lists are empty.
+    /// Advances the number of each family's oldest generation past generations whose lists are empty.
     #[doc(alias = "try_to_inc_min_seq")]
     pub(super) fn advance_oldest(&self, multigen: &Multigen, lists: &Lists, lruvec: &Lruvec<M>, evictable: Evictable) {
         let of = lruvec.generational();
@@ -312,7 +317,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the oldest generation among evictable types is too young to be reclaimed (`min_ttl_ms`).
+    /// Returns whether the oldest generation of the evictable families is too young to be reclaimed (`min_ttl_ms`).
     pub(super) fn is_too_young(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable) -> bool {
         let ttl = Nanos::from_millis(multigen.choices.min_ttl_ms);
         if ttl == Nanos(0) {
@@ -326,8 +331,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the number of the oldest generation to which each type may advance; `wanted` has the first generation of
-/// each type that has pages.
+/// Returns, for each family, the generation up to which the family's oldest generation may advance under the rule by
+/// which families are chosen. `wanted` has, for each family, the number of the oldest generation that has pages.
 fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {
@@ -351,9 +356,9 @@ fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
 pub(super) enum Aged {
     /// No new generation was needed.
     NotWanted,
-    /// The generation has begun.
+    /// The new generation has begun, by this task or by another.
     Begun,
-    /// Another task begins the generation.
+    /// Another task is beginning the new generation.
     ByOthers,
 }
 

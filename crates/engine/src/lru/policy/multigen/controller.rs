@@ -1,4 +1,5 @@
-//! The feedback controller: which type is evicted next, and up to which tier (mechanisms/multigen, 4).
+//! The feedback controller: which family (anonymous or file pages) is evicted next, and up to which tier
+//! (mechanisms/multigen, 4).
 //!
 //! The controller compares rates of refaults. A rate is the number of pages that came back, divided by the number of
 //! pages that were evicted or protected. The oldest generation counts in full, each generation before it with half the
@@ -10,36 +11,36 @@ use super::uses::TIERS;
 use crate::lru::Family;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of pages that is added to the total of the reference rate before other rates are compared with it
-/// (`RateSmoothing::ByBatch`).
+/// Before a comparison, this many pages are added to the evicted and protected pages of the reference rate, with which
+/// other rates are compared (`RateSmoothing::ByBatch`).
 const SMOOTHING_PAGES: u64 = 64;
 
 /// A rate of refaults: the pages that came back, out of those that were evicted or protected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// Pages that came back.
+    /// Number of pages that came back.
     pub refaulted: u64,
-    /// Pages that were evicted, or protected from eviction.
+    /// Number of pages that were evicted, or protected from eviction.
     pub total: u64,
 }
 
-/// The rule by which rates are compared.
+/// The rule by which refault rates are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Number of refaults below which a rate has no meaning: pages with fewer refaults may be evicted.
+    /// Number of refaults below which a rate does not count: pages with fewer refaults may be evicted in any case.
     pub floor: u64,
     /// The amounts that are added to the reference rate before a comparison.
     pub smoothing: RateSmoothing,
 }
 
 impl Rule {
-    /// Returns the rule of a kernel.
+    /// Returns the rule that a kernel's choices name.
     pub const fn of(choices: &Choices) -> Self {
         Self { floor: choices.refault_floor, smoothing: choices.rate_smoothing }
     }
 
-    /// Returns whether pages with the rate `candidate` may be evicted before pages with the rate `reference`. Each rate
-    /// is divided by the gain that stands beside it.
+    /// Returns whether pages with the rate `candidate` may be evicted before pages with the rate `reference`. Each
+    /// argument is a rate and its gain, by which the rate is divided before the comparison.
     pub fn is_ok_to_evict(&self, reference: (Rate, u64), candidate: (Rate, u64)) -> bool {
         let ((reference, reference_gain), (candidate, candidate_gain)) = (reference, candidate);
         let (total, refaulted, candidate_total) = match self.smoothing {
@@ -52,23 +53,23 @@ impl Rule {
                 <= product(refaulted, candidate_total, candidate_gain)
     }
 
-    /// Returns the last tier that may be evicted, for a type whose tiers have these rates. A tier is protected if its
-    /// rate is too far above `reference`, and so are all tiers above a protected one. The first tier is never
-    /// protected.
+    /// Returns the last tier that may be evicted, for a family whose tiers have the rates `tiers`. A tier is protected
+    /// if its rate, divided by `gain`, is above the rate `reference`, divided by that rate's own gain; all tiers above
+    /// a protected one are protected, too. The first tier is never protected.
     pub fn tier_limit(&self, reference: (Rate, u64), tiers: &[Rate], gain: u64) -> usize {
         let goes = |rate: &&Rate| self.is_ok_to_evict(reference, (**rate, gain));
         tiers[1..].iter().take_while(goes).count()
     }
 }
 
-/// Counts of one type and tier.
+/// Counts of one tier of a family (anonymous or file pages).
 #[derive(Debug, Default)]
 struct Counts {
     /// Number of pages of the oldest generation that were evicted.
     evicted: AtomicU64,
     protected: AtomicU64,
     refaulted: AtomicU64,
-    /// Decaying average of evicted and protected pages over earlier generations.
+    /// Decaying average of the number of evicted and protected pages over earlier generations.
     average_total: AtomicU64,
     average_refaulted: AtomicU64,
 }
@@ -94,16 +95,17 @@ impl Counts {
     }
 }
 
-/// The type that is evicted next, and its last tier that may be evicted.
+/// The family (anonymous or file pages) that is evicted next, and the last of its tiers that may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The type that is evicted next.
+    /// The family that is evicted next.
     pub family: Family,
     /// The last tier that may be evicted.
     pub tier_limit: usize,
 }
 
-/// The counts of one lruvec. They are written without the lruvec's lock, except by [`Controller::fold`].
+/// The counts of one lruvec, by which the family and the tiers to evict are chosen. Counts are changed without the
+/// lruvec's lock, except by [`Controller::fold`].
 #[derive(Debug, Default)]
 pub struct Controller {
     counts: [[Counts; TIERS]; 2],
@@ -121,7 +123,7 @@ pub enum Count {
 }
 
 impl Controller {
-    /// Adds `pages` to one count of a type's tier.
+    /// Adds `pages` to one count of a family's tier.
     pub fn count(&self, what: Count, family: Family, tier: usize, pages: u64) {
         let counts = &self.counts[family as usize][tier];
         let count = match what {
@@ -132,37 +134,39 @@ impl Controller {
         count.fetch_add(pages, Relaxed);
     }
 
-    /// Folds the counts of a type's oldest generation into the averages, when that generation ends.
+    /// Folds the counts of a family's oldest generation into the averages, when that generation ends.
     pub fn fold(&self, family: Family) {
         self.counts[family as usize].iter().for_each(Counts::fold);
     }
 
-    /// Returns the rates of a type's tiers.
+    /// Returns the refault rates of a family's tiers.
     pub fn rates(&self, family: Family) -> [Rate; TIERS] {
         [0, 1, 2, 3].map(|tier: usize| self.counts[family as usize][tier].rate())
     }
 
-    /// Returns the counts of a type's tier in its oldest generation: refaulted, evicted, protected.
+    /// Returns three counts of a family's tier in the family's oldest generation: how many pages refaulted, were
+    /// evicted, and were protected.
     pub fn counted(&self, family: Family, tier: usize) -> [u64; 3] {
         let counts = &self.counts[family as usize][tier];
         [&counts.refaulted, &counts.evicted, &counts.protected].map(|count| count.load(Relaxed))
     }
 
-    /// Returns the averages of a type's tier over earlier generations.
+    /// Returns the decaying averages of a family's tier over earlier generations: how many pages refaulted, and how
+    /// many were evicted or protected.
     pub fn averages(&self, family: Family, tier: usize) -> Rate {
         let counts = &self.counts[family as usize][tier];
         Rate { refaulted: counts.average_refaulted.load(Relaxed), total: counts.average_total.load(Relaxed) }
     }
 
-    /// Returns the last tier of a type that may be evicted, when tiers are compared with the type's first tier.
+    /// Returns the last tier of a family that may be evicted, when tiers are compared with the family's first tier.
     pub fn tier_limit(&self, choices: &Choices, family: Family) -> usize {
         let rates = self.rates(family);
         let margin = u64::from(choices.tier_margin_percent);
         Rule::of(choices).tier_limit((rates[0], 100), &rates[..choices.tiers as usize], margin)
     }
 
-    /// Returns the type that is evicted next, and its last tier that may be evicted. Called only if `swappiness` is
-    /// above 0 and pages of both types may be taken.
+    /// Returns the family that is evicted next, and the last of its tiers that may be evicted. Called only if
+    /// `swappiness` is above 0 and pages of both families may be taken.
     pub fn choose(&self, choices: &Choices, swappiness: u64, seqs: &Seqs) -> Choice {
         let of = |family| Choice { family, tier_limit: self.tier_limit(choices, family) };
         let [anon, file] = seqs.min;

@@ -17,15 +17,15 @@ use machine::{FrameNumber, Func, Lock, Machine, Step};
 /// Largest number of pages that are scanned under one hold of the lock (`MAX_LRU_BATCH`).
 pub(super) const LOOKED_AT_MAX: u64 = 4096;
 
-/// For each type, by [`Family`], whether its pages may be taken.
+/// For each [`Family`], `true` if its pages may be taken.
 pub(super) type Evictable = [bool; Family::ALL.len()];
 
 /// A batch that is being gathered: pages that were taken off a list, and counts of all pages that were examined.
 #[derive(Debug)]
 struct Gathered {
-    /// The pages, each with one more reference.
+    /// The pages that were taken, each with one more reference.
     entries: Entries,
-    /// Type of the pages.
+    /// Family of the pages that were taken.
     family: Family,
     /// Number of pages that were taken. A huge page counts with all its pages.
     taken: u64,
@@ -33,10 +33,11 @@ struct Gathered {
     scanned: u64,
     /// Number of scanned pages that must be written before they can be freed.
     to_write: u64,
-    /// Pages whose marks of use were cleared, and that readers with hazard pointers may use now without setting new
-    /// marks. Each page has one more reference.
+    /// Pages whose marks of use were cleared, although readers with hazard pointers may use them without setting new
+    /// marks. The pages are closed to such readers once the lock of the lists is free. Each page has one more
+    /// reference.
     opened: Vec<FrameNumber>,
-    /// Number of pages that went to another generation.
+    /// Number of examined pages that went to another generation instead of being taken.
     moved: u64,
 }
 
@@ -49,21 +50,24 @@ impl Gathered {
 /// The kind of a page at the tail of the oldest list, which decides where the page goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sorted {
-    /// The page belongs to another generation, because a walk has found it used.
+    /// The page belongs to another generation than its list, because a walk of page tables has found it used.
     Elsewhere,
-    /// The page stays because of its tier or its uses. A `Lifted` page does not count as protected.
+    /// The page stays because of its tier or its uses, and counts as protected.
     Protected,
+    /// The page stays because of its uses, and does not count as protected.
     Lifted,
-    /// The page must be written before it can be freed (`ToWrite`), or is locked (`Locked`).
+    /// The page must be written before it can be freed.
     ToWrite,
+    /// The page is locked.
     Locked,
     /// The page may be evicted.
     Old,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolates pages of the oldest generation of the type that is to be evicted. If there are none, isolates pages of
-    /// the other type, as `type_rule` says. Examines at most `budget` pages. Returns the batch.
+    /// Isolates pages of the oldest generation of the family that is to be evicted. If no page was isolated, continues
+    /// with the other family, as `type_rule` says. Examines at most `budget` pages. Returns the batch of isolated
+    /// pages.
     pub(super) fn evict_batch(
         &self,
         multigen: &Multigen,
@@ -180,14 +184,14 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the caller may do the I/O that the page needs before it can leave.
+    /// Returns whether the caller may do the I/O that the page needs before it can leave memory.
     fn may_isolate(&self, frame: FrameNumber, demand: &Demand) -> bool {
         let flags = self.frames[frame].flags();
         let needs_io = flags.has(Flags::DIRTY) || flags.has(Flags::SWAPBACKED) && !flags.has(Flags::SWAPCACHE);
         demand.may_do_all || !needs_io
     }
 
-    /// Takes the mark of the first use from a page that leaves its list, so that the mark shows uses from now on.
+    /// Clears the mark of the first use of a page that leaves its list. From then on, the mark shows only later uses.
     fn take_first_mark(&self, multigen: &Multigen, frame: FrameNumber, batch: &mut Gathered) {
         match multigen.choices.isolated_marks {
             IsolatedMarks::Kept => return,
@@ -201,7 +205,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Moves `frame`, the page at the tail of the list of `slot`, to another list if it belongs there. Returns the
-    /// number of pages that the next generation gained, for the caller to count. Returns `None` if the page is not
+    /// number of pages by which the next generation grew, for the caller to count. Returns `None` if the page is not
     /// moved and may be evicted.
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn sort(
@@ -242,9 +246,9 @@ impl<M: Machine> Lru<M> {
         Some(moved)
     }
 
-    /// Moves a page to the list of another generation, and clears its count of uses. If a walk has just found the page
-    /// used, it goes to the generation that the walk has chosen. Returns the number of pages whose generation this call
-    /// changed.
+    /// Moves a page to the list of another generation, and clears its count of uses. But if a walk has just found the
+    /// page used, the page goes to the list of the generation that the walk has chosen. Returns the number of pages
+    /// whose generation this call changed.
     fn move_to_slot(
         &self,
         multigen: &Multigen,

@@ -3,14 +3,14 @@
 
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Number of bits in a filter.
+/// Number of bits in a Bloom filter.
 const BITS: u32 = 1 << 15;
 const WORDS: usize = BITS as usize / u64::BITS as usize;
 
-/// A set of tables, which may also contain tables that were not inserted.
+/// A Bloom filter: a set of page tables that may also contain tables that were not inserted.
 #[derive(Debug)]
 struct Filter {
-    /// `true` once the set was emptied for the first time. Before that, the set has every table.
+    /// `true` once the set was emptied for the first time. Before that, every table counts as a member of the set.
     is_begun: AtomicBool,
     words: Box<[AtomicU64]>,
 }
@@ -42,7 +42,7 @@ impl Filter {
     }
 }
 
-/// Returns the two bits of a table. The hash is the same in every run.
+/// Returns the numbers of the two bits that stand for a table in a filter. The hash is the same in every run.
 const fn bits_of(table: u64) -> [usize; 2] {
     let mut hash = table.wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -52,7 +52,7 @@ const fn bits_of(table: u64) -> [usize; 2] {
 }
 
 /// Both filters of an lruvec. A walk reads the first filter if the youngest generation's number is even, and otherwise
-/// the second.
+/// the second. It writes the filter that it does not read.
 #[derive(Debug, Default)]
 pub struct Filters([Filter; 2]);
 
@@ -68,7 +68,7 @@ impl Filters {
         self.of(seq).has(table)
     }
 
-    /// Notes that a table is worth a walk while generation `seq` is the youngest.
+    /// Puts a table into the filter that walks read while generation `seq` is the youngest.
     pub fn insert(&self, seq: u64, table: u64) {
         self.of(seq).insert(table);
     }

@@ -10,7 +10,7 @@ use crate::memory::Owner;
 use machine::{FrameNumber, Lock, Machine};
 use std::ops::Range;
 
-/// Number of entries that are examined (`LookAround::Window`).
+/// Number of page-table entries that are examined around a used one (`LookAround::Window`).
 const WINDOW: u32 = 64;
 
 /// Returns the entries to examine around one entry, within its table and its region of `pages` pages.
@@ -29,8 +29,8 @@ fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Examines the entries around an entry of an isolated page that was found used, and promotes the pages that they
-    /// map.
+    /// Looks around an isolated page that was found used: examines the page-table entries around each entry that maps
+    /// the page, and promotes the pages whose entries were used.
     pub(super) fn look_around(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
         if let LookAround::Never = multigen.choices.look_around {
             return;

@@ -105,13 +105,14 @@ fn seqs(lru: &Lru<Sim>) -> Seqs {
 /// The expected contents of the lists.
 #[derive(Default)]
 struct Model {
-    /// The pages that have not left.
+    /// The pages that are still in memory.
     pages: Vec<FrameNumber>,
     /// The shadows of file pages that were reclaimed.
     shadows: Vec<Shadow>,
     pending: Pending,
-    /// Number of pages that came; `left` is the number of pages that left.
+    /// Number of pages that came to memory.
     came: u64,
+    /// Number of pages that left memory.
     left: u64,
 }
 

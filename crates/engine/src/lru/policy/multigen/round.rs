@@ -5,22 +5,22 @@ use crate::anonymous::Region;
 use machine::{Lock, LockClass, Machine, Nanos, WaitReason, Waiting};
 use std::{sync::Arc, vec};
 
-/// The round of an lruvec, if one is under way, and the tasks that wait for its end.
+/// The current round of page-table walks for an lruvec, if one is under way, and the tasks that wait for its end.
 pub(super) struct Rounds<M: Machine> {
     current: M::Lock<Option<Round<M>>>,
-    /// Tasks that wait for the end of the round.
+    /// The queue of tasks that wait for the end of the round.
     ended: M::WaitQueue,
 }
 
-/// A round under way.
+/// A round of page-table walks that is under way.
 struct Round<M: Machine> {
     /// Number of the youngest generation when the round began.
     seq: u64,
     /// Regions that no task has taken yet.
     regions: vec::IntoIter<Arc<Region<M>>>,
-    /// Number of tasks that walk.
+    /// Number of tasks that walk regions in this round.
     walkers: u32,
-    /// `true` if other tasks may take part.
+    /// `true` if other tasks than the first may take part in the round.
     is_shared: bool,
 }
 
@@ -30,9 +30,10 @@ impl<M: Machine> Rounds<M> {
         Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
     }
 
-    /// Begins the round after generation `seq`, or joins it if it is under way, is shared and has regions left. Returns
-    /// `false` if the caller does neither. `regions` returns the regions of a new round. `begin` is called before any
-    /// task takes a region. `is_over` returns whether the round after `seq` has ended already.
+    /// Begins the round after generation `seq`. If this round is under way already, joins it instead, provided that it
+    /// has regions left and that both the round and the caller (`may_share`) allow sharing. Returns `false` if the
+    /// caller neither begins nor joins a round. `regions` returns the regions of a new round. `begin` is called before
+    /// any task takes a region of a new round. `is_over` returns whether the round after `seq` has ended already.
     pub(super) fn join(
         &self,
         seq: u64,
@@ -79,14 +80,14 @@ impl<M: Machine> Rounds<M> {
         round.walkers == 0
     }
 
-    /// Ends the round.
+    /// Ends the round, and wakes the tasks that wait for its end.
     pub(super) fn end(&self, machine: &M) {
         *self.current.lock() = None;
         machine.wake(&self.ended);
     }
 
-    /// Waits for the end of the current round, if there is one and `is_over` does not hold, but at most `at_most`. *May
-    /// sleep.*
+    /// Waits until the current round ends, but at most `at_most`. Does not wait if there is no round, or if `is_over`
+    /// returns `true`. This function may sleep.
     pub(super) fn wait(&self, machine: &M, is_over: impl Fn() -> bool, at_most: Nanos) {
         let deadline = machine.now() + at_most;
         let ticket = machine.ticket(&self.ended);

@@ -9,16 +9,16 @@ use crate::lru::{Family, ListKind, Lru, Reach};
 use crate::memory::MarkRights;
 use machine::{Machine, Order, Step};
 
-/// Number of free pages above the high mark at which kswapd has enough. Also, a reclaim that wants fewer pages than
-/// this begins at the demand's priority (`MIN_LRU_BATCH`).
+/// Number of free pages above the high mark at which kswapd ends a scan. If kswapd wants fewer pages than this, its
+/// reclaim begins at the demand's priority (`MIN_LRU_BATCH`).
 const ENOUGH: u64 = 64;
 
-/// A scan under way.
+/// The state of a scan of an lruvec with the multi-generational LRU.
 #[derive(Clone, Debug)]
 pub struct GenerationScan {
     demand: Demand,
     order: Order,
-    /// Number of pages to be scanned, if it is fixed at the start.
+    /// Number of pages that the scan examines, if this number is fixed when the scan starts.
     budget: Option<u64>,
     scanned: u64,
     has_begun: bool,
@@ -28,7 +28,7 @@ pub struct GenerationScan {
 }
 
 impl GenerationScan {
-    /// Returns a scan for a request of `order`.
+    /// Returns the state with which a scan for a request of 2^`order` pages begins.
     pub(crate) const fn new(demand: Demand, order: Order) -> Self {
         Self { demand, order, budget: None, scanned: 0, has_begun: false, is_over: false, has_aged: false }
     }
@@ -41,8 +41,8 @@ impl GenerationScan {
 
 impl<M: Machine> Lru<M> {
     /// Returns the priority at which a reclaim begins. Kswapd begins at the priority at which a scan examines about as
-    /// many inactive pages as kswapd wants (`multigen.first_priority_min`). Other reclaims begin at the demand's
-    /// priority.
+    /// many inactive pages as kswapd wants to free (`multigen.first_priority_min`). Other reclaims, and a kswapd that
+    /// wants fewer than 64 pages, begin at the demand's priority.
     pub(in crate::lru) fn first_priority_of_generations(
         &self,
         multigen: &Multigen,
@@ -60,7 +60,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next batch of a scan that has freed `freed` pages so far. The batch may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_of_generations(
         &self,
         multigen: &Multigen,
@@ -129,7 +129,7 @@ impl<M: Machine> Lru<M> {
         Some(batch)
     }
 
-    /// Returns the number of pages that a scan for this demand examines.
+    /// Returns the number of pages that a scan for `demand` examines.
     pub(in crate::lru) fn generations_to_scan(&self, reach: Reach<'_, M>, demand: &Demand) -> u64 {
         let evictable = self.evictable(reach.lruvec, demand);
         let generations = &reach.lruvec.generational().generations;
@@ -138,7 +138,8 @@ impl<M: Machine> Lru<M> {
         if self.is_of_removed_group(reach) { pages } else { pages >> demand.priority }
     }
 
-    /// Returns whether a reclaim that has freed `freed` pages has enough, or kswapd has enough free memory.
+    /// Returns whether a scan can end. It can if the reclaim has freed enough pages, counting `freed` pages in this
+    /// scan and the pages freed before it. A scan of kswapd can also end if enough memory is free.
     pub(in crate::lru) fn is_enough(
         &self,
         multigen: &Multigen,
@@ -175,7 +176,8 @@ fn priority_of_share(pages: u64, wanted: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// mechanisms/multigen, 6.1: the floor of log2 of the pages, minus the ceiling of log2 of the wanted number.
+    /// Source: mechanisms/multigen, 6.1. The priority is the floor of log2 of the pages, minus the ceiling of log2 of
+    /// the wanted number.
     #[test]
     fn a_share_by_the_first_priority_is_about_what_is_wanted() {
         let priorities = [(100_000, 1024), (100_000, 1025), (100_000, 64), (1 << 20, 64), (500, 1024), (0, 64)];

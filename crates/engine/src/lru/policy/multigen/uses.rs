@@ -10,13 +10,14 @@ use crate::memory::Flags;
 /// Largest number of tiers.
 pub const TIERS: usize = 4;
 
-/// The largest count that the bits `USES` can hold.
+/// The largest number that the bits `USES` can hold.
 pub(super) const FULL: u32 = 3;
 
-/// The bits of the word that count uses.
+/// The bits of a page's word that count its uses.
 const COUNT: Flags = Flags::REFERENCED.with(Flags::USED_AGAIN).with(Flags::USES);
 
-/// Returns the count of uses in a page's flags.
+/// Returns the value of a page's `USES` bits: the number of uses that are marked neither by `REFERENCED` nor by
+/// `WORKINGSET`.
 pub const fn counted(flags: Flags) -> u32 {
     (flags.0 & Flags::USES.0) >> Flags::USES_SHIFT
 }
@@ -25,12 +26,12 @@ const fn with_counted(flags: Flags, n: u32) -> Flags {
     Flags(flags.without(Flags::USES).0 | n << Flags::USES_SHIFT)
 }
 
-/// Returns whether the largest countable number of uses was seen.
+/// Returns whether a page was used as often as can be counted.
 pub const fn is_saturated(flags: Flags) -> bool {
     flags.has(Flags::REFERENCED.with(Flags::USED_AGAIN))
 }
 
-/// Returns the flags after one more use.
+/// Returns the flags of a page after one more use.
 pub const fn used(marks: UseMarks, flags: Flags) -> Flags {
     if !flags.has(Flags::REFERENCED) {
         return flags.with(Flags::REFERENCED);
@@ -51,7 +52,7 @@ pub const fn tier(marks: UseMarks, tiers: u32, flags: Flags) -> usize {
     if tier < tiers as usize { tier } else { tiers as usize - 1 }
 }
 
-/// Returns the tier that the marks in a shadow stand for.
+/// Returns the tier of a page that left memory, by the marks of use in its shadow.
 pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -> usize {
     match (marks, is_workingset, counted) {
         (UseMarks::WorkingsetSecond, false, _) | (UseMarks::WorkingsetFifth, false, 0) => 0,
@@ -61,7 +62,7 @@ pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -
     }
 }
 
-/// Returns the flags of a page whose uses are counted from 0 again.
+/// Returns the flags of a page whose uses are counted anew, from 0.
 pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     match marks {
         UseMarks::WorkingsetSecond => flags.without(COUNT.with(Flags::WORKINGSET)),
@@ -70,7 +71,7 @@ pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     }
 }
 
-/// Returns the flags with the largest count of uses. The mark of the first use stays as it is.
+/// Returns `flags` with the largest count of uses. The mark of the first use stays as it is.
 pub const fn full(flags: Flags) -> Flags {
     with_counted(flags, FULL).with(Flags::WORKINGSET)
 }
@@ -80,7 +81,7 @@ pub const fn is_full(flags: Flags) -> bool {
     flags.has(Flags::WORKINGSET) && counted(flags) == FULL
 }
 
-/// Returns the flags of a page that is isolated to be evicted (`IsolatedMarks::FirstTaken`).
+/// Returns the flags that a page gets when it is isolated to be evicted (`IsolatedMarks::FirstTaken`).
 pub const fn isolated(flags: Flags) -> Flags {
     match flags.has(Flags::REFERENCED) {
         true => flags.without(Flags::REFERENCED.with(Flags::USED_AGAIN)),
@@ -88,7 +89,8 @@ pub const fn isolated(flags: Flags) -> Flags {
     }
 }
 
-/// Returns the flags of a page that comes back with `n` uses.
+/// Returns the flags of a page that comes back to memory. `n` is the value that the page's `USES` bits had when it
+/// left.
 pub const fn restored(flags: Flags, n: u32) -> Flags {
     if n == 0 { flags } else { with_counted(flags, n).with(Flags::REFERENCED) }
 }
@@ -97,7 +99,7 @@ pub const fn restored(flags: Flags, n: u32) -> Flags {
 mod tests {
     use super::*;
 
-    /// mechanisms/multigen, 3: tier ceil(log2 N).
+    /// Source: mechanisms/multigen, 3: a page that was used N times is of tier ceil(log2 N).
     #[test]
     fn a_page_that_was_used_n_times_is_of_tier_log_n() {
         for marks in [UseMarks::WorkingsetSecond, UseMarks::WorkingsetFifth] {

@@ -16,20 +16,21 @@ use crate::page_cache::ReadPattern;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
 use std::ops::Range;
 
-/// Number of entries in a cache line. A table is worth the next walk if one in this many of its entries was used.
+/// Number of entries in a cache line. A table is worth the next walk if at least one in this many of its entries was
+/// used.
 const ENTRIES_PER_LINE: u32 = 8;
 
-/// Changes of the sizes of generations, in pages, that a walk has made and not counted yet.
+/// Changes of the sizes of generations, in pages, that a walk has noted and that are not counted yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pages: [[[i64; ZONES]; 2]; GENERATIONS],
     changes: u64,
 }
 
-/// Counts of the entries that were examined.
+/// Counts of the page-table entries that were examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenEntries {
-    /// Number of examined entries, with a page or without.
+    /// Number of examined entries, whether or not they map a page.
     entries: u32,
     young: u32,
     /// Number of used entries whose page is on the lruvec of another group.
@@ -43,20 +44,20 @@ impl SeenEntries {
     }
 }
 
-/// The entries whose accessed bits are cleared.
+/// The page-table entries whose accessed bits a walk clears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marks {
-    /// The bits of all entries.
+    /// The accessed bits of all examined entries are cleared.
     Taken,
-    /// The bits of entries whose page is on a list.
+    /// The accessed bits of entries whose page is on a list are cleared.
     TakenOfListed,
-    /// No bit.
+    /// No accessed bit is cleared.
     Left,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Walks the regions of a round that no other task has taken, in tables that were touched since the last walk. With
-    /// `is_forced`, also walks touched tables that the filter would leave out.
+    /// Walks regions of a round, as long as there is one that no other task has taken. Examines only tables that were
+    /// touched since the last walk. With `is_forced`, also examines touched tables that the filter would leave out.
     pub(super) fn walk_regions(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable, is_forced: bool) {
         let of = lruvec.generational();
         let is_filtered = match multigen.choices.walk {
@@ -104,8 +105,8 @@ impl<M: Machine> Lru<M> {
         self.count_pending(lruvec, &mut pending);
     }
 
-    /// Promotes pages of an lruvec whose entries, all of one table, say that they were used. Returns the counts of the
-    /// entries. The caller has the table's lock.
+    /// Promotes the pages of an lruvec whose page-table entries were used. All entries of `pages` are in one table,
+    /// whose lock the caller holds. Returns the counts of the examined entries.
     pub(super) fn promote_used(
         &self,
         multigen: &Multigen,
@@ -145,8 +146,9 @@ impl<M: Machine> Lru<M> {
         seen
     }
 
-    /// Notes that a page was found used through a page table. The caller has locked the table, whose entry maps the
-    /// page.
+    /// Promotes a page that was found used through a page table: makes it part of the youngest generation, or only
+    /// marks it as used, as `multigen.promotion` says. Notes the changes of the generations' sizes in `pending`. The
+    /// caller has locked the table that maps the page.
     pub(super) fn promote(&self, multigen: &Multigen, lruvec: &Lruvec<M>, frame: FrameNumber, pending: &mut Pending) {
         let choices = &multigen.choices;
         let youngest = slot_of(lruvec.generational().generations.seqs().max);
@@ -177,7 +179,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds the changes that a walk has made to the sizes of the lruvec's generations.
+    /// Counts the changes that a walk has noted: adds them to the sizes of the lruvec's generations.
     pub(super) fn count_pending(&self, lruvec: &Lruvec<M>, pending: &mut Pending) {
         if pending.changes == 0 {
             return;
@@ -207,8 +209,8 @@ impl Pending {
     }
 }
 
-/// Returns whether a walk examines a region: anonymous memory whose pages may be evicted, or a mapping of a file
-/// without advice of sequential or random access.
+/// Returns whether a walk examines a region. It does if the region is anonymous memory whose pages may be evicted, or a
+/// mapping of a file without advice of sequential or random access.
 pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) -> bool {
     match &region.file {
         None => evictable[Family::Anon as usize],
@@ -216,7 +218,7 @@ pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) ->
     }
 }
 
-/// Returns the number of a table. No other table has the same number.
+/// Returns the number of the page table that maps `page` of a region. Each table has its own number.
 pub(super) fn table_of<M: Machine>(region: &Region<M>, page: u32) -> u64 {
     u64::from(region.id) << 32 | u64::from(page / ENTRIES)
 }
