@@ -6,10 +6,9 @@ use kit::words::counted;
 /// Lines of what was not seen that are shown; the record has all.
 const NOT_SEEN_MAX: usize = 8;
 
-/// Returns the answer: what was recorded, where it is, what was not seen, and what to do next. `slower` is the wall time
-/// of the recorded run in shares of an unrecorded one, if that was measured.
+/// Returns the answer: what was recorded, where it is, what was not seen, and what to do next.
 #[must_use]
-pub fn answer(options: &Options, recorded: &Recorded, slower: Option<f64>) -> String {
+pub fn answer(options: &Options, recorded: &Recorded) -> String {
     let sums = &recorded.sums;
     let mut text = format!(
         "Recorded {} in {:.2} s: {} of {}, {} read, {} written{}.\n\n",
@@ -19,16 +18,13 @@ pub fn answer(options: &Options, recorded: &Recorded, slower: Option<f64>) -> St
         counted(recorded.files as u64, "file"),
         bytes(sums.read_bytes),
         bytes(sums.written_bytes),
-        if sums.touches > 0 { format!(", {} of mapped pages", counted(sums.touches, "touch")) } else { String::new() },
+        if sums.touches > 0 { format!(", {} touched", counted(sums.touches, "mapped page")) } else { String::new() },
     );
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<9} {value}\n"));
     line("record", format!("{} ({})", options.output.display(), bytes(recorded.record_bytes)));
     let (kernel, is_all) = recorded.peak_kernel;
     let of = if is_all { "kernel memory" } else { "page tables" };
     line("memory", format!("peak {} resident without files, {} {of}", bytes(recorded.peak_resident), bytes(kernel)));
-    if let Some(slower) = slower {
-        line("cost", format!("{slower:.2} times the wall time without recording"));
-    }
     if recorded.is_interrupted {
         line("ended", "by an interrupt: the record is complete up to then".to_owned());
     }

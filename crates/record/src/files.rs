@@ -161,7 +161,7 @@ impl Files {
     pub fn look_again(&mut self) {
         for file in &mut self.all {
             let path = Path::new(std::ffi::OsStr::from_bytes(&file.name));
-            if let Ok(now) = fs::symlink_metadata(path)
+            if let Ok(now) = fs::metadata(path)
                 && now.ino() == file.inode
             {
                 file.bytes = now.len();

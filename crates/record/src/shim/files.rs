@@ -1,10 +1,11 @@
 //! The open files of this process: which descriptor belongs to which open file description, and its position.
 
+use crate::paths;
 use crate::real::{errno, set_errno};
 use crate::ring::{count, emit, emit_range, emit_text, is_borrowed, next_handle, ring};
 use crate::sys::{self, Stat};
 use crate::wire::{Blind, Kind, OpenText, flag};
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Number of descriptors and of descriptions that are followed.
@@ -58,6 +59,10 @@ static HIGHEST: AtomicU32 = AtomicU32::new(0);
 /// Files whose paths are with the recorder, by device and inode.
 static TOLD: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 
+/// A name relative to a folder; null if it is not known.
+pub type Name = (c_int, *const c_char);
+const NAMELESS: Name = (sys::AT_FDCWD, std::ptr::null());
+
 /// Does `hook` without a change of `errno`.
 #[inline]
 pub fn quietly<T>(hook: impl FnOnce() -> T) -> T {
@@ -96,17 +101,21 @@ fn find(fd: c_int) -> Option<&'static Description> {
         return None;
     }
     let stat = sys::stat_descriptor(fd)?;
-    let description = enter(fd, &stat, sys::open_flags(fd), flag::FOUND)?;
+    let description = enter(fd, &stat, sys::open_flags(fd), flag::FOUND, NAMELESS)?;
     description.state.fetch_or(SHARED | STDIO, Relaxed);
     description.position.store(sys::position(fd), Relaxed);
     Some(description)
 }
 
 /// Enters what libc opened under this descriptor.
-pub fn opened(fd: c_int, flags: c_int) -> Option<&'static Description> {
+///
+/// # Safety
+/// `name` is the path that was opened, relative to a folder, as a C string or null.
+pub unsafe fn opened_as(fd: c_int, flags: c_int, name: Name) -> Option<&'static Description> {
     if ring().is_none() || fd < 0 || is_borrowed() {
         return None;
     }
+    paths::forget(fd);
     let entry = DESCRIPTORS.get(fd as usize)?;
     if entry.load(Relaxed) > IGNORED {
         leave(fd);
@@ -116,11 +125,17 @@ pub fn opened(fd: c_int, flags: c_int) -> Option<&'static Description> {
         return None;
     }
     let stat = sys::stat_descriptor(fd)?;
-    enter(fd, &stat, flags, 0)
+    enter(fd, &stat, flags, 0, name)
+}
+
+/// Enters what libc opened under this descriptor, by a name that is not known here.
+pub fn opened(fd: c_int, flags: c_int) -> Option<&'static Description> {
+    // SAFETY: there is no name.
+    unsafe { opened_as(fd, flags, NAMELESS) }
 }
 
 /// Takes a description for the descriptor and tells the recorder, if the file has pages.
-fn enter(fd: c_int, stat: &Stat, open: c_int, found: u16) -> Option<&'static Description> {
+fn enter(fd: c_int, stat: &Stat, open: c_int, found: u16, name: Name) -> Option<&'static Description> {
     let entry = DESCRIPTORS.get(fd as usize)?;
     if !stat.is_regular() && !stat.is_block_device() {
         entry.store(IGNORED, Relaxed);
@@ -144,7 +159,7 @@ fn enter(fd: c_int, stat: &Stat, open: c_int, found: u16) -> Option<&'static Des
     description.position.store(0, Relaxed);
     entry.store(number as u32 + 2, Relaxed);
     HIGHEST.fetch_max(fd as u32 + 1, Relaxed);
-    tell(fd, stat, open, found, handle);
+    tell(fd, stat, open, found, handle, name);
     Some(description)
 }
 
@@ -157,12 +172,21 @@ fn take(fd: usize) -> Option<(usize, &'static Description)> {
 }
 
 /// Tells the recorder of an open file, with the path if it was not told before.
-fn tell(fd: c_int, stat: &Stat, open: c_int, flags: u16, handle: u32) {
+fn tell(fd: c_int, stat: &Stat, open: c_int, flags: u16, handle: u32, (folder, name): Name) {
     let text = OpenText { inode: stat.inode, device: stat.device, mode: stat.mode, birth: stat.birth };
     let mut path = [0; 4096];
     let key = file_key(stat);
     let told = &TOLD[(key >> 52) as usize];
-    let len = if told.load(Relaxed) == key { 0 } else { sys::path_of(fd, &mut path) };
+    let mut len = 0;
+    if told.load(Relaxed) != key {
+        if !name.is_null() {
+            // SAFETY: the name is a C string, as callers of `opened_as` promise.
+            len = unsafe { paths::write(folder, name, &mut path) };
+        }
+        if len == 0 {
+            len = sys::path_of(fd, &mut path);
+        }
+    }
     told.store(key, Relaxed);
     emit_text(Kind::Open, flags, stat.size, open as u32, handle, &[&text.to_bytes(), &path[..len]]);
 }
@@ -177,6 +201,7 @@ fn file_key(stat: &Stat) -> u64 {
 /// The path of a file changed or went: it is told again at the next opening.
 pub fn forget_paths() {
     TOLD.iter().for_each(|told| told.store(0, Relaxed));
+    paths::forget_all();
 }
 
 /// Removes a descriptor.
@@ -195,6 +220,7 @@ pub fn leave(fd: c_int) {
 
 /// A descriptor is about to be closed by the program.
 pub fn closing(fd: c_int) {
+    paths::forget(fd);
     let is_known = usize::try_from(fd).ok().and_then(|fd| DESCRIPTORS.get(fd)).is_some_and(|it| it.load(Relaxed) != 0);
     if !is_known || !crate::ring::was_open() || is_borrowed() {
         return;
@@ -213,6 +239,7 @@ pub fn copied(old: c_int, new: c_int) {
         return;
     }
     let found = look(old);
+    paths::forget(new);
     leave(new);
     let Some(entry) = DESCRIPTORS.get(new as usize) else { return };
     let Some(description) = found else {
@@ -239,6 +266,7 @@ pub fn catch_up_all() {
 
 /// Closes all descriptors from `first` to `last`, or those that an exec would close is left to the recorder.
 pub fn closing_range(first: u32, last: u32) {
+    paths::forget_all();
     for fd in first..=last.min(HIGHEST.load(Relaxed)) {
         closing(fd as c_int);
     }

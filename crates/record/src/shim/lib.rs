@@ -3,7 +3,8 @@
 //! of memory shared with the recorder.
 //!
 //! - [`wire`]: the layout of the ring, known to both sides; [`ring`]: its writer.
-//! - [`files`]: what the descriptors of the process are; [`io`], [`names`], [`stdio`]: the calls about them.
+//! - [`files`]: what the descriptors of the process are; [`io`], [`names`], [`stdio`]: the calls about them; [`paths`]: the
+//!   folders that names are relative to.
 //! - [`maps`]: mapped files; [`pages`]: each touch of their pages, on request.
 //! - [`process`]: the start and end of processes; [`sys`] and [`real`]: system calls and functions of libc.
 //!
@@ -16,6 +17,7 @@ mod io;
 mod maps;
 mod names;
 mod pages;
+mod paths;
 mod process;
 mod real;
 mod ring;

@@ -1,6 +1,6 @@
 //! Replaces what opens, renames, removes and truncates by name.
 
-use crate::files::{O_TRUNC, forget_paths, opened, quietly};
+use crate::files::{Name, O_TRUNC, forget_paths, opened, opened_as, quietly};
 use crate::io::replace;
 use crate::pages::admit_text;
 use crate::real::real;
@@ -23,7 +23,7 @@ macro_rules! opens {
             admit_text(path);
             let real = real!($name: unsafe extern "C" fn(Path, c_int, ...) -> c_int);
             // SAFETY: the caller's promise to libc's function of this name.
-            note(unsafe { real(path, flags, mode) }, flags)
+            note(unsafe { real(path, flags, mode) }, flags, (AT_FDCWD, path))
         }
     };
     (@ $name:ident ($folder:ident)) => {
@@ -32,7 +32,7 @@ macro_rules! opens {
             admit_text(path);
             let real = real!($name: unsafe extern "C" fn(c_int, Path, c_int, ...) -> c_int);
             // SAFETY: the caller's promise to libc's function of this name.
-            note(unsafe { real($folder, path, flags, mode) }, flags)
+            note(unsafe { real($folder, path, flags, mode) }, flags, ($folder, path))
         }
     };
 }
@@ -43,10 +43,11 @@ opens! {
 }
 
 /// Records an opening.
-fn note(fd: c_int, flags: c_int) -> c_int {
+fn note(fd: c_int, flags: c_int, name: Name) -> c_int {
     if fd >= 0 {
         quietly(|| {
-            if let Some(file) = opened(fd, flags)
+            // SAFETY: libc has just opened this path.
+            if let Some(file) = unsafe { opened_as(fd, flags, name) }
                 && flags & O_TRUNC != 0
             {
                 emit(Kind::Truncate, 0, 0, 0, file.handle());
@@ -60,11 +61,15 @@ replace! {
     [creat, creat64](path: Path, mode: c_uint) -> c_int => |call: &dyn Fn() -> c_int, path, _| {
         admit_text(path);
         const O_WRONLY: c_int = 1;
-        note(call(), O_WRONLY | O_TRUNC)
+        note(call(), O_WRONLY | O_TRUNC, (AT_FDCWD, path))
     };
-    [mkstemp, mkstemp64](path: *mut c_char) -> c_int => |call: &dyn Fn() -> c_int, _| note(call(), sys::O_RDWR);
+    [mkstemp, mkstemp64](path: *mut c_char) -> c_int => |call: &dyn Fn() -> c_int, path: *mut c_char| {
+        note(call(), sys::O_RDWR, (AT_FDCWD, path))
+    };
     [mkostemp, mkostemp64](path: *mut c_char, flags: c_int) -> c_int =>
-        |call: &dyn Fn() -> c_int, _, flags| note(call(), sys::O_RDWR | flags);
+        |call: &dyn Fn() -> c_int, path: *mut c_char, flags| {
+            note(call(), sys::O_RDWR | flags, (AT_FDCWD, path))
+        };
     [truncate, truncate64](path: Path, size: i64) -> c_int => |call: &dyn Fn() -> c_int, path: Path, size| {
         admit_text(path);
         let result = call();

@@ -180,7 +180,7 @@ pub fn close(fd: c_int) {
     unsafe { call(number::CLOSE, [fd as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// Reads the link of an open file into `buffer`. Returns the length.
+/// Reads the link of an open file, or with [`AT_FDCWD`] of the working folder, into `buffer`. Returns the length.
 pub fn path_of(fd: c_int, buffer: &mut [u8]) -> usize {
     // "/proc/self/fd/" and the number.
     let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -195,7 +195,7 @@ pub fn path_of(fd: c_int, buffer: &mut [u8]) -> usize {
     for at in 0..count {
         link[14 + at] = digits[count - 1 - at];
     }
-    let from = link.as_ptr() as usize;
+    let from = if fd == AT_FDCWD { c"/proc/self/cwd".as_ptr() as usize } else { link.as_ptr() as usize };
     // SAFETY: the link ends with a zero, the buffer has its length.
     let found = unsafe {
         call(number::READLINKAT, [AT_FDCWD as usize, from, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0])

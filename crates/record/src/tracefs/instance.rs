@@ -2,7 +2,7 @@
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,10 @@ impl Instance {
     /// # Errors
     /// When it cannot be read.
     pub fn common(&self, file: &str) -> io::Result<String> {
-        fs::read_to_string(self.root.join(file))
+        // Some of these files give all that they have to the first read, and nothing to a second one.
+        let mut bytes = vec![0; 1 << 14];
+        let len = fs::File::open(self.root.join(file))?.read(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
     }
 
     /// Writes a setting.

@@ -32,6 +32,8 @@ pub struct Event {
 enum Open {
     /// A read up to the page `end`, whose last step began at the page `start`.
     Read { file: u32, start: u64, end: u64 },
+    /// A write up to the byte `end`, whose last step began at the byte `start`.
+    Write { file: u32, start: u64, end: u64 },
     /// Fault-around, up to the page `end`: the fault that may follow says which page was touched.
     Around { request: Request, end: u64 },
 }
@@ -112,8 +114,16 @@ impl Kernel {
             }
             What::Write => {
                 let Some(file) = self.file(event, device(first), inode, base, sink)? else { return Ok(()) };
+                let (start, end) = (index, index.saturating_add(last));
                 if let Some(file) = self.files.get_mut(file) {
-                    file.bytes = file.bytes.max(index.saturating_add(last));
+                    file.bytes = file.bytes.max(end);
+                }
+                // A write by large folios comes in steps, each of which reaches to the end of the write.
+                let is_next_step = matches!(open, Some(Open::Write { file: of, start: before, end: to })
+                    if of == file && to == end && before < start);
+                self.open.insert(task, Open::Write { file, start, end });
+                if is_next_step {
+                    return Ok(());
                 }
                 sink(&Request { operation: Operation::Write, file, offset: index, len: last, ..base })
             }
@@ -326,6 +336,7 @@ mod tests {
             (What::Exec, 5, [0; 4]),
             (What::Fork, 5, [6, 0x1_0000, 0, 0]),
             (What::Fork, 6, [8, 0, 0, 0]),
+            (What::Write, 8, [DEVICE, 7, 8 * 4096, 4106]),
             (What::Write, 8, [DEVICE, 7, 9 * 4096, 10]),
             (What::Delete, 8, [DEVICE, 7, 0, 0]),
         ];
