@@ -53,12 +53,6 @@ impl Tasks {
         }
     }
 
-    /// Returns the number of tasks so far.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.all.len()
-    }
-
     /// Returns the processes that have not ended as far as is known.
     pub fn running(&self) -> impl Iterator<Item = (u32, &Task)> {
         let numbered = self.all.iter().enumerate().map(|(number, task)| (number as u32, task));

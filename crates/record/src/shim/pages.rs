@@ -1,5 +1,5 @@
 //! Follows each page of mapped files: mappings are closed (`PROT_NONE`) but for so many pages, and the fault of a
-//! closed page records its touch and opens it, closing the pages that were opened longest ago.
+//! closed page records its touch and opens it, closing all others when too many are open.
 
 use crate::files::quietly;
 use crate::io::{Part, replace};
@@ -23,10 +23,9 @@ const OPEN_MAX: usize = 1 << 16;
 /// How many pages may be open; 0: mappings are not followed.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
-/// The pages that are open, as ranges in the order of their opening. Used under the lock of the table of mappings.
+/// The pages that are open, as ranges. Used under the lock of the table of mappings.
 struct Open {
     ranges: [(usize, usize); OPEN_MAX],
-    first: usize,
     count: usize,
     pages: usize,
 }
@@ -36,7 +35,7 @@ struct Shared<T>(UnsafeCell<T>);
 // SAFETY: what is within is only used under the lock of the table of mappings.
 unsafe impl<T> Sync for Shared<T> {}
 
-static OPEN: Shared<Open> = Shared(UnsafeCell::new(Open { ranges: [(0, 0); OPEN_MAX], first: 0, count: 0, pages: 0 }));
+static OPEN: Shared<Open> = Shared(UnsafeCell::new(Open { ranges: [(0, 0); OPEN_MAX], count: 0, pages: 0 }));
 
 /// libc's `struct sigaction`.
 #[repr(C)]
@@ -93,49 +92,62 @@ pub fn open_all(range: &Range<usize>, prot: c_int) {
 }
 
 /// Opens pages of a region for reading, or for reading and writing, and records the touch of each.
-fn open(table: &Table, region: &Region, range: Range<usize>, is_write: bool) {
+fn open(region: &Region, range: Range<usize>, is_write: bool) {
     let is_copied = is_write && !region.is_shared;
     for start in range.clone().step_by(PAGE) {
         let page = start..start + PAGE;
         // The first write to a private page copies it: only that read reaches the file.
         region.emit(if is_write && !is_copied { Kind::Store } else { Kind::Load }, 0, &page);
     }
-    open_all(&range, if is_write { region.prot } else { region.prot & !sys::PROT_WRITE });
     // SAFETY: the caller has the lock of the table.
     let open = unsafe { &mut *OPEN.0.get() };
     if is_copied {
         open.forget(&range);
     } else {
-        open.add(table, range);
+        open.add(&range);
     }
+    open_all(&range, if is_write { region.prot } else { region.prot & !sys::PROT_WRITE });
 }
 
 impl Open {
-    /// Adds pages, and closes the oldest beyond the limit.
-    fn add(&mut self, table: &Table, range: Range<usize>) {
-        let limit = LIMIT.load(Ordering::Relaxed);
-        let pages = (range.end - range.start) / PAGE;
-        while self.count > 0 && (self.pages + pages > limit || self.count == OPEN_MAX) {
-            let (start, count) = self.ranges[self.first];
-            self.first = (self.first + 1) % OPEN_MAX;
-            self.count -= 1;
-            self.pages -= count;
-            let old = start..start + count * PAGE;
-            for region in table.all().iter().filter(|region| region.is_followed) {
-                if let Some(common) = region.common(&old) {
+    /// Adds pages. Beyond the largest number of ranges, pages stay open: their further touches are not seen.
+    fn add(&mut self, range: &Range<usize>) {
+        if let Some(place) = self.ranges.get_mut(self.count) {
+            let pages = (range.end - range.start) / PAGE;
+            *place = (range.start, pages);
+            self.count += 1;
+            self.pages += pages;
+        }
+    }
+
+    /// Closes all pages if one more would be too many. That all are closed together, and not the oldest for each new
+    /// one, halves the system calls; between two of these times a page is recorded once.
+    fn make_room(&mut self, table: &Table) {
+        if self.pages < LIMIT.load(Ordering::Relaxed) {
+            return;
+        }
+        for region in table.all().iter().filter(|region| region.is_followed) {
+            // Pages of private mappings that the program has written to are its own, and stay open.
+            let may_have_copies = !region.is_shared && region.prot & sys::PROT_WRITE != 0;
+            let mut span: Option<Range<usize>> = None;
+            for (start, pages) in &self.ranges[..self.count] {
+                let Some(common) = region.common(&(*start..start + pages * PAGE)) else { continue };
+                if may_have_copies {
                     close(&common);
+                } else {
+                    span = Some(span.map_or(common.clone(), |it| it.start.min(common.start)..it.end.max(common.end)));
                 }
             }
+            if let Some(span) = span {
+                close(&span);
+            }
         }
-        self.ranges[(self.first + self.count) % OPEN_MAX] = (range.start, pages);
-        self.count += 1;
-        self.pages += pages;
+        (self.count, self.pages) = (0, 0);
     }
 
     /// These pages belong to the program alone from now on: they are not closed again.
     fn forget(&mut self, range: &Range<usize>) {
-        for at in 0..self.count {
-            let place = &mut self.ranges[(self.first + at) % OPEN_MAX];
+        for place in &mut self.ranges[..self.count] {
             if range.start <= place.0 && place.0 + place.1 * PAGE <= range.end {
                 self.pages -= place.1;
                 place.1 = 0;
@@ -154,7 +166,7 @@ pub fn admit(at: usize, len: usize, is_write: bool) {
         let table = lock();
         for region in table.all().iter().filter(|region| region.is_followed) {
             if let Some(common) = region.common(&range) {
-                open(&table, region, common, is_write && region.prot & sys::PROT_WRITE != 0);
+                open(region, common, is_write && region.prot & sys::PROT_WRITE != 0);
             }
         }
     });
@@ -193,7 +205,9 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut c_void, context: *mut c_
             return false;
         }
         let start = address & !(PAGE - 1);
-        open(&table, region, start..start + PAGE, is_write);
+        // SAFETY: this handler has the lock of the table.
+        unsafe { &mut *OPEN.0.get() }.make_room(&table);
+        open(region, start..start + PAGE, is_write);
         true
     });
     if !is_opened {

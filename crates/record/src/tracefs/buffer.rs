@@ -90,7 +90,7 @@ mod tests {
 
     fn page(words: &[u32]) -> Vec<u8> {
         let mut page = 1000_u64.to_le_bytes().to_vec();
-        page.extend((4 * words.len() as u64 | 1 << 31).to_le_bytes());
+        page.extend(((4 * words.len() as u64) | (1 << 31)).to_le_bytes());
         page.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         page.resize(4096, 0);
         page

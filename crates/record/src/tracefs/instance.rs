@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Most memory for the buffers of all CPUs, KiB.
 const BUFFERS_KIB: u64 = 256 << 10;
@@ -30,7 +31,9 @@ impl Instance {
         let (root, mount) = root()?;
         let instances = root.join("instances");
         remove_abandoned(&instances);
-        let folder = instances.join(format!("{PREFIX}{}", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = instances.join(format!("{PREFIX}{}-{number}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| said(&folder, &error))?;
         let instance = Self { folder, root, _mount: mount };
         instance.set("tracing_on", "0")?;
@@ -134,8 +137,7 @@ fn root() -> Result<(PathBuf, Option<OwnedFd>), String> {
 fn remove_abandoned(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let process =
-            name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|text| text.parse::<u32>().ok());
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
         if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
             // Another recorder may remove it at the same time.
             let _ = fs::remove_dir(entry.path());

@@ -10,7 +10,7 @@ use trace::{Operation, PAGE_BYTES, Request};
 /// Least time between two looks at the size of a file that is read past its known end, µs.
 const LOOK_AGAIN_US: u64 = 10_000;
 /// Pseudo device of the kernel, whose inodes are block devices.
-const BLOCK_DEVICES: Device = [0, 3];
+pub const BLOCK_DEVICES: Device = [0, 3];
 
 /// An event of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,7 +194,9 @@ impl Kernel {
         let mut stop = end.saturating_add(1).saturating_mul(PAGE_BYTES);
         if self.bytes(file) < stop {
             self.look_again(file, base.time_us);
-            stop = stop.min(self.bytes(file).max(offset + PAGE_BYTES));
+            // A file of unknown size has at least the page that was asked for.
+            let bytes = self.bytes(file);
+            stop = stop.min(if bytes > offset { bytes } else { offset.saturating_add(PAGE_BYTES) });
         }
         let len = stop.saturating_sub(offset).min(Request::ACCESS_MAX);
         sink(&Request { operation: Operation::Read, file, offset, len, ..base })
@@ -233,7 +235,7 @@ impl Kernel {
             return Ok(None);
         }
         let found = if device == BLOCK_DEVICES {
-            let [major, minor] = super::kernel::device(inode);
+            let [major, minor] = self::device(inode);
             super::inodes::Found { name: format!("block device {major}:{minor}").into_bytes(), bytes: u64::MAX >> 12 }
         } else {
             self.inodes.find(device, inode).unwrap_or_default()

@@ -100,7 +100,7 @@ impl Layout {
     }
 }
 
-/// Returns where a field lies, by a line such as `field:dev_t s_dev;	offset:16;	size:4;	signed:0;`.
+/// Returns where a field lies, by a line such as `field:dev_t s_dev; offset:16; size:4; signed:0;`.
 fn place_of(format: &str, name: &str) -> Option<Place> {
     format.lines().find_map(|line| {
         let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);

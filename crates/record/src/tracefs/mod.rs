@@ -63,7 +63,7 @@ impl Tracefs {
         }
         let has = |what| layouts.values().any(|layout| layout.what == what);
         if !has(What::Read) {
-            return Err("cannot trace: the kernel lacks the event mm_filemap_get_pages (since Linux 6.13)".to_owned());
+            return Err("cannot trace: the kernel lacks the event mm_filemap_get_pages".to_owned());
         }
         let has_writes = has(What::Write);
         let page_kib = fs::read_to_string(instance.path("buffer_subbuf_size_kb")).ok();
@@ -230,7 +230,9 @@ impl Source for Tracefs {
             "advice, truncations, openings and closings".to_owned(),
         ];
         let nameless = self.kernel.files.iter().filter(|file| file.name.is_empty()).count();
-        let without_writes = self.kernel.files.iter().any(|file| !self.kernel.files.kind_of(file).starts_with("ext"));
+        let files = &self.kernel.files;
+        let on_disks = files.iter().filter(|file| file.device != kernel::BLOCK_DEVICES);
+        let without_writes = on_disks.filter(|file| !files.kind_of(file).starts_with("ext")).count() > 0;
         if !self.has_writes || without_writes {
             not_seen.push("writes to file systems other than ext4".to_owned());
         }

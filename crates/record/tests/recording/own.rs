@@ -21,6 +21,8 @@ fn own(folder: &TempDir, what: &str, pages_open: u64) -> Found {
     let place = format!("{WHAT}={what} {}", folder.path().display());
     let words = ["env", &place, &program, "--exact", "own::program", "--nocapture"];
     let recorded = record(folder, &words, |options| options.means = Means::Shim { pages_open }).unwrap();
+    let is_good = recorded.status.is_some_and(|status| status.success());
+    assert_eq!(is_good, what != "abort", "{:?}", recorded.status);
     Found::read(folder, recorded)
 }
 
@@ -35,6 +37,7 @@ fn program() {
         "mappings" => mappings(&folder),
         "threads" => threads(&folder),
         "fork" => fork(&folder),
+        "memory" => memory(),
         "abort" => {
             read_all(&folder.join("a"), 100);
             std::process::abort();
@@ -245,4 +248,39 @@ fn crashes_and_immediate_ends_lose_nothing() {
         assert_eq!(found.covered("read", "a"), 10_000, "{what}");
         assert_eq!(found.lines.iter().filter(|line| line.starts_with("read a")).count(), 100, "{what}");
     }
+}
+
+/// Has 32 MiB, of which it touches 8 over and over.
+fn memory() {
+    let mut memory = vec![1_u8; 32 << 20];
+    let end = std::time::Instant::now() + std::time::Duration::from_millis(800);
+    while std::time::Instant::now() < end {
+        memory[..8 << 20].chunks_mut(PAGE).for_each(|page| page[0] = page[0].wrapping_add(1));
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    std::hint::black_box(&memory);
+}
+
+#[test]
+fn the_working_set_is_what_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env::current_exe().unwrap().display().to_string();
+    let place = format!("{WHAT}=memory {}", folder.path().display());
+    let words = ["env", &place, &program, "--exact", "own::program", "--nocapture"];
+    let interval = std::time::Duration::from_millis(100);
+    let recorded = record(&folder, &words, |options| options.watch.working_set = Some(interval)).unwrap();
+    assert!(recorded.status.is_some_and(|status| status.success()));
+    let trace = trace::Trace::open(&crate::found::output(&folder)).unwrap();
+    let set = &trace.metadata()["working_set"];
+    assert_eq!(set["interval_us"], 100_000);
+    let samples = set["samples"].as_array().unwrap();
+    if samples.is_empty() {
+        eprintln!("skipped: clear_refs is not to be had here");
+        return;
+    }
+    let mib = |sample: &serde_json::Value, name: &str| sample[name].as_u64().unwrap() >> 20;
+    let is_set = |sample: &&serde_json::Value| {
+        mib(sample, "resident_bytes") >= 32 && (8..16).contains(&mib(sample, "touched_bytes"))
+    };
+    assert!(samples.iter().filter(is_set).count() >= 2, "{set:#}");
 }
