@@ -22,8 +22,11 @@ use kit::input;
 #[must_use]
 pub fn is_file(word: &str) -> bool {
     let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
-    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml")
+    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml") || word.ends_with(FIO)
 }
+
+/// The extension of job files of fio, which are read as experiments.
+const FIO: &str = ".fio";
 
 /// Returns the name of the kernel, machine or experiment in a file: the file's name without extension, or for
 /// `experiment.toml` the name of its folder.
@@ -262,7 +265,10 @@ fn unchanged_experiment(word: &str) -> Result<Experiment, Error> {
         return Experiment::parse(word, (&experiment.file, &experiment.text), published);
     }
     let path = Path::new(word);
-    let text = read(path, "an experiment")?;
+    let mut text = read(path, "an experiment")?;
+    if word.ends_with(FIO) {
+        text = crate::fio::experiment(word, &name_of(path), &text)?;
+    }
     let printed = path.with_file_name("published.toml");
     let published = if printed.exists() { Some(read(&printed, "published figures")?) } else { None };
     let printed = printed.display().to_string();

@@ -51,7 +51,7 @@ impl fmt::Display for WrongContents {
 
 impl std::error::Error for WrongContents {}
 
-/// A generator of the expected bytes of one file or region in one version.
+/// A generator of the bytes that one version of a file or region should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     name: String,

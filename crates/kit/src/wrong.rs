@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path};
 
-/// A fault in a file that another program or a user wrote, with its place.
+/// A fault in a file that another program or a user wrote, with the place of the fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The file.

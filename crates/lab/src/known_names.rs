@@ -4,7 +4,8 @@ use placed::{Error, Node};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// A group of names that users know from Linux, such as sysctls, and what corresponds to the names in this program.
+/// A group of names that users know from Linux, such as sysctls, with an explanation of what this program has in their
+/// place.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Known {

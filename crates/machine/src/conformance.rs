@@ -27,7 +27,7 @@ const SHORT: Nanos = Nanos::from_millis(20);
 /// A function that a task of a test carries out, with its machine and the state that the tasks share.
 pub type Act<G> = fn(&<G as Ground>::Machine, &Stage<<G as Ground>::Machine>);
 
-/// Provides the test suite with machines under test, and starts the tasks of each test on one.
+/// Makes a machine under test for each test of the suite, and starts the test's tasks on this machine.
 pub trait Ground: Sized {
     /// The machine under test.
     type Machine: Machine;
@@ -439,8 +439,7 @@ pub fn tasks_that_relax_let_others_run<G: Ground>() {
     G::run(&[relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, acts], nothing);
 }
 
-/// Tests that a task that begins spans and makes notes ([`crate::Observe`]), around a wait and under a lock, behaves as
-/// without them.
+/// Tests that a task waits, and holds a lock, as usual while it reports to a profile or trace ([`crate::Observe`]).
 pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     G::run(
         &[

@@ -68,7 +68,7 @@ steps! {
     IndexInsert = "index_insert",
     /// Take one page out of a file's index.
     IndexRemove = "index_remove",
-    /// Leave a shadow in the slot of one page: the cost in addition to that of emptying the slot.
+    /// Store a shadow in the slot of one page, after the slot was emptied (which is a step of its own).
     ShadowStore = "shadow_store",
     /// Move one page from one LRU list to another, or put it on its first list, under the LRU lock.
     LruMove = "lru_move",
@@ -108,7 +108,7 @@ steps! {
     BioPage = "bio_page",
     /// Queue one request at a device.
     SubmitRequest = "submit_request",
-    /// End the I/O of one page in its completion.
+    /// End the I/O of one page when its request has completed.
     EndPage = "end_page",
     /// Look at one object of a slab cache.
     SlabObject = "slab_object",

@@ -106,7 +106,7 @@ impl Node {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// Returns the first element of a list, and any other node itself.
+    /// Returns the first element if the node is a list with elements; otherwise returns the node itself.
     #[must_use]
     pub fn first(&self) -> &Self {
         match &self.value {

@@ -51,7 +51,7 @@ pub struct Text<'t> {
     pub left_out: LeftOut,
 }
 
-/// Lines of one format within a text.
+/// Consecutive lines of a text that have one format.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'t> {
     /// The name of the file.
@@ -79,12 +79,12 @@ impl Block<'_> {
     }
 }
 
-/// Numbers of the lines that no reader used, each with the reason.
+/// The lines that no reader used: the number of each line, and the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<usize, String>);
 
-/// Largest number of lines whose numbers are given for one reason. If there are more lines, their number is given
-/// instead.
+/// Largest number of lines whose numbers are listed for one reason. If there are more, only their number and range are
+/// given.
 const NAMED_MAX: usize = 3;
 
 impl LeftOut {
@@ -210,7 +210,8 @@ fn unquoted(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the rest of a line that has a code fence of Markdown, Jira, a board or a page; none without a fence.
+/// Removes a code fence from a line: that of Markdown (three backquotes), Jira (`{code}`) or a web forum (`[code]`).
+/// Returns the rest of the line; none if the line has no fence.
 fn fenced(trimmed: &str) -> Option<&str> {
     const MARKS: [&str; 9] =
         ["{noformat}", "{code}", "[code]", "[/code]", "[quote]", "[/quote]", "{quote}", "[CODE]", "[/CODE]"];

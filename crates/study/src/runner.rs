@@ -36,7 +36,7 @@ pub fn all_cores() -> usize {
 }
 
 /// Calls `work` for each of `items` on `threads` threads and catches panics. Returns each item with its result, in
-/// order. After a failure no further item begins; items that have not begun are left out.
+/// order. After a failure, no item begins any more; the items that have not begun are left out of the results.
 pub fn each<I: Sync, T: Send>(
     items: &[I],
     threads: usize,

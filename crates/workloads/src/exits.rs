@@ -21,28 +21,28 @@ use sim::Rng;
 /// The touches draw from the random stream of this number ([`System::rng`]).
 const STREAM: u64 = 7500;
 
-/// Name from which the test pattern of the staying program's memory is made.
+/// The staying program's memory has the test pattern that is made from this name.
 const STAYS: &str = "stays";
 
 /// Parameters of the workload `exits`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Memory of the program that stays, percent of memory. Default 40.
+    /// Size of the program that stays, percent of the machine's memory. Default 40.
     pub stays_percent: u64,
-    /// Memory of the program that stays, MiB at full scale; given instead of `stays_percent`.
+    /// Size of the program that stays, MiB at full scale; given instead of `stays_percent`.
     pub stays_mib: Option<u64>,
-    /// Memory of each program that ends, percent of memory. Default 80.
+    /// Size of each program that ends, percent of the machine's memory. Default 80.
     pub program_percent: u64,
-    /// Memory of each program that ends, MiB at full scale; given instead of `program_percent`.
+    /// Size of each program that ends, MiB at full scale; given instead of `program_percent`.
     pub program_mib: Option<u64>,
     /// Number of programs that end. Default 3.
     pub programs: u64,
     /// `true`: memory of the programs that end may have huge pages. Default: `false`.
     pub huge_pages: bool,
-    /// Number of pages that each program that ends stores before each touch by the staying program. Default 4.
+    /// Number of pages that another program stores from one touch by the staying program to the next. Default 4.
     pub stores_per_touch: u64,
-    /// Number of touches that the staying program does each time another program has ended. Default 10000.
+    /// Number of touches that the staying program does after the end of each other program. Default 10000.
     pub touches_after: u64,
 }
 

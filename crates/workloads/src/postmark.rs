@@ -18,14 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Number of bytes that the C library reads or writes at once, although the program requests 512 bytes at a time.
 const BUFFER_BYTES: u64 = 4096;
 
-/// Number of 512-byte blocks, as the program reads or writes them, in a buffer of the C library.
+/// Number of 512-byte blocks, the units in which the program reads and writes, in a buffer of the C library.
 const BUFFER_BLOCKS: u64 = BUFFER_BYTES / 512;
 
 /// Number of blocks into which the background program divides its memory.
 const HOG_BLOCKS: u64 = 8;
 
-/// Number of passes by which the workload simulates the background program's use of a block. Each pass touches the used
-/// part of the block once.
+/// Each time the background program uses a block, it touches the used part of the block this number of times.
 const HOG_ROUNDS: u64 = 64;
 
 /// Parameters of the workload `postmark` at full scale, from `[params]` in an experiment's file. The numbers of files
@@ -49,7 +48,8 @@ pub struct Params {
     /// Memory of the background program, MiB; 0: there is no such program. Default 2048.
     #[serde(default = "hog_mib")]
     pub hog_mib: u64,
-    /// Size of the part that the background program uses of each of the eight blocks of its memory, MiB. Default 4.
+    /// The background program divides its memory into eight blocks. This is the size of the part of a block that it
+    /// uses, MiB. Default 4.
     #[serde(default = "hog_used_mib")]
     pub hog_used_mib: u64,
     /// Time for which the background program sleeps after it has used a block, seconds. Default 15.
@@ -96,7 +96,8 @@ fn seed() -> u64 {
     42
 }
 
-/// The workload `postmark`: small files that are made, read, extended and removed, beside an idle program.
+/// The workload `postmark`: small files that are made, read, extended and removed, beside a background program that
+/// mostly sleeps.
 #[derive(Debug)]
 pub struct Postmark;
 

@@ -30,22 +30,22 @@ use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
 /// The pages that wait for admission to a list, on all CPUs together, are at most all pages of memory divided by this
 /// number. Each CPU may have one waiting page in any case. No other value was tried.
-const WAITING_PART: u64 = 64;
+pub(super) const WAITING_PART: u64 = 64;
 
 /// There are two kinds of pages: those that are read for the first time in a while, and those that return soon. While
 /// pages of a kind go on lists, one of them in this many is dropped as a probe. Probes show whether pages of the kind
 /// are missed (read again soon). One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
-const PROBE_EVERY: u32 = 32;
+pub(super) const PROBE_EVERY: u32 = 32;
 
 /// While pages that return soon are dropped instead of listed, one page in this many is listed nevertheless. So lists
 /// stay in use, and show whether the pages that reclaim takes from them are missed (read again soon). 4, 8, 16 and 32
 /// were tried with the example of docs/studies/admission.md.
-const LISTED_EVERY: u32 = 8;
+pub(super) const LISTED_EVERY: u32 = 8;
 
 /// Refault distances are compared with the number of file pages on lists, but at least with the number of all pages of
 /// memory divided by this constant. No other value was tried. docs/studies/admission.md says what happens without this
 /// minimum.
-const LEAST_HELD_PART: u64 = 8;
+pub(super) const LEAST_HELD_PART: u64 = 8;
 
 /// Largest number of waiting pages that a reading task lists or frees at once when there is no room for its own page to
 /// wait.

@@ -29,8 +29,8 @@ struct Thread {
     /// Number of nested stalls that the thread is in; 0 if it is not stalled.
     stalls: u32,
     is_in_call: bool,
-    /// `true` if the thread's present call is known: it began during another thread's stall, or a stall of its own
-    /// ended during such a stall. The thread then counts as working unless it is stalled or waits.
+    /// `true` if the thread's present call is known: the call began, or a stall of this thread ended, while another
+    /// thread was stalled. The thread then counts as working unless it is stalled or waits.
     is_known: bool,
     /// `true` while the thread sleeps for another reason than lack of memory.
     waits: bool,
@@ -69,7 +69,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Creates counts without threads, which begin at `now`.
+    /// Creates counts in which no thread is counted yet, and whose times begin at `now`.
     fn new(now: Nanos) -> Self {
         Self {
             stalled: 0,

@@ -24,6 +24,7 @@ mod machine_from;
 mod options;
 mod output;
 mod rank;
+mod replay;
 mod report;
 mod results;
 mod saved;
@@ -93,6 +94,8 @@ enum Verb {
     /// Read, describe or make a trace of what programs do to files and caches
     #[command(subcommand)]
     Trace(trace::Which),
+    /// Replay a trace on cache policies without time: which share of the requests does each miss, in caches of several sizes?
+    Replay(replay::Arguments),
     /// Read logs of MMTests as a report
     Import(import::Arguments),
     /// Test the engine: run random machines, kernels and tasks, and check every page
@@ -123,7 +126,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "truth", "sweep", "swarm"]),
     ("Explain", &["list", "explain", "diff"]),
     ("This computer", &["doctor", "stat", "machine", "calibrate", "guest", "bench"]),
-    ("Traces", &["trace"]),
+    ("Traces", &["trace", "replay"]),
     ("Reports", &["report", "results", "import", "help"]),
 ];
 
@@ -249,6 +252,7 @@ fn carry_out() -> Result<(), End> {
         Verb::Results(arguments) => results::run(&arguments),
         Verb::Import(arguments) => import::run(&arguments),
         Verb::Trace(which) => trace::run(&which),
+        Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
@@ -275,7 +279,7 @@ fn command() -> String {
 /// The form of a text for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum TextFormat {
-    /// For a terminal.
+    /// Text for a terminal.
     #[default]
     #[value(alias = "table")]
     Text,

@@ -32,13 +32,13 @@ pub enum Which {
 
 /// How to read a trace.
 #[derive(clap::Args)]
-struct SourceOptions {
+pub(super) struct SourceOptions {
     /// The trace; `-` is standard input. It may be packed by gzip, zstd or xz
     #[arg(value_name = "FILE")]
-    file: PathBuf,
+    pub(super) file: PathBuf,
     /// Its format, if its first bytes do not show it; `--from help` lists them
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
-    from: Option<String>,
+    pub(super) from: Option<String>,
     /// The columns of a csv file, by name or number, as in time=ts:ms,op=type,offset=lba:512,size=bytes,file=dev; a unit follows the
     /// colon. Objects have key= in place of offset=
     #[arg(long, value_name = "ROLE=COLUMN,…")]
@@ -49,7 +49,7 @@ struct SourceOptions {
 }
 
 impl SourceOptions {
-    fn options(&self) -> Options {
+    pub(super) fn options(&self) -> Options {
         Options {
             from: self.from.clone(),
             columns: self.columns.clone().unwrap_or_default(),
@@ -137,7 +137,7 @@ fn info(InfoArguments { source, follow, text, plot }: &InfoArguments) -> Result<
     verdict
 }
 
-fn wrong_input(wrong: &Wrong) -> End {
+pub(super) fn wrong_input(wrong: &Wrong) -> End {
     End::Usage(wrong.to_string())
 }
 
@@ -145,7 +145,7 @@ fn wrong_input(wrong: &Wrong) -> End {
 ///
 /// # Errors
 /// When it is more than 1 %.
-fn tell(file: &Path, counts: &Counts) -> Result<(), End> {
+pub(super) fn tell(file: &Path, counts: &Counts) -> Result<(), End> {
     if counts.unparsed == 0 {
         return Ok(());
     }

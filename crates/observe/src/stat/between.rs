@@ -28,8 +28,8 @@ pub struct Interval<'a> {
 /// Counters of `/proc/vmstat` about reclaim that get a row, each with its unit. A counter that a kernel lacks gives
 /// no row.
 ///
-/// The first of these counters are also among the rows of MMTests, under other names. They are repeated under their
-/// own names so that they match the rows of simulated runs.
+/// The first of these counters also have rows under the names that MMTests uses. They get rows under their own names,
+/// too, so that reports can be compared with those of simulated runs.
 const MORE: [(&str, &str); 38] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -78,8 +78,8 @@ impl Interval<'_> {
         self.rows_with(blocks_by_order)
     }
 
-    /// Returns the rows that people read. The free blocks of a zone have two rows with sums instead of a row for each
-    /// order.
+    /// Returns the rows for a short report, which people read. The free blocks of a zone have two rows with sums
+    /// instead of a row for each order.
     #[must_use]
     pub fn short_rows(&self) -> Vec<Row> {
         self.rows_with(blocks_in_short)
@@ -153,7 +153,7 @@ impl Interval<'_> {
         rows
     }
 
-    /// Returns the rows of the disks that did something.
+    /// Returns rows about the disks that had requests.
     fn disk_rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (name, after) in &self.after.disks {
@@ -204,8 +204,9 @@ impl Interval<'_> {
     }
 }
 
-/// Returns the rows of MMTests, but no efficiency of kswapd or of tasks that scanned nothing. Adds rows for reclaim
-/// at limits of cgroups, which the kernel counts neither as kswapd's nor as direct reclaim.
+/// Returns the rows that MMTests has about reclaim, except for the efficiency of kswapd or of tasks if they scanned
+/// nothing. Also returns rows for reclaim at limits of cgroups, which the kernel counts neither as kswapd's nor as
+/// direct reclaim.
 fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     let mut rows = mmtests::vmstat_rows(counters, elapsed_s);
     for who in ["Kswapd", "Direct"] {
@@ -242,8 +243,8 @@ fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     blocks.collect()
 }
 
-/// Returns rows with the pages in a zone's free blocks at the later snapshot: one row for blocks smaller than a huge
-/// page, one for the others.
+/// Returns two rows with the numbers of pages in a zone's free blocks at the later snapshot: one for blocks smaller
+/// than a huge page, one for all other blocks.
 fn blocks_in_short(zone: &ZoneNow) -> Vec<Row> {
     let orders = zone.blocks.len();
     let huge = usize::from(PAGEBLOCK_ORDER.0);

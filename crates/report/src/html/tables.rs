@@ -14,7 +14,7 @@ pub fn page(table: &Table, show: Show) -> Page {
     Page { title: title(table, show), about: vec![table.footer()], sections }
 }
 
-/// Returns the page of several tables, with a section for each. A single table is shown as by [`page`].
+/// Returns the page of several tables, with a section for each. A single table gets the same page as from [`page`].
 #[must_use]
 pub fn page_of_all(tables: &[Table], show: Show) -> Page {
     if let [table] = tables {

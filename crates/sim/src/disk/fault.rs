@@ -33,8 +33,8 @@ pub enum Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     submitted: u64,
-    /// The requests that [`Fault::Nth`] makes fail: for each its number, counted from 1 since the disk was made, and
-    /// the error.
+    /// The requests that [`Fault::Nth`] makes fail. Each has its number, counted from 1 since the disk was made, and
+    /// its error.
     nth: Vec<(u64, IoError)>,
     bad_blocks: Vec<(Range<u64>, Option<Operation>, IoError)>,
     stalled_until: Nanos,

@@ -10,7 +10,8 @@ use std::sync::Arc;
 pub struct Decisions {
     is_by_rank: bool,
     sees_steps: bool,
-    /// The decisions, each with its number: how many times the run had asked the schedule before this decision.
+    /// The decisions. The number of a decision says how often the schedule had been asked before, including the times
+    /// when it decided to continue unchanged.
     answers: Vec<(u64, Answer)>,
 }
 

@@ -138,7 +138,7 @@ fn contents(bytes: Vec<u8>) -> Result<Contents, String> {
     Ok((footer, lines.collect::<Result<_, String>>()?))
 }
 
-/// Returns the name of each column.
+/// Returns the name of each column of a file, in order.
 #[cfg(test)]
 pub(super) fn names() -> Vec<String> {
     let lines = SCHEMA.lines().filter_map(|line| line.trim().strip_prefix("required "));

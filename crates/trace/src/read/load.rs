@@ -74,7 +74,8 @@ fn own(trace: Trace) -> Loaded {
 }
 
 /// Returns `true` if a regular file begins as own traces do.
-fn is_own(path: &Path) -> bool {
+#[must_use]
+pub fn is_own(path: &Path) -> bool {
     let mut first = [0; layout::MAGIC.len()];
     path.is_file()
         && File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok())

@@ -1,4 +1,5 @@
-//! Reading of traces in any format, as a stream: [`Stream`] gives the requests in batches, [`load`] makes a [`Trace`].
+//! Reading of traces in any format, as a stream: [`Stream`] gives the requests in batches, [`load`] makes a
+//! [`Trace`](crate::Trace).
 //!
 //! The flow: [`unpack`] takes the input apart (gzip, zstd, xz), [`Start`] has its first bytes, by which
 //! [`formats::recognise`](crate::formats::recognise) chooses a format, whose [`Parser`] gets one piece after the other
@@ -11,7 +12,7 @@ mod sink;
 mod stream;
 pub mod unpack;
 
-pub use load::{Loaded, convert, load};
+pub use load::{Loaded, convert, is_own, load};
 pub use options::{Column, Columns, Options, Role};
 pub use pieces::{LINE_MAX, Pieces};
 pub use sink::Sink;

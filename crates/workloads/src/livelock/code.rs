@@ -13,11 +13,11 @@ pub struct Use {
     pub function_pages: u32,
     /// Exponent of Zipf's law, by which functions are chosen.
     pub theta: f64,
-    /// Mean CPU time of one call.
+    /// Mean CPU time of one call of a function.
     pub call: Nanos,
 }
 
-/// The files of code that a process has mapped, with the chooser of the functions that the process calls.
+/// Files of code that a process has mapped, with the chooser that draws functions for the process to call.
 #[derive(Debug)]
 pub struct Code<S: System> {
     regions: Vec<S::Region>,

@@ -193,7 +193,7 @@ impl<M: Machine> Lru<M> {
 
 /// Returns whether `active` is more than isqrt(10 × G) times `inactive`, where G is the size of `pages` pages in GiB,
 /// rounded down. Under 1 GiB the factor is 1.
-const fn is_below_ratio(inactive: u64, active: u64, pages: u64) -> bool {
+pub(super) const fn is_below_ratio(inactive: u64, active: u64, pages: u64) -> bool {
     let ratio = (10 * (pages >> 18)).isqrt();
     inactive * if ratio == 0 { 1 } else { ratio } < active
 }

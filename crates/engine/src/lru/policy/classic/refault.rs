@@ -24,14 +24,14 @@ const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 
 /// The contents of a page's shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Token {
+pub(super) struct Token {
     /// Number of the lruvec that the page was on.
-    lruvec: u32,
+    pub(super) lruvec: u32,
     /// The nonresident age of the lruvec, in pages, when the page left. A shadow stores this age rounded down to a
     /// bucket, and without its high bits, for which it has no room.
-    age: u64,
+    pub(super) age: u64,
     /// `true` if the page had been active.
-    is_of_workingset: bool,
+    pub(super) is_of_workingset: bool,
 }
 
 /// The layout of a [`Token`] in the bits of a [`Shadow`]: one bit for whether the page had been active, then the number
@@ -57,13 +57,13 @@ impl Packing {
         (1 << self.age_bits) - 1
     }
 
-    fn pack(self, token: Token) -> Shadow {
+    pub(super) fn pack(self, token: Token) -> Shadow {
         let age = ((token.age >> self.bucket_order) & self.age_mask()) as u32;
         let workingset = u32::from(token.is_of_workingset) << (Shadow::BITS - 1);
         Shadow::of_bits(workingset | token.lruvec << self.age_bits | age)
     }
 
-    const fn unpack(self, shadow: Shadow) -> Token {
+    pub(super) const fn unpack(self, shadow: Shadow) -> Token {
         let bits = shadow.bits();
         Token {
             lruvec: (bits >> self.age_bits) & ((1 << self.lruvec_bits) - 1),
@@ -74,7 +74,7 @@ impl Packing {
 
     /// Returns a refault distance: the number of pages by which the nonresident age has grown from the age in a token
     /// to the age `now`. The result is modulo the largest distance that a shadow has room for.
-    const fn distance(self, token: Token, now: u64) -> u64 {
+    pub(super) const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
 }

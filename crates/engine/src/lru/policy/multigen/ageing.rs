@@ -29,7 +29,7 @@ const WAITS_BELOW: u32 = 10;
 
 /// The numbers that decide whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ages {
+pub(super) struct Ages {
     /// Number of generations of the family that has most generations.
     most: u64,
     /// Number of generations of the family that has fewest generations, among families with pages.
@@ -43,7 +43,7 @@ struct Ages {
 }
 
 impl Ages {
-    fn of(generations: &Generations, evictable: Evictable) -> Self {
+    pub(super) fn of(generations: &Generations, evictable: Evictable) -> Self {
         let seqs = generations.seqs();
         let families = || Family::ALL.into_iter().filter(|family| evictable[*family as usize]);
         let sum = |pages: &dyn Fn(Family) -> u64| families().map(pages).sum::<u64>();
@@ -63,7 +63,7 @@ impl Ages {
 }
 
 /// Returns whether a generation begins before a round of kswapd, by the rule `rule`.
-const fn is_wanted_before_round(rule: Ageing, ages: &Ages) -> bool {
+pub(super) const fn is_wanted_before_round(rule: Ageing, ages: &Ages) -> bool {
     match rule {
         Ageing::BeforeRounds => {
             let is_old_enough = ages.total - ages.young >= ages.young * SPREAD && ages.fewest > SPREAD;
@@ -84,7 +84,7 @@ const fn is_wanted_to_keep_three(ages: &Ages) -> bool {
 
 /// Returns whether a generation begins in a scan for this demand, by the rule `rule`. `has_memcg_lru` is `true` if
 /// reclaim visits memory control groups in the order of a list (`multigen.memcg_lru`).
-const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg_lru: bool) -> bool {
+pub(super) const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg_lru: bool) -> bool {
     match rule {
         Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
         // Without a list of groups, the generations that kswapd needs begin before its rounds.

@@ -49,7 +49,7 @@ impl Gathered {
 
 /// The kind of a page at the tail of the oldest list, which decides where the page goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sorted {
+pub(super) enum Sorted {
     /// The page belongs to another generation than its list, because a walk of page tables has found it used.
     Elsewhere,
     /// The page stays because of its tier or its uses, and counts as protected.
@@ -320,12 +320,18 @@ impl<M: Machine> Lru<M> {
 }
 
 /// Returns the slot of the generation after the one in `slot`.
-const fn next_slot(slot: usize) -> usize {
+pub(super) const fn next_slot(slot: usize) -> usize {
     (slot + 1) % GENERATIONS
 }
 
 /// Returns the kind of a page at the tail of the list of `slot`.
-const fn sorted(flags: Flags, slot: usize, is_above_limit: bool, saturated: Saturated, dirty: DirtyAtTail) -> Sorted {
+pub(super) const fn sorted(
+    flags: Flags,
+    slot: usize,
+    is_above_limit: bool,
+    saturated: Saturated,
+    dirty: DirtyAtTail,
+) -> Sorted {
     if slot_in(flags) != slot {
         return Sorted::Elsewhere;
     }

@@ -9,7 +9,8 @@
 //! finds used. [`view`] shows the generations, and [`command`] begins and evicts generations from outside. *Locks*:
 //! `lru`, of each lruvec. *Description*: mechanisms/multigen.
 //!
-//! Its versions, from the first posting to Linux 7.2, are choices ([`choices`]).
+//! Its versions, from the first posting to Linux 7.2, are choices ([`choices`]). `model` is a model of the policy for use
+//! without an engine.
 
 pub mod ageing;
 pub mod check;
@@ -23,6 +24,7 @@ pub mod insert;
 pub mod judge;
 pub mod lists;
 pub mod look_around;
+mod model;
 pub mod placement;
 #[cfg(test)]
 mod properties;
@@ -34,6 +36,7 @@ pub mod view;
 pub mod walk;
 
 pub use choices::Choices;
+pub use model::MultigenModel;
 pub use scan::GenerationScan;
 
 pub(in crate::lru) use ageing::GOT_ON;
