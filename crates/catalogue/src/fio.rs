@@ -13,7 +13,8 @@ const MACHINE: &str = "randread-512m";
 /// The kernels that are compared by default.
 const KERNELS: &str = r#"["6.1-classic", "6.1-mglru"]"#;
 
-/// Keys that do not change the load, or whose only value here is the usual one of this workload.
+/// Keys of fio that are ignored: they do not change what the load does, or fio needs them to behave as the workload
+/// here always does.
 const HARMLESS: [&str; 33] = [
     "allow_file_create",
     "clat_percentiles",
@@ -244,8 +245,8 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the number of tasks that use one file: one for each request in flight, if the order is random. Requests in
-    /// order go through readahead, and those in flight wait for each other.
+    /// Returns the number of tasks that use one file. If the order is random, there is a task for each request in
+    /// flight. Otherwise there is one task, because sequential requests wait for the same readahead.
     fn tasks(&self) -> u64 {
         if self.is_random && !self.is_mapped { self.depth } else { 1 }
     }

@@ -16,7 +16,7 @@ pub struct Moment {
     pub now_ns: u64,
     /// The name that the workload gave to this moment; `None` for a moment that was recorded at the regular interval.
     pub mark: Option<Cow<'static, str>>,
-    /// The zones, lowest first.
+    /// The zones, from the one with the lowest addresses to the one with the highest.
     pub zones: Vec<Zone>,
 }
 

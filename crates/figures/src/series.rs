@@ -28,8 +28,8 @@ use kit::wrong::Wrong;
 pub enum Every {
     /// A fixed interval, ns.
     Ns(u64),
-    /// An interval that doubles whenever there are too many records. So a run of any length ends with some hundred
-    /// records.
+    /// An interval that doubles whenever there are more than 1024 records. So a long run of any length ends with 500 to
+    /// 1000 records.
     Some,
 }
 

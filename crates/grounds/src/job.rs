@@ -31,7 +31,7 @@ pub struct Job {
     pub kernel: Kernel,
     /// The machine.
     pub machine: Arc<Machine>,
-    /// The section `[params]` of the experiment, from which a workload reads its own type of parameters.
+    /// The section `[params]` of the experiment. The workload reads its parameters from this section.
     pub params: Node,
     /// The random seed.
     pub seed: u64,
@@ -200,7 +200,7 @@ pub struct Outcome {
     /// Curves to draw in pictures of the run, in addition to the counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// The consecutive steps of the run, which pictures over time mark.
+    /// The consecutive steps of the run. Plots over time mark them.
     #[serde(default)]
     pub steps: Steps,
     /// Durations of the workload's operations.

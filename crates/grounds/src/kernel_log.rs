@@ -129,7 +129,7 @@ fn killed_line(begin: &str, it: &Candidate) -> String {
     )
 }
 
-/// Returns the lines about a group that has reached its limit.
+/// Returns those lines of a report that show the memory and the events of a group that has reached its limit.
 fn group_info<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, id: GroupId) -> Vec<String> {
     let Some(tree) = &engine.memory().groups else { return Vec::new() };
     let stat = engine.lru().group_stat(id);

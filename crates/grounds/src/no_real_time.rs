@@ -119,7 +119,7 @@ pub mod hits {
     pub struct Hits;
 
     impl Hits {
-        /// Makes no files.
+        /// Makes no files, because this build cannot measure how fast their pages are read.
         ///
         /// # Errors
         /// Never.
@@ -133,7 +133,7 @@ pub mod hits {
             vec!["hits: skipped: this `highwater` was built without the feature `linux`".into()]
         }
 
-        /// Returns no rows.
+        /// Returns no rows, because nothing was measured.
         ///
         /// # Errors
         /// Never.

@@ -107,7 +107,7 @@ pub enum Swap {
 /// A setting of the kernel: a file of `/proc/sys` or `/sys`, and the value that is written to it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Setting {
-    /// The file.
+    /// Path of the file.
     pub path: String,
     /// The value.
     pub value: String,

@@ -32,7 +32,7 @@ pub struct Modules {
     built_in: BTreeSet<String>,
 }
 
-/// A module, ready for the kernel.
+/// A module of the kernel, unpacked so that it can be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     /// The name of the module, with `_` instead of `-`.

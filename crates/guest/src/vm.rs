@@ -63,7 +63,8 @@ impl Accelerator {
 /// The longest wait for the first line on a guest's console with KVM. Usually this line comes within a second.
 const KVM_WAIT: Duration = Duration::from_secs(5);
 
-/// Returns whether an image writes something to its console with KVM.
+/// Starts a kernel image in a virtual machine with KVM. Returns whether the kernel soon writes something to its
+/// console.
 fn speaks_with_kvm(image: &Image) -> bool {
     let mut command = Command::new(QEMU);
     command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "pc", "-m", "256M"]);

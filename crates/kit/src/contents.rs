@@ -133,8 +133,8 @@ impl Pattern {
     }
 }
 
-/// Returns the ranges of a slice that hold bytes that the run keeps. The slice has `length` bytes and begins at byte
-/// `offset` of the file.
+/// Returns those ranges of a slice whose bytes the run keeps. The slice has `length` bytes and begins at byte `offset`
+/// of the file.
 fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<usize>> {
     let end = offset + length as u64;
     let (step, most) = match kept {

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// The names in the group, with their folders: `vm.swappiness`.
+    /// The names in the group. A name begins with its folder in `/proc/sys`, if it has one: `vm.swappiness`.
     pub names: Vec<String>,
     /// How this program models the named thing, or what this program has in its place.
     pub says: String,

@@ -87,7 +87,7 @@ impl Averages {
 pub struct Trigger {
     /// `true` if all tasks must be stalled (`full`); `false` if one is enough (`some`).
     pub is_full: bool,
-    /// Stall time within the window that raises an event.
+    /// Stall time that raises an event when it is reached within one window.
     pub threshold: Nanos,
     /// Length of the window in which the stall time is counted. At most one event is raised in a window.
     pub window: Nanos,

@@ -12,7 +12,7 @@ enum Is {
     Rate(f64),
     /// The column is the number of events in each sample, by which the counter grows.
     Count,
-    /// The column is a level in KiB. The counter's level is in pages.
+    /// The column is a level in KiB, which is converted to pages.
     Level,
 }
 

@@ -41,8 +41,8 @@ pub struct Wait {
     pub on: String,
     /// Duration of the wait.
     pub time: Nanos,
-    /// The tasks that held the thing, or did the work, for which the task waited. Each is described in words and has
-    /// its time; the longest time comes first.
+    /// The tasks that made the task wait, because they held the thing or did the work that it waited for. Each is
+    /// described in words, with the time for which it did so during the wait. The longest time comes first.
     pub held_by: Vec<(String, Nanos)>,
 }
 
@@ -50,9 +50,9 @@ pub struct Wait {
 /// `total` are about the whole group; all other fields describe its longest stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Number of similar stalls.
+    /// Number of stalls in the group.
     pub count: usize,
-    /// Total duration of the similar stalls.
+    /// Total duration of the stalls in the group.
     pub total: Nanos,
     /// The task's name, which is also the name of its track in the trace.
     pub task: String,
@@ -68,7 +68,8 @@ pub struct Stall {
     pub waits: Vec<Wait>,
     /// Work that disks did during the stall, in words.
     pub disks: Vec<String>,
-    /// The longest slice of the task's track within the stall: name and start.
+    /// The longest event with a duration (slice) that the trace shows in the task's track within the stall: its name
+    /// and its start.
     pub slice: Option<(&'static str, Nanos)>,
 }
 
@@ -145,7 +146,8 @@ struct Alike<'a> {
     slept_for: Option<WaitReason>,
 }
 
-/// The cause of a stall without its varying details.
+/// The cause of a stall as far as it decides which stalls are similar. Details such as times and numbers of pages are
+/// left out.
 #[derive(PartialEq)]
 enum Wanted<'a> {
     Pages { order: Order, gfp: &'a str, zone: &'a str, is_served: bool },

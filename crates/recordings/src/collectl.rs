@@ -122,8 +122,8 @@ pub const TEXT: Format = Format {
     read: read_text,
 };
 
-/// A heading has a line that names groups of columns, and below it a line of column names. This is the largest number
-/// of lines from the first to the second, including notes between them.
+/// Largest number of lines in a heading, from the line that names groups of columns to the line with the column names,
+/// including notes between them.
 const GROUP_LINES_MAX: usize = 8;
 
 /// Largest number of lines in a record before its lines about memory. There may be a line for each CPU and each disk.

@@ -212,7 +212,8 @@ fn packed_log(folder: &Path, words: &[Option<&str>]) -> Option<Wrong> {
     paths.into_iter().find(|path| otherwise_packed(path).is_some()).map(|path| Wrong::packed(&path))
 }
 
-/// Returns the first fault in a file, and says in it how many other faults the file has; none if there is no fault.
+/// Returns the first of `wrong`, the faults of a file; none if there are no faults. The text of the result also says
+/// how many other faults there are.
 #[must_use]
 pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     let more = match wrong.len() {

@@ -30,8 +30,8 @@ pub const SUMS: Format = Format {
     read: read_sums,
 };
 
-/// Lines of `vmstat -s`. Each has the name of the counter in `/proc/vmstat`, and the divisor that converts the line's
-/// number to the unit there.
+/// Lines of `vmstat -s` that are read. For each line: the words after its number, the name of the same counter in
+/// `/proc/vmstat`, and the divisor that converts the line's number to the unit of this counter.
 const OF_SUMS: [(&str, &str, u64); 6] = [
     ("pages swapped in", "pswpin", 1),
     ("pages swapped out", "pswpout", 1),

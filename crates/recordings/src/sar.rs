@@ -88,7 +88,8 @@ pub(super) fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
 const FORENOON: [&str; 11] = ["AM", "am", "a.m.", "A.M.", "上午", "午前", "오전", "dop.", "vorm.", "SA", "fm"];
 /// Words for the second half of a day.
 const AFTERNOON: [&str; 11] = ["PM", "pm", "p.m.", "P.M.", "下午", "午後", "오후", "odp.", "nachm.", "CH", "em"];
-/// Words that stand beside a time of day and say only that it is one.
+/// Words of several languages that may stand beside a time of day as `o'clock` does in English, without a meaning of
+/// their own.
 const CLOCK: [&str; 5] = ["Uhr", "uur", "h", "kl.", "klo"];
 
 /// Returns the hour at which a half of the day begins, from the word for it: 0 for `AM`, 12 for `PM`. Returns none for
@@ -235,9 +236,9 @@ struct Reader {
 const DAY: f64 = 86_400.0;
 
 impl Reader {
-    /// Converts the time of day of a line to seconds since the midnight before the recording began. If the current
-    /// heading or the previous line has the same time of day, the line is taken to be of the same moment. Otherwise the
-    /// days that have passed are not counted.
+    /// Returns the moment of a line with the time of day `time`, in seconds since the midnight before the recording
+    /// began. If the current heading or the previous line has the same time of day, the line is of the same moment.
+    /// Otherwise the line is taken to be of the first day.
     fn place(&self, time: f64) -> f64 {
         let known = [self.heading_at, self.now].into_iter().flatten();
         known.into_iter().find(|known| known.rem_euclid(DAY) == time).unwrap_or(time)

@@ -47,14 +47,14 @@ pub struct Text<'t> {
     pub lines: Vec<Line<'t>>,
     /// The commands typed after prompts, each with the number of its line.
     pub commands: Vec<(usize, String)>,
-    /// Parts that were removed.
+    /// The lines and parts of lines that were removed, with the reasons.
     pub left_out: LeftOut,
 }
 
 /// Consecutive lines of a text that have one format.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'t> {
-    /// The name of the file.
+    /// Name of the file that the text is from.
     pub file: &'t str,
     /// The lines, in the order of the file.
     pub lines: &'t [Line<'t>],
@@ -83,8 +83,8 @@ impl Block<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<usize, String>);
 
-/// Largest number of lines whose numbers are listed for one reason. If there are more, only their number and range are
-/// given.
+/// Largest number of lines, left out for one reason, that [`LeftOut::told`] lists by their numbers. Of more lines, it
+/// gives only the count, and the first and last number.
 const NAMED_MAX: usize = 3;
 
 impl LeftOut {
@@ -155,7 +155,8 @@ impl<'t> Text<'t> {
         this
     }
 
-    /// Removes code fences from a line. Returns whether the line is to be kept.
+    /// Removes the marks of a code block, such as three backquotes, from a line. Returns whether the line is to be
+    /// kept: it is not if at most one word is left, which is the language of the block.
     fn keep_unfenced(&mut self, line: &mut Line<'t>) -> bool {
         let trimmed = line.text.trim();
         let Some(inner) = fenced(trimmed) else {

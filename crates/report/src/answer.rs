@@ -221,7 +221,7 @@ impl<'t> Answer<'t> {
     }
 
     /// Returns the factor that converts a difference from the figure `from` to percent or points, and the name of this
-    /// unit. Returns none for percent if `from` is 0, since no percentage of 0 can be stated.
+    /// unit. Returns none if the unit would be percent and `from` is 0, since no percentage of 0 can be stated.
     fn scale(&self, from: f64) -> Option<(f64, &'static str)> {
         if PercentRule::default().of(self.row.format, &self.row.unit) == PercentRule::Points {
             return Some((1.0, " points"));

@@ -19,8 +19,8 @@ const GAP: u16 = 2;
 /// their widths.
 const LEAST: usize = 20;
 
-/// Smallest width, in characters, that [`hanging`] gives to the text on the right of its lead. On a screen narrower
-/// than twice this number, the smallest width is half of the screen.
+/// Smallest width, in characters, of the text that [`hanging`] puts to the right of `lead`; with less room, the text
+/// begins on a new line. On a screen narrower than twice this number, the smallest width is half of the screen.
 const BESIDE: usize = 40;
 
 /// Width and colours of output.

@@ -117,8 +117,8 @@ pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, Strin
     keep_of_all([table], words)
 }
 
-/// Keeps only the rows of several tables that `words` match. It is enough if a word matches a row of one table. Returns
-/// a message about words that match no row.
+/// Removes from several tables the rows that `words` do not match. A word need not match a row of every table. Returns
+/// a message about words that match no row of any table.
 ///
 /// # Errors
 /// When no word matches any row of any table. All rows then stay.

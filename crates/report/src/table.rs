@@ -67,7 +67,7 @@ impl Column {
         }
     }
 
-    /// Adds a failed run with its reason. The column has `of` runs.
+    /// Adds a failed run with its reason `why`. `of` is the number of all runs of the column.
     pub fn add_failure(&mut self, why: &str, of: usize) {
         match self.failed.iter_mut().find(|it| it.why == why) {
             Some(known) => known.runs += 1,

@@ -99,9 +99,10 @@ pub(super) fn has_brackets(group: &str) -> bool {
 /// The headings of a table's columns: first the properties that all columns have in common, then for each column its
 /// other properties.
 pub(super) struct Heads {
-    /// Common properties in words, such as `lru.batch = 14`; empty if there is only one column.
+    /// Properties that all columns have in common, in words, such as `lru.batch = 14`; empty if there is only one
+    /// column.
     pub common: Vec<String>,
-    /// Other properties of each column, one per line.
+    /// For each column, the properties that not all columns have in common, one per line.
     pub own: Vec<String>,
 }
 
@@ -255,7 +256,7 @@ pub const fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// Returns the word for the better direction of a row.
+/// Returns the word for the direction in which values are better, `higher` or `lower`; an empty text if neither is.
 pub(super) fn arrow(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher",

@@ -20,12 +20,12 @@ pub(crate) const END_OF_TIME: u64 = (1 << (64 - CPU_BITS)) - 1;
 /// is smaller.
 pub(crate) const NOT_RUNNING: u64 = u64::MAX;
 
-/// Converts a time in nanoseconds, as the `machine` crate has it, to picoseconds.
+/// Converts a time of the crate `machine`, which is in nanoseconds, to picoseconds.
 pub(crate) fn picos(time: Nanos) -> u64 {
     time.0.saturating_mul(PICOS)
 }
 
-/// Converts picoseconds to a time in nanoseconds, as the `machine` crate has it.
+/// Converts picoseconds to a time of the crate `machine`, which is in nanoseconds. Rounds down.
 pub(crate) fn nanos(picos: u64) -> Nanos {
     Nanos(picos / PICOS)
 }

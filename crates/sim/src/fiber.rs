@@ -133,7 +133,8 @@ impl Drop for Fiber {
     }
 }
 
-/// A stack whose base is shifted a little below the end of its memory.
+/// A stack whose base is shifted a little below the end of its memory, so that the stacks of different fibers do not
+/// all use the same sets of a processor cache.
 struct ColouredStack {
     stack: DefaultStack,
     shift: usize,

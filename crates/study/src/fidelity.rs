@@ -78,7 +78,7 @@ pub struct Row {
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Whether the row is counted apart from the plain rows, because it is context or follows from other rows.
+    /// Whether the row is counted apart from the plain rows, because it only gives context or follows from other rows.
     pub is_apart: bool,
     /// A cell for each published kernel.
     pub cells: Vec<Cell>,
@@ -98,7 +98,7 @@ pub struct Cell {
     pub ratio: Option<f64>,
     /// Whether the ratio is within [`FACTOR`], so that the level (the figure itself) is met.
     pub is_met: bool,
-    /// Whether the level counts, because the published figure is above [`LEVEL`].
+    /// Whether the level (the figure itself) is counted in summaries: only if the published figure is above [`LEVEL`].
     pub counts: bool,
     /// The reason why chance decides whether the level is met; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
@@ -126,7 +126,7 @@ pub struct Effect {
     pub left_to_chance: Option<LeftToChance>,
 }
 
-/// How many figures are met, of how many that count.
+/// The share of the published figures that the simulation meets, as two numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
     /// Number of figures that are met.
@@ -150,11 +150,11 @@ pub struct Tally {
 /// factor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Counts for the rows that are not context and do not follow from other rows.
+    /// Counts for the rows that neither only give context nor follow from other rows.
     pub plain: Tally,
     /// Counts for those figures of the rows of `plain` that are not left to chance.
     pub decidable: Tally,
-    /// Counts for rows that are context, or follow from other rows.
+    /// Counts for the rows that only give context, or that follow from other rows.
     pub apart: Tally,
     /// The published figure that the simulation misses by the largest factor, among those whose level counts; none if
     /// no level counts.
@@ -194,8 +194,8 @@ impl Share {
 }
 
 impl Tally {
-    /// Counts the level and the effect of a cell. Calls `is_wanted` for each of the two with the reason why chance
-    /// decides it, and does not count it if `is_wanted` returns `false`.
+    /// Counts the level and the effect of a cell, each only if `is_wanted` returns `true` for it. `is_wanted` gets the
+    /// reason why chance decides the level or the effect; `None` if chance does not.
     fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
         if cell.counts && is_wanted(cell.left_to_chance) {
             self.levels.add(cell.is_met);

@@ -460,8 +460,8 @@ impl Plan {
         self.runs.iter().map(|run| run.title.clone()).collect()
     }
 
-    /// Renames the runs by `name`, which gets each run's current name: the column, and the seed if there are several.
-    /// Returns the plan.
+    /// Renames each run: its new name is the result of `name` for its present name, which is the column, and the seed
+    /// if there are several. Returns the plan.
     #[must_use]
     pub fn titled(mut self, name: impl Fn(&str) -> String) -> Self {
         self.runs.iter_mut().for_each(|run| run.title = name(&run.title));

@@ -16,7 +16,7 @@ use report::{Column, Table};
 pub struct Ranking {
     /// Name of the experiment.
     pub experiment: String,
-    /// Name of the row that ranks the kernels.
+    /// Name of the row (figure) by whose values the kernels are ranked.
     pub row: String,
     /// Unit of the row.
     pub unit: String,

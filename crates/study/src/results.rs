@@ -22,7 +22,7 @@ use report::{Column, Table, TableHead, rows};
 pub struct Where {
     /// The key: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key whose value was changed for a run.
     pub key: String,
-    /// The accepted values.
+    /// The values of the key with which a run is selected.
     pub values: Vec<String>,
 }
 

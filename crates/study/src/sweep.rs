@@ -37,8 +37,8 @@ pub struct Sweep {
     plans: Vec<Plan>,
     /// The runs of all plans, each run once.
     runs: Vec<SweepRun>,
-    /// Words by which the sweep's file selects rows. A word selects each row that has the word in its name, and each
-    /// row of the block that has the word as its name. Empty if all rows are selected.
+    /// Words by which the sweep's file selects rows. A word selects each row that has the word in its name, and all
+    /// rows of the group whose name is the word. Empty if all rows are selected.
     rows: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub struct Sweep {
 pub struct SweepRun {
     /// The hash of the run's key.
     pub hash: String,
-    /// Name of the run.
+    /// The identity of the run: experiment, machine, scale, kernel, changes and seed.
     pub identity: Identity,
     plan: usize,
     number: usize,
@@ -220,7 +220,8 @@ impl Sweep {
         names.unwrap_or_default().concat()
     }
 
-    /// Returns the sweep's runs, each once, in order.
+    /// Returns the sweep's runs in the order in which they are planned. A run that several plans share is returned
+    /// once.
     #[must_use]
     pub fn runs(&self) -> &[SweepRun] {
         &self.runs

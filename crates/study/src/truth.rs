@@ -160,7 +160,7 @@ impl Record {
     }
 }
 
-/// What the guest of one kernel file counted under one load.
+/// The counters that a guest had after it ran one load. The guest's kernel corresponds to one kernel file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
@@ -220,8 +220,8 @@ pub struct Last {
     pub name: String,
     /// Number of counters that agree, and number of all judged counters.
     pub counters: [usize; 2],
-    /// Number of differences between two kernels for which simulation and guests have the larger count with the same
-    /// kernel, and number of all differences.
+    /// Two numbers about counters that differ between two kernels: for how many of them the simulation and the guests
+    /// have the larger count with the same kernel, and how many there are.
     pub signs: [usize; 2],
 }
 

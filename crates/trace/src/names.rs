@@ -15,7 +15,7 @@ pub struct Names {
     interned: HashTable<u32>,
 }
 
-/// Hashes names. Its keys do not depend on the process, since nothing but a search depends on the hash.
+/// Hashes names. The seed may be fixed, because the hashes only serve to find names.
 const HASHER: FixedState = FixedState::with_seed(0);
 
 impl Names {

@@ -20,7 +20,7 @@ pub struct Request {
     pub task: u32,
     /// The operation.
     pub operation: Operation,
-    /// Further properties of the operation.
+    /// Properties of the request, such as that it goes past the page cache.
     pub flags: Flags,
     /// Number of the file, from 0: an index into the trace's table of names. Below [`FILE_LIMIT`](Self::FILE_LIMIT).
     pub file: u32,
@@ -34,18 +34,18 @@ pub struct Request {
 }
 
 impl Request {
-    /// Bound of [`time_us`](Self::time_us): 8.9 years.
+    /// The value below which [`time_us`](Self::time_us) must be: 8.9 years.
     pub const TIME_LIMIT_US: u64 = 1 << 48;
-    /// Bound of [`task`](Self::task).
+    /// The value below which [`task`](Self::task) must be.
     pub const TASK_LIMIT: u32 = 1 << 24;
-    /// Bound of [`file`](Self::file), so that page keys are unique.
+    /// The value below which [`file`](Self::file) must be, so that page keys are unique.
     pub const FILE_LIMIT: u32 = 1 << 24;
-    /// Bound of the end of a range, bytes: 4 PiB, so that page keys are unique.
+    /// Largest end of a range, bytes: 4 PiB. Pages beyond it would not have unique keys.
     pub const END_LIMIT: u64 = 1 << 52;
-    /// Bound of [`len`](Self::len), bytes: 1 TiB.
+    /// The value below which [`len`](Self::len) must be, bytes: 1 TiB.
     pub const LEN_LIMIT: u64 = 1 << 40;
-    /// Largest range of one access (read, write, load or store), bytes: 4 GiB, twice as much as a system call of Linux
-    /// transfers. The number of pages of a request is bounded by it.
+    /// Largest length of one access (read, write, load or store), bytes: 4 GiB, twice as much as a system call of Linux
+    /// transfers. This limits the number of pages that a request touches.
     pub const ACCESS_MAX: u64 = 1 << 32;
 
     /// Returns the key of the object, in a trace of objects.
@@ -120,7 +120,7 @@ pub const fn page_of_key(key: u64) -> (u32, u64) {
     ((key >> 40) as u32, key & ((1 << 40) - 1))
 }
 
-/// What the requests of a trace address.
+/// What the requests of a trace address: ranges of bytes, or whole objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Ranges of bytes of files or of block devices, which are split into pages.
@@ -146,7 +146,7 @@ impl Kind {
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// No property.
+    /// The request has none of the properties.
     pub const NONE: Self = Self(0);
     /// The transfer goes past the page cache (`O_DIRECT`).
     pub const DIRECT: Self = Self(1);
@@ -154,7 +154,7 @@ impl Flags {
     pub const SYNC: Self = Self(2);
     /// The system reads ahead; no program asked for this range (blkparse's `A`).
     pub const READAHEAD: Self = Self(4);
-    /// Only the system's metadata is concerned (blkparse's `M`).
+    /// The request is for metadata of the file system (blkparse's `M`).
     pub const METADATA: Self = Self(8);
     /// The mapping is shared: stores reach the file. Of `map` alone.
     pub const SHARED: Self = Self(16);

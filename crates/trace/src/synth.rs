@@ -15,14 +15,15 @@ use std::str::FromStr;
 /// Order in which a pattern accesses its set of pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// At random; the page of rank r has a weight of r^-theta. Frequent pages are not neighbours.
+    /// The pages are chosen at random; the page of rank r with a probability proportional to r^-theta. The most
+    /// frequent pages do not lie side by side.
     Zipf {
-        /// The exponent, above 0 and at most 10.
+        /// The exponent of Zipf's law, above 0 and at most 10.
         theta: f64,
     },
-    /// At random, all pages equally often.
+    /// The pages are chosen at random, all equally often.
     Uniform,
-    /// One page after the other, and no page twice: the set has no end.
+    /// One page after the other, without end. No page is accessed twice.
     Scan,
     /// One page after the other, again and again.
     Loop,
@@ -33,17 +34,18 @@ pub enum Order {
 pub struct Pattern {
     /// Order of accesses.
     pub order: Order,
-    /// Number of pages, or objects, of the set. Without meaning for a scan.
+    /// Number of pages, or objects, of the set. A scan has no such number.
     pub pages: u64,
-    /// Requests of this pattern are so much more frequent than those of a pattern with weight 1.
+    /// Relative frequency of the pattern: with weight 3, its requests come three times as often as those of a pattern
+    /// with weight 1.
     pub weight: u64,
     /// Share of requests that read; the others write.
     pub reads: f64,
-    /// Pages of a request. The set then consists of blocks of so many pages.
+    /// Number of pages of each request. The set then consists of blocks of this many pages.
     pub len: u64,
-    /// After so many requests of this pattern, the set moves; 0: never.
+    /// Number of requests of this pattern after which its set of accessed pages moves; 0 if the set never moves.
     pub shift_every: u64,
-    /// Number of pages by which the set moves.
+    /// Number of pages by which the set of accessed pages moves each time. Its first pages are then no longer accessed.
     pub shift_by: u64,
 }
 
@@ -202,12 +204,12 @@ pub fn number(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Settings of a made trace.
+/// Settings of a generated trace, apart from its patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Number of requests.
     pub requests: u64,
-    /// The seed: the same patterns and settings give the same requests on every computer.
+    /// The seed of all random choices. The same patterns, settings and seed give the same requests on every computer.
     pub seed: u64,
     /// Requests in a second of the trace's time, at least 1.
     pub rate: u64,
@@ -239,7 +241,7 @@ struct State {
     pattern: Pattern,
     chooser: Option<Chooser>,
     rng: Rng,
-    /// Requests so far.
+    /// Number of requests that this pattern has made so far.
     made: u64,
     reads_of_65536: u32,
 }
@@ -303,7 +305,8 @@ impl Synth {
         Ok(Self { settings, states, weights, rng: Rng::new(seed, 0), made: 0 })
     }
 
-    /// Returns the names of the files: the patterns' texts.
+    /// Returns the names of the files. Each pattern has a file, whose name is the text of the pattern. A trace of
+    /// objects has no files.
     #[must_use]
     pub fn files(&self) -> Names {
         let mut names = Names::new();

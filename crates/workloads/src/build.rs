@@ -78,7 +78,7 @@ impl Params {
         self.touched_again_percent.as_ref().map_or(0, |percent| percent.value)
     }
 
-    /// Returns the number of pages in a tree at full scale.
+    /// Returns the number of pages of a source tree at full scale.
     #[must_use]
     pub fn tree_pages(&self) -> u64 {
         self.tree_files.value.saturating_mul(kib_pages(self.tree_file_kib.value))

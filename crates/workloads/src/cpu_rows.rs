@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Tasks whose CPU time is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
-    /// Prefix of the tasks' names.
+    /// Beginning of the names of the tasks, by which they are found.
     pub prefix: &'a str,
     /// Name under which report rows show these tasks.
     pub name: &'a str,

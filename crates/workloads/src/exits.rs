@@ -40,7 +40,7 @@ pub struct Params {
     pub programs: u64,
     /// `true`: memory of the programs that end may have huge pages. Default: `false`.
     pub huge_pages: bool,
-    /// Number of pages that another program stores from one touch by the staying program to the next. Default 4.
+    /// Number of pages that a program that ends writes from one touch by the staying program to the next. Default 4.
     pub stores_per_touch: u64,
     /// Number of touches that the staying program does after the end of each other program. Default 10000.
     pub touches_after: u64,

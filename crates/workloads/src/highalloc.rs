@@ -736,11 +736,11 @@ impl Pass {
 #[derive(Debug, Default)]
 struct Seen {
     passes: Vec<Pass>,
-    /// Units compiled before the builds were killed.
+    /// Number of source files that were compiled before the builds were killed.
     compiled: u64,
     /// Number of restarts of failed builds.
     restarts: u64,
-    /// Files that `updatedb` looked up.
+    /// Number of files that `updatedb` looked up.
     looked_up: u64,
     /// The growth of counters during the whole run.
     counters: Vmstat,

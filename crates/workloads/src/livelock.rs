@@ -188,7 +188,8 @@ struct Shape {
     pages: [u32; 3],
     libraries: u64,
     how: Use,
-    /// Two numbers of calls of functions: those of a request, and those of another program at a wake-up.
+    /// Number of function calls by the server for a request, and number of function calls by another program each time
+    /// it wakes up.
     calls: [u64; 2],
     library_calls_percent: u64,
     heap_pages: u32,

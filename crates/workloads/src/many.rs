@@ -28,8 +28,8 @@ const STREAM: u64 = 7100;
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Name of a section `[[group]]` of the machine file, whose `count` is its number of control groups. The file is
-    /// divided among these groups. Default: the task stays in the group in which it starts.
+    /// Name of a section `[[group]]` of the machine file. The file that the tasks read is divided among the control
+    /// groups for which the section stands (`count`). Default: the task stays in the group in which it starts.
     pub group: Option<String>,
     /// Size of the file, percent of memory. Default 200.
     pub file_percent: u64,

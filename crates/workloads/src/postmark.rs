@@ -48,8 +48,7 @@ pub struct Params {
     /// Memory of the background program, MiB; 0: there is no such program. Default 2048.
     #[serde(default = "hog_mib")]
     pub hog_mib: u64,
-    /// The background program divides its memory into eight blocks. This is the size of the part of a block that it
-    /// uses, MiB. Default 4.
+    /// Size of the part that the background program uses of each of the eight blocks of its memory, MiB. Default 4.
     #[serde(default = "hog_used_mib")]
     pub hog_used_mib: u64,
     /// Time for which the background program sleeps after it has used a block, seconds. Default 15.

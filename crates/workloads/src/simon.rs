@@ -48,7 +48,7 @@ const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 /// Longest duration of a run, seconds.
 const LONGEST_S: u64 = TIME_MAX_S;
 
-/// Largest number of reading tasks: each task has a stack of its own.
+/// Largest number of reading tasks. There is a limit because each task has a stack of its own.
 const READERS_MAX: u64 = 4096;
 
 /// Largest number of files: each file costs the simulation a name and an inode.

@@ -15,7 +15,8 @@ use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 /// Number of pages that a task dirties between two checks while too many pages are dirty.
 const POLL_OVER: u64 = 8;
 
-/// Smallest and largest number of pages that a task dirties between two checks while not too many pages are dirty.
+/// Smallest and largest number of pages that a task dirties between two checks of the dirty limits, while not too many
+/// pages are dirty.
 const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as u64;
 
 /// The longest sleep between two attempts to write dirty pages.

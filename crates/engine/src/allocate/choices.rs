@@ -19,7 +19,7 @@ choices! {
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
         /// At once, before the node's other zones are tried.
         AtOnce,
-        /// Only when none of the node's zones above their low marks has a free block of the request's type or a whole
+        /// Only when no zone of the node that is above its low mark has a free block of the request's type, or a whole
         /// free pageblock (`ALLOC_NOFRAGMENT`).
         AfterLowerZone,
     }

@@ -16,7 +16,7 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::Work;
 use machine::{Machine, Nanos, Order, Stalled, WaitReason, Waiting};
 
-/// Number of reclaims that free nothing before a task at a limit gives up, or sleeps (`MAX_RECLAIM_RETRIES`).
+/// Number of fruitless reclaims after which a task at a limit gives up, or sleeps (`MAX_RECLAIM_RETRIES`).
 pub(super) const RETRIES_MAX: u32 = 16;
 
 /// Interval at which a request that waits for free pages reclaims again. Linux wakes such a request when a page is

@@ -46,7 +46,7 @@ pub struct FileMapping<M: Machine> {
     pub first_page: u32,
     /// The sharing, the executability and the expected access pattern of the mapping.
     pub mode: MapMode,
-    /// State of the readahead that faults on the mapping start.
+    /// State of the readahead that is started by faults on the mapping.
     pub(crate) state: M::Lock<ReadState>,
 }
 

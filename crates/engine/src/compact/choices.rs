@@ -50,7 +50,7 @@ choices! {
     /// Places at which the scanners start in a run of compaction for a request. A run over the whole zone starts at the
     /// ends of the zone.
     start: Start = Ends, drawn 95 {
-        /// Both scanners start at the ends of the zone.
+        /// Each of the two scanners starts at its own end of the zone.
         Ends,
         /// The scanner for free pages starts at the place at which the scanner of another run found free pages, even
         /// after that scanner has wrapped to the zone's end. So a scanner may jump over most of the zone.

@@ -101,7 +101,7 @@ impl<M: Machine> Lru<M> {
         if is_missed { Left::Returned } else { Left::UsedOnce }
     }
 
-    /// Returns the largest number of pages that may wait on one CPU.
+    /// Returns the largest number of pages that may wait on one CPU for the decision whether they go on LRU lists.
     fn waiting_max(&self) -> u64 {
         (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }
@@ -202,7 +202,8 @@ impl<M: Machine> Lru<M> {
         self.zones.iter().any(|zone| zone.is_above(zone.high(), Order::ZERO, class, MarkRights::default()))
     }
 
-    /// Frees a page that waits, if it was used once and is not in use now. Returns whether it was freed.
+    /// Frees a page that waits for its admission to a list, if the page was used once and is not in use now. Returns
+    /// whether it was freed.
     fn drop_used_once(&self, frame: FrameNumber, kind: Left, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.flags() != USED_ONCE || descriptor.mappings() > 0 || !descriptor.try_lock() {

@@ -144,8 +144,9 @@ choices! {
     family_balance: FamilyBalance = ByRotation, drawn 113 {
         /// The share of recently scanned pages that were found in use, for each of the two kinds.
         ByRotation,
-        /// The recent reads and writes that the eviction of pages caused, for each of the two kinds: refaults of
-        /// workingset pages, and pages that reclaim wrote. Pages found in use cost nothing.
+        /// The numbers of recent reads and writes that the eviction of anonymous pages caused, and that the eviction of
+        /// file pages caused: refaults of workingset pages, and pages that reclaim wrote. Pages found in use cost
+        /// nothing.
         ByIo,
         /// As `by-io`, and each page that was scanned without success counts as 1/32 of a read.
         ByIoAndRotation,
@@ -154,10 +155,10 @@ choices! {
     /// Number of inactive pages of a family (anonymous pages, or file pages) below which active pages of the family
     /// become inactive.
     inactive_ratio: InactiveRatio = OfZone, drawn 114, unless "lru.policy" in ["multigen"] {
-        /// For file pages, this number is the number of active file pages. For anonymous pages, it is the number of
-        /// active anonymous pages divided by isqrt(10 × size of the zones in GiB).
+        /// For file pages, the limit is the number of active file pages. For anonymous pages, the limit is the number
+        /// of active anonymous pages divided by isqrt(10 × size of the zones in GiB).
         OfZone,
-        /// For each family, this number is the number of the family's active pages divided by isqrt(10 × size of the
+        /// For each family, the limit is the number of the family's active pages divided by isqrt(10 × size of the
         /// family in GiB), or by 1 if the family is smaller than 1 GiB.
         OfFamily,
     }
@@ -200,10 +201,10 @@ choices! {
         /// There is no such condition: anonymous and file pages are both scanned, in proportion to the recent success
         /// of scanning each kind.
         Never,
-        /// By the rule of `inactive_ratio`, enough file pages are inactive.
+        /// Only file pages are scanned as long as enough file pages are inactive, by the rule of `inactive_ratio`.
         WhileInactiveSuffices,
-        /// No active file pages need to become inactive, and at this priority at least one inactive file page is to be
-        /// scanned.
+        /// Only file pages are scanned if no active file pages need to become inactive, and at this priority at least
+        /// one inactive file page is to be scanned.
         WhileInactiveIsScanned,
     }
 

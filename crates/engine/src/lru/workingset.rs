@@ -141,9 +141,9 @@ impl Rate {
 #[derive(Debug, Default)]
 struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
-    /// Index in `parts` of the part that is being counted.
+    /// Index in `parts` of the part to which pages are added at present.
     part: AtomicU32,
-    /// The age of memory (the number of pages that have left it so far) at which the part that is being counted began.
+    /// The age of memory (the number of pages that have left it so far) when the present part began.
     begun: AtomicU32,
 }
 

@@ -64,7 +64,8 @@ choices! {
     /// blocks of the pageblock to the lists of the request's type. If at least half of the pageblock is free, the
     /// pageblock itself changes to this type, too.
     pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
-        /// Requests for reclaimable pages, and any request that takes the part from a free block of order 4 or more.
+        /// Requests for reclaimable pages, and requests for other pages that take the part from a free block of order 4
+        /// or more.
         ForReclaimable,
         /// As `for-reclaimable`, and requests for unmovable pages, so that pages that cannot be moved stay in few
         /// pageblocks.

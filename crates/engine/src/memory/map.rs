@@ -119,13 +119,14 @@ impl<M: Machine> Memory<M> {
         zone.nr_free.each_ref().map(|blocks| blocks.load(Relaxed))
     }
 
-    /// Returns the maps of all zones, in order of the zones' numbers.
+    /// Returns the map of each zone, in order of the zones' numbers. A map shows how many pages of each pageblock have
+    /// each use.
     #[must_use]
     pub fn map(&self) -> Vec<ZoneMap> {
         self.zones.iter().map(|zone| self.map_of(zone)).collect()
     }
 
-    /// Returns the map of a zone.
+    /// Returns the map of a zone, which shows how many pages of each pageblock have each use.
     #[must_use]
     pub fn map_of(&self, zone: &Zone<M>) -> ZoneMap {
         let (online, present) = (zone.online(), zone.present());

@@ -34,9 +34,9 @@ impl PerCpuPages {
 /// a page is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
-    /// The cache is likely to hold the page; the head of the list is used.
+    /// The CPU's cache is likely to hold the page, so the page is put at, or taken from, the head of the list.
     Hot,
-    /// The cache is not likely to hold the page; the tail of the list is used.
+    /// The CPU's cache is not likely to hold the page, so the page is put at, or taken from, the tail of the list.
     Cold,
 }
 

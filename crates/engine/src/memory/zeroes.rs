@@ -27,7 +27,7 @@ pub(crate) fn zeroes<T: Element>(n: usize) -> Option<Box<[T]>> {
 }
 
 mod sealed {
-    /// See [`super::Element`].
+    /// The hidden part of [`super::Element`], which other modules cannot implement.
     pub trait Zeroes: Sized + Send + Sync {
         /// Returns `n` elements of zero; returns `None` if the system does not grant the memory.
         fn zeroes(n: usize) -> Option<Box<[Self]>>;

@@ -84,7 +84,7 @@ const fn has_no_groups(groups: &u16) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeLayout {
-    /// The zones, lowest first.
+    /// The zones of the node, from the one with the lowest addresses to the one with the highest.
     pub zones: Vec<ZoneLayout>,
 }
 
@@ -577,7 +577,7 @@ impl<M: Machine> std::fmt::Display for Zone<M> {
 pub struct Node {
     /// The number of the node.
     pub id: NodeId,
-    /// The zones of the node, lowest first.
+    /// The zones of the node, from the one with the lowest addresses to the one with the highest.
     pub zones: Vec<ZoneId>,
     /// For each class zone (highest usable [`ZoneKind`]), the zones to allocate from, in order of preference.
     pub zonelists: [Vec<ZoneId>; 3],

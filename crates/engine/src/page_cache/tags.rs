@@ -33,7 +33,7 @@ impl Tag {
     pub(super) const ALL: [Self; 3] = [Self::Dirty, Self::Writeback, Self::WriteFailed];
 }
 
-/// Number of pages that have their bits in one word.
+/// Number of pages whose bits for a tag share one word.
 const WORD_PAGES: usize = u64::BITS as usize;
 /// Number of places that one count covers directly. A place is a word or, on higher floors, a count of the floor below.
 /// A count is the number of its places that are not 0.
@@ -42,7 +42,7 @@ const FAN_OUT: usize = 64;
 /// largest file has 256 counts of this floor.
 const FLOORS: usize = 3;
 
-/// Returns the number of words that one count of the floor `floor` covers.
+/// Returns the number of words (64 pages each) that one count on the floor `floor` of the tower covers.
 const fn words_of(floor: usize) -> usize {
     FAN_OUT.pow(floor as u32 + 1)
 }

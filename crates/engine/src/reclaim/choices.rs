@@ -201,9 +201,9 @@ choices! {
         /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up more than a
         /// quarter of the node.
         Quarter,
-        /// Kswapd sleeps if the node is balanced for the order and the zones that its last run achieved. The rule for
-        /// this is `any-usable-zone` if that is the kernel's value of `zone_balance`, and otherwise
-        /// `quarter-of-usable`.
+        /// Kswapd sleeps if the node is balanced for the request that kswapd's last run has fulfilled: its order, and
+        /// the zones that it can use. The rule for this is `any-usable-zone` if that is the kernel's value of
+        /// `zone_balance`, and otherwise `quarter-of-usable`.
         NodeBalance,
     }
 

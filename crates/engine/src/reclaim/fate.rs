@@ -44,7 +44,7 @@ pub struct SeenPage {
     pub was_unmapped: bool,
 }
 
-/// The rights and rules of a scan.
+/// What a scan may do with pages, and for whom it scans. The fate of each page depends on this.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRights {
     /// `true` if mapped pages may be taken.
@@ -100,7 +100,7 @@ pub enum Fate {
     AddToSwap,
     /// Step: unmap the page.
     Unmap,
-    /// Step: write the page. This is the end, unless the page is clean and locked afterwards.
+    /// Step: write the page. No other step follows, unless the page is clean and locked afterwards.
     Pageout,
     /// End: do with the page, which is under writeback, what the [`Writeback`] says.
     Unwritten(Writeback),

@@ -143,9 +143,9 @@ pub(super) struct NodeState<M: Machine> {
 /// Number and durations of kswapd's runs of `balance_pgdat`, here named calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KswapdCalls {
-    /// Number of calls that began, or were in progress when the counters were reset.
+    /// Number of runs of `balance_pgdat` that began after the counters were reset, or were in progress then.
     pub calls: u64,
-    /// Duration of the longest call; a call in progress counts up to now.
+    /// Duration of the longest run; a run in progress counts up to now.
     pub longest: Nanos,
     /// Sum of the durations of all calls.
     pub total: Nanos,

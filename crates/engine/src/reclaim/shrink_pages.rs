@@ -300,7 +300,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Updates the facts that a step may have changed, or that another task may have changed meanwhile.
+    /// Brings `seen`, the facts known of a page, up to date: reads again those that a step or another task may have
+    /// changed.
     fn see_again(&self, seen: &mut SeenPage, reach: Reach<'_, M>, frame: FrameNumber, control: &ScanControl) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();

@@ -602,7 +602,7 @@ pub struct Gauges {
     /// The value of [`Gauge::NrFreePages`]. It is kept in one word, not in rows ([`Sharded`]), because every request
     /// reads it, and because it changes seldom: by many pages at a time.
     free: Alone,
-    /// All other gauges.
+    /// All gauges other than [`Gauge::NrFreePages`].
     counters: Sharded<{ Gauge::ALL.len() }>,
 }
 

@@ -148,7 +148,7 @@ impl Slots {
         self.uses.len().saturating_sub(1) as u32
     }
 
-    /// Returns the number of page-table uses of a slot.
+    /// Returns how many page-table entries hold a slot.
     #[must_use]
     pub fn uses(&self, slot: u32) -> u16 {
         self.uses[slot as usize] & !CACHE

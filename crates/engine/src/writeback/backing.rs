@@ -97,7 +97,7 @@ impl<M: Machine> Backing<M> {
         self.write_rate.load(Relaxed)
     }
 
-    /// Updates the device's estimates, if an update is due.
+    /// Updates the estimates of the device's write rate, if an update is due.
     pub(super) fn update_bandwidth(&self, sample: &Sample) {
         let mut bandwidth = self.bandwidth.lock();
         bandwidth.update(sample);

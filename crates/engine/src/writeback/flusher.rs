@@ -131,8 +131,8 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// If the round's list is empty, fills it with files: first those that had more dirty pages than a chunk in earlier
-    /// rounds, then dirty files. For [`Reason::Periodic`], only files that have been dirty for
+    /// If the flusher's current list of files is empty, fills it: first with the files that had more dirty pages than a
+    /// chunk in earlier rounds, then with dirty files. For [`Reason::Periodic`], only files that have been dirty for
     /// `writeback.dirty_expire_ms` are taken from the dirty files.
     fn start_round(&self, backing: &Backing<M>, reason: Reason) {
         let mut work = backing.work.lock();

@@ -27,7 +27,7 @@ pub(crate) enum Purpose {
     Retry,
 }
 
-/// The order to write back a file: why, how many pages, and up to which page.
+/// What a writeback of a file is to do: why it writes, how many pages, and up to which page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteControl {
     /// The purpose of the writeback.
@@ -319,7 +319,7 @@ impl<M: Machine> Writeback<M> {
         Some(Written { source, pages })
     }
 
-    /// Marks a folio as under writeback, of which the first `pages` pages are about to be written. The caller has given
+    /// Marks a folio as under writeback, because its first `pages` pages are about to be written. The caller has given
     /// these pages blocks.
     fn begin_folio_write(&self, file: &File<M>, frame: FrameNumber, pages: u32) {
         let folio = self.frames.folio(frame);

@@ -142,8 +142,8 @@ impl<M: Machine> Writeback<M> {
         is_refused.then(|| file.last_failure())
     }
 
-    /// Retries pages whose write failed, in all files of a device. Does nothing unless the next attempt is due, or a
-    /// retry has succeeded.
+    /// Retries pages whose write failed, in all files of a device. Does nothing unless the time of the next attempt has
+    /// come, or a retry has succeeded since the last call, so that the device may work again.
     pub(super) fn retry_failed_files(&self, backing: &Backing<M>) {
         let is_due = backing.failed_files.is_retry_due(self.machine.now());
         let has_recovered = backing.failed_files.has_recovered.swap(false, AcqRel);

@@ -140,7 +140,7 @@ pub struct EventName {
     /// The number of the name, from 1.
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
-    /// The name.
+    /// The name of the events.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
 }

@@ -79,7 +79,7 @@ pub(super) enum Part {
     Whole,
     /// Only the stamp. The rest of the page is read first.
     Stamp,
-    /// All but the stamp, which must not change.
+    /// The page except its stamp, which must not change.
     Rest,
 }
 

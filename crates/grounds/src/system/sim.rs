@@ -71,7 +71,7 @@ pub struct OpenFile {
     engine: Rc<Engine<Sim>>,
     file: Arc<File<Sim>>,
     state: ReadState,
-    /// The page that the task last read in place.
+    /// The page that the task last read in place, that is, without a copy.
     last_in_place: Option<u32>,
     /// The number of failed writes of the file that this handle has already reported.
     seen_failures: AtomicU32,

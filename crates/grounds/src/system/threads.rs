@@ -55,7 +55,7 @@ impl Stop {
 #[derive(Debug)]
 pub struct Thread {
     name: String,
-    /// The stop request of this thread.
+    /// The flag by which the thread is told to stop.
     pub stop: Arc<Stop>,
     handle: Mutex<Option<JoinHandle<Result<(), String>>>>,
 }

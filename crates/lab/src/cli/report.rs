@@ -117,7 +117,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
 }
 
-/// Returns whether a text starts directly with a saved report, with counters over time, or with folded stacks.
+/// Returns whether a text begins with a saved report, with counters over time or with folded stacks, and has no other
+/// text before it.
 fn is_plain(text: &str) -> bool {
     source::is_it(text) || is_stacks(text)
 }

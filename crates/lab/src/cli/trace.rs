@@ -36,7 +36,7 @@ pub(super) struct SourceOptions {
     /// The trace; `-` is standard input. It may be packed by gzip, zstd or xz
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
-    /// Its format, if its first bytes do not show it; `--from help` lists them
+    /// The format of FILE, if its first bytes do not show it; `--from help` lists all formats
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     pub(super) from: Option<String>,
     /// The columns of a csv file, by name or number, as in time=ts:ms,op=type,offset=lba:512,size=bytes,file=dev; a unit follows the
@@ -82,7 +82,7 @@ pub struct InfoArguments {
     plot: PlotOptions,
 }
 
-/// Does what the user chose.
+/// Carries out the chosen verb of `highwater trace`: `convert`, `info` or `synth`.
 pub fn run(which: &Which) -> Result<(), End> {
     match which {
         Which::Convert(arguments) => convert(arguments),

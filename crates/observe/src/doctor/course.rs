@@ -16,9 +16,9 @@ const INTERVALS_MAX: usize = 1 << 17;
 pub enum Extent {
     /// Lines of a text, counted from 1. The place includes the first and the last line.
     Lines {
-        /// The first line.
+        /// Number of the first line.
         first: usize,
-        /// The last line.
+        /// Number of the last line.
         last: usize,
     },
     /// Times as the recording has them: `10:07:12`.
@@ -38,8 +38,8 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Returns the place from the start of `self` to the end of the later place `end`. If the two places are of
-    /// different kinds, such as lines and times, returns `self`.
+    /// Returns the place of the part of the recording from the start of `self` to the end of the later place `end`. If
+    /// the two places are of different kinds, such as lines and times, returns `self`.
     #[must_use]
     pub fn until(&self, end: &Self) -> Self {
         match (self, end) {

@@ -378,8 +378,8 @@ impl Signs {
     }
 }
 
-/// Returns, from texts of PSI in the order of time, the share of time in which some task waited, and the share in which
-/// all tasks did, in percent.
+/// Returns two shares of time, in percent: that in which some task waited, and that in which all tasks waited. `looks`
+/// are texts of PSI, in the order of time.
 fn stalls_in(looks: &[&Pressure], seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
     let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
         let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);

@@ -57,7 +57,7 @@ pub enum Weight {
 /// A figure that supports a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
-    /// The figure's name; if the figure is a counter, the counter's name.
+    /// The figure's name. A counter has the name that the kernel gives it.
     pub name: String,
     /// The figure's value.
     pub value: f64,
@@ -129,7 +129,8 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Asks all rules about the whole observed period, and not about spans of it.
+    /// Makes a diagnosis from the signs of the whole observed period. No rule is asked about single spans of the
+    /// period.
     #[must_use]
     pub fn of(signs: &Signs) -> Self {
         Self::over(signs, &Course::default())

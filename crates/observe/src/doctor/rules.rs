@@ -164,8 +164,8 @@ pub const ZONE_EXCESS_MIN: f64 = 3.0;
 /// keep only a few percent free.
 pub const FREE_MUCH: f64 = 15.0;
 
-/// In the load (amount of work) of a span, this many pages that were scanned in vain count as one page that was
-/// reclaimed. Scanning a page costs less than a microsecond, and even in normal work each page may be scanned twice.
+/// Number of pages scanned in vain that count as much as one reclaimed page when the work of reclaim in a span of time
+/// is computed. Scanning a page costs less than a microsecond, and even in normal work each page may be scanned twice.
 const IN_VAIN_TIMES: f64 = 100.0;
 
 /// Smallest number of refaults per 100 reclaimed pages that counts in a short span. The ratio fluctuates, so a span

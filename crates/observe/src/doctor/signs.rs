@@ -14,9 +14,9 @@ pub type Missing = String;
 /// Numbers of pages that one kind of reclaimer, kswapd or tasks, scanned and reclaimed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scan {
-    /// Pages on inactive lists that were scanned.
+    /// Number of pages on inactive lists that were scanned.
     pub scanned: Option<f64>,
-    /// Pages that were reclaimed.
+    /// Number of pages that were reclaimed.
     pub stolen: Option<f64>,
 }
 

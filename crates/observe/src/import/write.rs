@@ -158,7 +158,8 @@ pub fn check(folder: &Path) -> io::Result<()> {
 pub struct Head {
     folder: PathBuf,
     report: Table,
-    /// Digests of the rows of the report's columns, by column id; empty if unknown.
+    /// For each column of the report, by the column's id, a digest of the column's rows; empty if the digests are
+    /// unknown.
     digests: BTreeMap<String, String>,
     /// The folders of the report's columns, in order.
     folders: Vec<String>,
@@ -223,8 +224,8 @@ impl Head {
         &self.report.main_rows
     }
 
-    /// Returns whether an imported column comes from a single run and has exactly the rows that were written with the
-    /// report.
+    /// Returns whether an imported column has one run, and the same rows as the column of the report when the report
+    /// was written.
     fn is_as_written(&self, imported: &Table, column: usize) -> bool {
         let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
         let written = self.digests.get(&imported.columns[column].id);

@@ -45,8 +45,8 @@ fn sum(counters: &Vmstat, name: &str) -> u64 {
     counters::sum(counters, name).unwrap_or(0)
 }
 
-/// Returns the line about the time between two snapshots. `at_s` is the end of this time, in seconds after the
-/// beginning.
+/// Returns the line of figures about the time between two snapshots. `at_s` is the time of the second snapshot, in
+/// seconds since the command began to observe.
 #[must_use]
 pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64) -> String {
     let counters = difference(&before.vmstat, &after.vmstat);

@@ -17,7 +17,7 @@ pub struct Group {
     pub set: &'static [(&'static str, &'static str)],
     /// What the experiment does, in words for the sources of values in the machine file.
     pub about: &'static str,
-    /// The names of the steps.
+    /// Names of the steps in this group.
     pub steps: &'static [&'static str],
 }
 

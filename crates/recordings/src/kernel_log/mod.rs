@@ -101,7 +101,7 @@ pub struct Report {
     pub tasks: Vec<Task>,
     /// Unreclaimable slab caches by name, with the memory that each takes, KiB.
     pub slabs: BTreeMap<String, u64>,
-    /// Processes that were killed for this report.
+    /// Processes that the OOM killer killed because of the lack of memory that is reported.
     pub kills: Vec<Kill>,
     /// Whether the kernel panicked because no process was left to kill.
     pub has_panicked: bool,
@@ -230,7 +230,7 @@ pub struct Blocked {
     pub is_in_reclaim: bool,
 }
 
-/// A CPU on which one task ran for long.
+/// A report of the kernel that one task occupied a CPU for too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// The number of the line that reports the CPU, from 1.

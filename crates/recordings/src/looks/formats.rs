@@ -77,7 +77,7 @@ pub const SLABS: Format = Format {
     read: |block, left_out| read(block, left_out, Told::Slabs),
 };
 
-/// The format of PSI.
+/// The format of files with PSI, such as `/proc/pressure/memory`.
 pub const PRESSURE: Format = Format {
     name: "/proc/pressure/memory",
     how: "lines `some avg10=… total=…` and `full …`; the name of the file or a command tells whose",

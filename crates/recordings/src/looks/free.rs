@@ -195,7 +195,7 @@ impl Free {
         all.filter_map(|Size(word)| super::super::number(word)).collect()
     }
 
-    /// Returns the sizes. Numbers without a unit are in `unit`.
+    /// Returns the sizes that `free` printed. Those without a unit are taken to be in `unit`.
     #[must_use]
     pub fn sizes(&self, unit: Unit) -> Sizes {
         let kib = |Size(word): &Size| size_kib(word, unit.kib());

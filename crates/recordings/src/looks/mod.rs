@@ -102,7 +102,7 @@ pub enum Took {
     Yes,
     /// The line does not belong to any text of the reader's kind.
     No,
-    /// The line was not read, since it begins another text of the reader's kind.
+    /// The line was not read, since it begins another text of the kind that this reader reads.
     Next,
 }
 

@@ -14,8 +14,8 @@ pub struct Sysctls {
     above: Option<String>,
 }
 
-/// Names of the files in `/proc/sys/vm` that are recognised even without this folder: `grep . *` writes
-/// `swappiness:60`.
+/// Names of files in `/proc/sys/vm` that are recognised even if a line does not name this folder, because `grep . *`,
+/// run in the folder, writes just `swappiness:60`.
 const FILES: [&str; 14] = [
     "dirty_background_bytes",
     "dirty_background_ratio",

@@ -59,7 +59,7 @@ pub fn holds(line: &str) -> bool {
     pair(line).is_some_and(|(name, _)| NAMES.iter().any(|it| name.starts_with(it)))
 }
 
-/// Largest value of a counter that is accepted, so that sums over a counter's zones fit into 64 bits.
+/// Largest value of a counter that is accepted. With this limit, the sum of a counter over all zones fits into 64 bits.
 const COUNTED_MAX: u64 = 1 << 60;
 
 /// Reads the name and the value from a line.

@@ -19,7 +19,7 @@ pub enum Shape {
     /// Straight lines between points.
     #[default]
     Line,
-    /// Steps on a logarithmic scale. Used for histograms.
+    /// A line that runs in steps, over a logarithmic horizontal scale. Used for histograms.
     Steps,
 }
 
@@ -41,14 +41,15 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Makes a chart from a panel of a picture.
+    /// Makes a chart from a panel of a picture. The panels share the horizontal quantity `across`, and charts with the
+    /// same `group` are zoomed together.
     #[must_use]
     pub fn of_panel(panel: Panel, names: &[String], across: &str, group: &'static str) -> Self {
         let Panel { caption, lines } = panel;
         Self { caption, across: across.to_owned(), names: names.to_vec(), lines, shape: Shape::Line, group }
     }
 
-    /// Makes a chart from a plot with an axis of its own.
+    /// Makes a chart from a plot that has its own horizontal axis. `names` are the names of the plot's lines.
     #[must_use]
     pub fn of_plot(Plot { panel, across }: Plot, names: &[String]) -> Self {
         let caption = format!("{} over {across}", panel.caption);

@@ -108,7 +108,7 @@ impl Part {
     }
 }
 
-/// The data for the page's script. The script refers to an item by its number in these lists.
+/// The data for the page's script, in a list for each kind. The page refers to an item by its index in its list.
 #[derive(Default)]
 struct Drawn {
     charts: Vec<serde_json::Value>,

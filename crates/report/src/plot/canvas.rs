@@ -32,7 +32,7 @@ pub const TEXT: Ink = Ink(0x1f_23_28, 0xe6_ed_f3);
 pub const FAINT: Ink = Ink(0x59_63_6e, 0x91_98_a1);
 /// Lines of scales, such as axes and ticks.
 pub const RULE: Ink = Ink(0xd1_d9_e0, 0x3d_44_4d);
-/// Areas behind more important parts of a picture.
+/// Colour of areas in the background, behind more important parts of a picture.
 pub const BAND: Ink = Ink(0xee_f1_f4, 0x1c_21_28);
 
 /// Colours of series, which are the lines or bars of one name. They are readable on light and dark pages, and by

@@ -22,8 +22,7 @@ pub struct Dot {
     pub x: f64,
     /// The vertical figure.
     pub y: f64,
-    /// Whether the two figures are near to each other: by at most the factor of the plot. Other points are drawn as
-    /// rings.
+    /// Whether the two figures differ by at most the factor of the plot. If not, the point is drawn as a ring.
     pub is_met: bool,
 }
 

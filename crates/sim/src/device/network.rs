@@ -29,7 +29,7 @@ pub struct NetworkConfig {
     pub keep_from: Nanos,
 }
 
-/// Rules for when packets are answered by a CPU that also ends disk requests.
+/// Says when a CPU answers packets, if the same CPU also ends disk requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {

@@ -80,7 +80,7 @@ pub(super) struct Entry {
     pub class: Class,
     /// First block of the entry.
     pub block: u64,
-    /// Number of blocks of all parts together.
+    /// Number of blocks of the entry: the sum over all of its parts.
     pub blocks: u64,
     /// Time at which the first request of the entry was submitted.
     pub entered: Nanos,

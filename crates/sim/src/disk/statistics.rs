@@ -144,7 +144,7 @@ pub(super) struct Accounting {
 }
 
 impl Accounting {
-    /// Counts a request that took a slot of its own.
+    /// Counts a submitted request that was not merged into another one and so took a slot of the queue.
     pub(super) fn entered(&mut self, now: Nanos) {
         self.count_until(now);
         self.in_flight += 1;

@@ -133,7 +133,7 @@ struct Watch {
     sum: Sum,
     /// Time, ps, at which the trigger looks at the stall time next.
     next: u64,
-    /// The total stall times, ps, that the trigger has seen at its looks within the last window.
+    /// The total stall times, ps, that the trigger has read within the last window.
     looks: VecDeque<u64>,
     last_event: Option<u64>,
     has_event: bool,

@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, VecDeque};
 /// The request for a trace: which part of the run and which activities to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// Start of the traced period. Slices that end earlier are left out. A slice that began earlier is recorded from
-    /// here on.
+    /// Start of the traced period. A slice (an activity with its duration) that ends before this time is left out. A
+    /// slice that begins before this time is recorded as if it began at it.
     pub from: Nanos,
-    /// End of the traced period. Slices that begin later are left out. A slice that ends later is recorded up to here.
+    /// End of the traced period. A slice that begins after this time is left out. A slice that ends after this time is
+    /// recorded as if it ended at it.
     pub to: Nanos,
     /// Largest number of slices that are recorded; later slices are only counted.
     pub max_slices: usize,

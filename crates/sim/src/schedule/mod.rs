@@ -68,7 +68,7 @@ pub(crate) trait Schedule {
     /// these virtual CPUs.
     fn is_by_rank(&self) -> bool;
 
-    /// Returns the rank of a new task.
+    /// Returns the rank with which a new task begins. A task with a lower rank runs first.
     fn rank(&mut self) -> u64;
 
     /// Returns the decision about the running task or handler at a point of the run.

@@ -36,8 +36,8 @@ pub fn summary_grid(all: &[Fidelity]) -> grid::Grid {
     cells(&head, lines, SUMMARY_NUMBERS)
 }
 
-/// Returns the published figures of an experiment as a table of cells. With `misses`, the table has only figures for
-/// which [`missed`] names an aspect.
+/// Returns the published figures of an experiment as a table of cells. With `misses`, the table has only the figures
+/// that the simulation misses in some aspect (see [`missed`]).
 #[must_use]
 pub fn figures_grid(it: &Fidelity, misses: bool) -> grid::Grid {
     let (head, lines) = figure_lines(it, misses);
@@ -84,8 +84,8 @@ fn summary_lines(all: &[Fidelity]) -> ([&'static str; 8], Vec<Vec<String>>) {
     (head, lines)
 }
 
-/// Returns a text with a line for each published figure. With `misses`, the text has only figures for which [`missed`]
-/// names an aspect.
+/// Returns a text with a line for each published figure. With `misses`, the text has only the figures that the
+/// simulation misses in some aspect (see [`missed`]).
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
     let (head, lines) = figure_lines(it, misses);

@@ -25,7 +25,7 @@ use super::{
 };
 use figures::figure::Row;
 
-/// The columns, in order; docs/sweeps.md describes them.
+/// The columns of a run's file, in order, as a Parquet schema; docs/sweeps.md describes them.
 const SCHEMA: &str = "message highwater {
     required binary run (UTF8);
     required binary experiment (UTF8);

@@ -27,7 +27,7 @@ struct Head {
     digest: String,
 }
 
-/// Name of the head's entry in the footer.
+/// Key of the footer's entry that holds the [`Head`], as JSON.
 const HEAD: &str = "highwater.run";
 const DECIDED_BY: &str = "highwater.key";
 

@@ -201,7 +201,7 @@ impl Store {
         Ok((copied, there))
     }
 
-    /// Returns the paths of the runs' files, by name.
+    /// Returns the paths of the runs' files, sorted by name.
     fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let entries = fs::read_dir(&self.folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
         let entries = entries.map_err(|error| self.failed("cannot read", &self.folder, &error))?;

@@ -11,7 +11,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Flags, Kind, Request};
 
-/// The format.
+/// The format `blkparse`: block requests as blkparse prints them.
 pub static FORMAT: Format = Format {
     name: "blkparse",
     about: "blktrace, as blkparse prints it",
@@ -47,7 +47,7 @@ fn open(start: Start<'_>, _: &Options) -> Result<Opened, String> {
 
 struct Blkparse {
     action: u8,
-    /// `true` after the first line of the summary.
+    /// `true` once the first line of the summary at the end of the output has been read.
     is_summary: bool,
 }
 

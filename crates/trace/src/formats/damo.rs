@@ -11,7 +11,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `damo`: the text of `damo report raw`.
 pub static FORMAT: Format = Format {
     name: "damo",
     about: "DAMON records, as `damo report raw` prints them",

@@ -23,7 +23,7 @@ use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, PAGE_BYTES, Request};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// The format.
+/// The format `ftrace`: the kernel's filemap events as text.
 pub static FORMAT: Format = Format {
     name: "ftrace",
     about: "ftrace text of filemap events (trace-cmd report, tracefs, perf script)",
@@ -39,7 +39,8 @@ pub static FORMAT: Format = Format {
 
 /// Longest time that a read is held back, µs.
 const HELD_US: u64 = 100_000;
-/// Largest number of requests that are held back: a bound of memory, for traces whose time does not advance.
+/// Largest number of requests that are held back. If the times in a trace do not advance, this limit bounds the use of
+/// memory.
 const HELD_MAX: usize = 1 << 16;
 
 /// An event.
@@ -112,15 +113,15 @@ fn value<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 struct Ends {
     /// The size, if the user gave it.
     size: Option<u64>,
-    /// The end of the last page that was added to the page cache.
+    /// The page number after the last page that was added to the page cache.
     added: u64,
-    /// The last page at which a read began.
+    /// The highest page number at which a read began.
     begun: u64,
 }
 
 impl Ends {
-    /// Returns the end of the file, if it is known. Readahead stops at the end of a file, so the last page ever added
-    /// is the last of the file, unless a read began behind it.
+    /// Returns the number of pages of the file, if it is known. Readahead stops at the end of a file, so the last page
+    /// that was ever added to the page cache is taken as the last of the file, unless a read began after it.
     const fn known(self) -> Option<u64> {
         match self.size {
             Some(bytes) => Some(bytes.div_ceil(PAGE_BYTES)),
@@ -136,10 +137,10 @@ struct Held {
     is_open: bool,
 }
 
-/// A read that may go on.
+/// A read that the next event of its task may continue.
 #[derive(Clone, Copy)]
 struct Open {
-    /// Number of the request since the start.
+    /// Number of the request, counted from the first request of the input.
     number: u64,
     last_start: u64,
     end: u64,
@@ -288,7 +289,7 @@ impl Ftrace {
         self.open.insert(base.task, Open { number, last_start: start, end });
     }
 
-    /// Returns the number of the file.
+    /// Returns the number of the file with this device and inode in the sink's table of names. A new file is added.
     fn file(&mut self, device: &[u8], inode: u64, sink: &mut Sink) -> u32 {
         let device = String::from_utf8_lossy(device).replace(',', ":");
         let name = format!("{device} {inode:x}");

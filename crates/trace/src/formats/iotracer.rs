@@ -31,7 +31,7 @@ pub static FORMAT: Format = Format {
     open: |_, _: &Options| -> Result<Opened, String> { Ok((Shape::Lines, Kind::Ranges, Box::<IoTracer>::default())) },
 };
 
-/// A file of IO Tracer.
+/// The kind of output file of IO Tracer. Each kind has its own columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum File {
     Calls,
@@ -40,7 +40,7 @@ enum File {
     Faults,
 }
 
-/// Returns the file that a line is from.
+/// Returns the kind of output file that a line is from, judged by the line's fields.
 fn kind_of(fields: &Fields) -> Option<File> {
     let field = |at: usize| fields.get(at).unwrap_or_default();
     date_micros(field(0))?;

@@ -67,7 +67,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect("a record has these bytes"))
 }
 
-/// Returns what the number of an operation in libCacheSim means: 0 is no statement, which counts as a read.
+/// Returns the operation that a number means in libCacheSim. The numbers for "no operation" and "invalid" count as a
+/// read, because a trace with these numbers does not state operations.
 fn operation_of(number: u32) -> Result<Operation, String> {
     match number {
         // nop, get, gets, read

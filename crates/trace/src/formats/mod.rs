@@ -27,18 +27,18 @@ use crate::request::Kind;
 /// Name of the format `.hwtrace`, which is mapped and needs no reader.
 pub const OWN: &str = "hwtrace";
 
-/// What opening an input gives: its shape, what its requests address, and the reader.
+/// The result of opening an input: its shape, what its requests address, and the reader.
 pub type Opened = (Shape, Kind, Box<dyn Parser>);
 
-/// A format.
+/// A format of traces: its name, how it is recognised, and how it is read.
 pub struct Format {
     /// Name on command lines.
     pub name: &'static str,
-    /// The tool or collection that writes it, for people.
+    /// The tool that writes this format, or the collection whose traces have it, in words for people.
     pub about: &'static str,
     /// Returns `true` if an input with this start is in this format.
     pub recognise: fn(Start<'_>) -> bool,
-    /// Makes the reader.
+    /// Makes a reader for an input that begins with these bytes.
     pub open: fn(Start<'_>, &Options) -> Result<Opened, String>,
 }
 
@@ -76,7 +76,7 @@ pub fn by_name(name: &str) -> Result<&'static Format, String> {
     found.copied().ok_or_else(|| format!("there is no format `{name}`: expected one of {}", names()))
 }
 
-/// Returns the format of an input.
+/// Recognises the format of an input by its first bytes.
 ///
 /// # Errors
 /// When none is recognised.

@@ -5,7 +5,7 @@ use super::{Format, Opened};
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `oracleGeneral` of libCacheSim.
 pub static FORMAT: Format = Format {
     name: "oracleGeneral",
     about: "libCacheSim, with each object's next request",

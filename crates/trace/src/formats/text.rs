@@ -3,7 +3,7 @@
 use std::hash::Hasher as _;
 use twox_hash::XxHash64;
 
-/// Returns the fields of a line between blanks.
+/// Splits a line at blanks and returns the fields that are not empty.
 pub fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
@@ -30,7 +30,7 @@ pub fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns a hexadecimal number, with or without `0x`.
+/// Reads a hexadecimal number, with or without `0x` before it; `None` for any other text.
 pub fn hex(text: &[u8]) -> Option<u64> {
     let digits = text.strip_prefix(b"0x").unwrap_or(text);
     if digits.is_empty() || digits.len() > 16 {
@@ -39,7 +39,7 @@ pub fn hex(text: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |value, byte| Some(value << 4 | u64::from(char::from(*byte).to_digit(16)?)))
 }
 
-/// Returns a number as C writes it: decimal, hexadecimal after `0x`, or octal after `0`.
+/// Reads a number that is written as in C: decimal, hexadecimal after `0x`, or octal after `0`.
 pub fn c_number(text: &[u8]) -> Option<u64> {
     if text.starts_with(b"0x") {
         return hex(text);
@@ -47,7 +47,8 @@ pub fn c_number(text: &[u8]) -> Option<u64> {
     number(text)
 }
 
-/// Returns a decimal number with an optional fraction in units of `unit_ns` nanoseconds, as µs, rounded down.
+/// Reads a time: a decimal number with an optional fraction, in units of `unit_ns` nanoseconds. Returns the time in µs,
+/// rounded down.
 pub fn micros(text: &[u8], unit_ns: u64) -> Option<u64> {
     let (whole, fraction) = match text.iter().position(|byte| *byte == b'.') {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -102,7 +103,8 @@ pub fn clock_micros(text: &[u8]) -> Option<u64> {
     (hours < 24 && minutes < 60 && seconds < 61_000_000).then_some((hours * 60 + minutes) * 60_000_000 + seconds)
 }
 
-/// Returns a text for messages.
+/// Returns the first 40 bytes of a text for use in an error message. Bytes that are not UTF-8, and control characters,
+/// are replaced.
 pub fn lossy(text: &[u8]) -> String {
     kit::shown::harmless(&String::from_utf8_lossy(&text[..text.len().min(40)])).into_owned()
 }

@@ -46,7 +46,7 @@ impl Parser for Twitter {
     }
 }
 
-/// Returns what an operation of memcached does.
+/// Returns the operation of a request that corresponds to the memcached command `name`; `None` for any other word.
 pub(super) fn operation_of(name: &[u8]) -> Option<Operation> {
     match name {
         b"get" | b"gets" => Some(Operation::Read),

@@ -39,7 +39,7 @@ pub static V2: Format = Format {
 /// Size of a block, bytes.
 const BLOCK: u64 = 512;
 
-/// Places of the fields.
+/// Offsets of the fields in a record, bytes, and the record's width.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     number: u8,
@@ -53,7 +53,8 @@ impl Layout {
     const V1: Self = Self { number: 1, width: 32, command: 12, version: 14, len: 4 };
     const V2: Self = Self { number: 2, width: 40, command: 0, version: 2, len: 8 };
 
-    /// Looks at the first records: each has the version and a known command.
+    /// Returns whether an input is in this layout: each of its first records must have the layout's version and a known
+    /// command.
     fn recognise(self, start: Start<'_>) -> bool {
         const RECORDS: usize = 16;
         let mut records = start.bytes.chunks_exact(self.width).take(RECORDS).peekable();

@@ -7,9 +7,10 @@ use crate::request::{Flags, Kind, Request};
 pub const MAGIC: [u8; 8] = *b"\x89HWT\r\n\x1a\n";
 /// The last bytes of a file.
 pub const END: [u8; 8] = *b"HWT\x1aend\n";
-/// The version that is written and read.
+/// The version of the format `.hwtrace`. Only this version is written and read.
 pub const VERSION: u32 = 1;
-/// Length of the header, bytes. A multiple of a record, so that mapped records are aligned.
+/// Length of the header, bytes. It is a multiple of [`RECORD`], so that the records are aligned when the file is
+/// mapped.
 pub const HEADER: usize = 64;
 /// Length of the trailer, bytes.
 pub const TRAILER: usize = 32;
@@ -86,12 +87,12 @@ pub fn decode(record: &[u8; RECORD]) -> Request {
     }
 }
 
-/// Returns the number in the first four bytes.
+/// Returns the number in the four bytes of `bytes` from byte `at` on; `None` if they are not all there.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Returns the number in the first eight bytes.
+/// Returns the number in the eight bytes of `bytes` from byte `at` on; `None` if they are not all there.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }

@@ -42,10 +42,10 @@ impl Deref for Bytes {
     }
 }
 
-/// A table of names within the bytes.
+/// The place of a table of names among the bytes of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 struct Table {
-    /// First byte of the ends.
+    /// Offset of the numbers that say where each name begins and where the last one ends.
     at: usize,
     /// Number of names.
     len: usize,
@@ -198,7 +198,7 @@ impl Trace {
         self.bytes[self.records.clone()].as_chunks().0
     }
 
-    /// Checks everything but the records.
+    /// Opens the trace that `bytes` contain, and checks all of its sections except the records.
     fn check(bytes: Bytes) -> Result<Self, String> {
         let (kind, table_at, table) = check_ends(&bytes)?;
         let mut trace = Self {
@@ -285,7 +285,8 @@ impl Iterator for Requests<'_> {
 
 impl ExactSizeIterator for Requests<'_> {}
 
-/// Checks header and trailer. Returns what is addressed, the first byte of the table of sections, and the table.
+/// Checks the header and the trailer of a trace. Returns what the requests address, the offset of the table of
+/// sections, and the bytes of this table.
 fn check_ends(bytes: &[u8]) -> Result<(Kind, usize, &[u8]), String> {
     if !bytes.starts_with(&layout::MAGIC) {
         return Err("byte 0: not a trace of this program: expected one that `trace convert` wrote".to_owned());
@@ -322,7 +323,8 @@ fn check_ends(bytes: &[u8]) -> Result<(Kind, usize, &[u8]), String> {
     Ok((kind, table_at, table))
 }
 
-/// Returns the bytes of the section of an entry, which must end before the table.
+/// Returns the place, in bytes, of the section that `entry` of the table describes. The section must end before the
+/// table, which begins at byte `table_at`.
 fn section_of(entry: &[u8; ENTRY], table_at: usize) -> Result<Range<usize>, String> {
     let (at, bytes) = (u64_at(entry, 8).unwrap_or(0), u64_at(entry, 16).unwrap_or(0));
     let end = at.checked_add(bytes).filter(|end| *end <= table_at as u64 && at >= HEADER as u64 && at % 8 == 0);
@@ -349,7 +351,8 @@ fn table_in(bytes: &[u8], section: &Range<usize>) -> Result<Table, String> {
     Ok(Table { at: section.start + 8, len: count as usize })
 }
 
-/// Returns a name of a table, wherever the table's numbers point now.
+/// Returns name number `number` of a table; `None` if the table has no such name. Also returns `None` if the table's
+/// numbers point outside of `bytes`, because a mapped file may have been changed since it was checked.
 fn name_in(bytes: &[u8], table: Table, number: usize) -> Option<&[u8]> {
     if number >= table.len {
         return None;

@@ -7,33 +7,33 @@ use hashbrown::HashTable;
 pub struct Entry {
     /// The key.
     pub key: u64,
-    /// Number of accesses.
+    /// Number of accesses to the key so far.
     pub count: u64,
-    /// A number for the user: the interval of the last access.
+    /// The interval of the last access. Only the caller sets and reads this field.
     pub interval: u32,
-    /// Place of the last access in the order of accesses.
+    /// Place of the key's last access in the order of all accesses.
     place: u32,
-    /// A number for the user: the object's size, bytes.
+    /// The object's size, bytes. Only the caller sets and reads this field.
     pub bytes: u64,
 }
 
 /// What is known of an access.
 pub struct Touch<'a> {
-    /// Number of other keys that were accessed since the key's last access; `None` for its first access. Of a sample:
-    /// scaled to all keys.
+    /// Number of different other keys that were accessed since the last access to this key; `None` at the key's first
+    /// access. If only a sample of the keys is kept, the number is scaled up to all keys.
     pub distance: Option<u64>,
-    /// Number of accesses for which this one stands: 1, or more of a sample.
+    /// Number of accesses for which this access stands: 1 if all keys are kept, and more if only a sample is.
     pub weight: u64,
-    /// The key, with this access counted.
+    /// The entry of the key that was accessed. It counts this access already.
     pub entry: &'a mut Entry,
 }
 
 /// The accesses so far, in the order of each key's last access.
 ///
-/// A set of bits has a one at the place of each key's last access, so the distance is the number of ones behind the
-/// place; sums over words of 64 bits are in a Fenwick tree. With more than `keys_max` keys, half of the keys are dropped,
-/// by a hash of the key, and from then on the others stand for all: C. Waldspurger et al., "Efficient MRC Construction
-/// with SHARDS", FAST 2015.
+/// Each access has a place. In a set of bits, the bit of a place is 1 if the place is that of some key's last access.
+/// So a reuse distance is the number of ones behind a place; a Fenwick tree keeps sums over words of 64 bits. With more
+/// than `keys_max` keys, half of the keys are dropped, chosen by a hash of the key, and from then on the kept keys
+/// stand for all: C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015.
 #[derive(Debug)]
 pub struct Reuse {
     keys_max: usize,
@@ -41,13 +41,14 @@ pub struct Reuse {
     shift: u32,
     numbers: HashTable<u32>,
     entries: Vec<Entry>,
-    /// Number of the key whose last access is at each place; of other places, any number.
+    /// For each place, the number of the key that was accessed there. It is of use only for the key's last access: at
+    /// other places the number may be stale.
     keys_at: Vec<u32>,
     ones: Vec<u64>,
     sums: Vec<u32>,
 }
 
-/// Largest number of keys: places are twice as many, and have 32 bits.
+/// Largest number of keys that can be kept. There are twice as many places as keys, and places are numbers of 32 bits.
 const KEYS_LIMIT: usize = 1 << 30;
 /// Smallest bound: after some halvings, a sample has fewer keys, since different keys have different hashes.
 const KEYS_LEAST: usize = 16;
@@ -77,7 +78,8 @@ impl Reuse {
         }
     }
 
-    /// Returns how many keys each key stands for: 1 if all are kept.
+    /// Returns how many keys of the trace each kept key stands for. This is 1 as long as all keys are kept, and more
+    /// once they are a sample.
     #[must_use]
     pub const fn keys_per_kept(&self) -> u64 {
         1 << self.shift
@@ -178,7 +180,8 @@ impl Reuse {
         self.place(in_order);
     }
 
-    /// Puts the last accesses on the first places, in this order, with as much room behind them, or more.
+    /// Renumbers places: the last accesses of the keys `in_order` get the first places, in this order. At least as many
+    /// free places follow.
     fn place(&mut self, in_order: Vec<u32>) {
         let live = in_order.len();
         let words = (2 * live + 16 * WORD).div_ceil(WORD);
@@ -219,7 +222,8 @@ impl Reuse {
         self.change(place, u32::MAX);
     }
 
-    /// Adds 1, or for the largest number takes 1 off, in the tree.
+    /// Adds `by` to the number of ones at `place` in the tree of sums. With `u32::MAX`, subtracts 1, because the sums
+    /// wrap around.
     fn change(&mut self, place: usize, by: u32) {
         let mut word = place / WORD + 1;
         while word < self.sums.len() {

@@ -1,6 +1,7 @@
-//! [`Histogram`]: counts of numbers, exact below 512 and within 0.2 % above.
+//! [`Histogram`]: counts of numbers, exact below 1024 and within 0.2 % above.
 
-/// Counts of numbers. Between two powers of two lie 512 buckets of equal width.
+/// A histogram of whole numbers. Numbers below 1024 have a bucket each; above, the range from a power of two to the
+/// next is divided into 512 buckets of equal width.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -16,7 +17,7 @@ const fn bucket(value: u64) -> usize {
     (shift as u64 * PARTS + (value >> shift)) as usize
 }
 
-/// Returns the first number of a bucket, and the number of numbers.
+/// Returns the smallest number that belongs to a bucket, and how many numbers belong to it.
 const fn span(bucket: usize) -> (u64, u64) {
     let bucket = bucket as u64;
     if bucket < 2 * PARTS {
@@ -44,7 +45,8 @@ impl Histogram {
         self.total
     }
 
-    /// Returns how many numbers are below `end`; within a bucket, they are taken to be spread evenly.
+    /// Returns how many of the counted numbers are below `end`. If `end` lies within a bucket, the numbers in this
+    /// bucket are taken to be spread evenly over it.
     #[must_use]
     pub fn below(&self, end: u64) -> u64 {
         let last = bucket(end);

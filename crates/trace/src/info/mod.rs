@@ -38,26 +38,26 @@ impl Default for Limits {
 /// An interval of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of accesses that write.
     pub writes: u64,
-    /// Different objects that were accessed: the working set.
+    /// Number of different objects that were accessed: the working set.
     pub objects: u64,
     /// Objects that were not accessed before.
     pub new_objects: u64,
-    /// Bytes of the requests that access something.
+    /// Total length of the requests that access something, bytes.
     pub bytes: u64,
 }
 
-/// A file of a trace.
+/// A file of a trace, and how much it was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileUse {
     /// Number of the file.
     pub file: u32,
-    /// Pages that were read.
+    /// Number of page accesses that read.
     pub reads: u64,
-    /// Pages that were written.
+    /// Number of page accesses that write.
     pub writes: u64,
 }
 
@@ -68,15 +68,15 @@ pub struct Info {
     pub kind: Kind,
     /// Number of requests by operation, the operations without requests left out.
     pub operations: Vec<(Operation, u64)>,
-    /// Requests that access something.
+    /// Number of requests that access something.
     pub access_requests: u64,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of accesses that write.
     pub writes: u64,
-    /// Bytes of requests that read.
+    /// Total length of the requests that read, bytes.
     pub bytes_read: u64,
-    /// Bytes of requests that write.
+    /// Total length of the requests that write, bytes.
     pub bytes_written: u64,
     /// Lengths of the requests that access something, bytes.
     pub lengths: Histogram,
@@ -86,19 +86,21 @@ pub struct Info {
     pub files: u64,
     /// Number of tasks with requests.
     pub tasks: u64,
-    /// Files with accesses, most accesses first; of a trace of objects, nothing.
+    /// The files that were accessed, those with most accesses first; empty for a trace of objects.
     pub by_file: Vec<FileUse>,
-    /// Different objects that were accessed.
+    /// Number of different objects that were accessed.
     pub objects: u64,
-    /// Bytes of these objects. An object that changes its size counts with the last.
+    /// Total size of the accessed objects, bytes. For an object that changes its size, the last size counts.
     pub object_bytes: u64,
     /// How many objects each followed object stands for: 1 if all were followed, and then all figures are exact.
     pub objects_per_followed: u64,
-    /// First accesses to objects.
+    /// Number of first accesses to objects.
     pub first_accesses: u64,
-    /// Reuse distances of other accesses: number of different other objects since the last access.
+    /// Reuse distances of all accesses except first ones. A reuse distance is the number of different other objects
+    /// that were accessed since the last access to the same object.
     pub distances: Histogram,
-    /// Intervals of equal time, or without times of equal numbers of requests.
+    /// The figures of consecutive intervals. The intervals have equal lengths in time or, if the trace has no times,
+    /// equal numbers of requests.
     pub intervals: Vec<Interval>,
     /// How often objects are accessed.
     pub popularity: Popularity,

@@ -73,7 +73,7 @@ fn own(trace: Trace) -> Loaded {
     Loaded { trace, format: OWN, counts }
 }
 
-/// Returns `true` if a regular file begins as own traces do.
+/// Returns whether a path leads to a regular file in the format `.hwtrace`, judged by its first bytes.
 #[must_use]
 pub fn is_own(path: &Path) -> bool {
     let mut first = [0; layout::MAGIC.len()];

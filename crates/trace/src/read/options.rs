@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a user says of an input.
+/// What a user states about an input that its contents do not show: its format, its columns, the sizes of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Name of the format; none: recognised by the first bytes.

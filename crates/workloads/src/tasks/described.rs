@@ -74,7 +74,7 @@ const fn filling_s() -> u64 {
     60
 }
 
-/// What counts as a miss.
+/// The events that count as misses in the hit ratio of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Misses {
@@ -160,7 +160,7 @@ pub struct TaskOf {
     pub before: Vec<Step>,
     /// The steps that each task does in the measurement, again and again.
     pub steps: Vec<Step>,
-    /// How often a task does its steps before it ends. Default: until the run ends.
+    /// Number of times that a task does its steps before it ends. Default: it repeats them until the run ends.
     pub rounds: Option<u64>,
 }
 
@@ -291,7 +291,8 @@ impl Described {
         self.actions().any(writes)
     }
 
-    /// Returns what counts as a miss.
+    /// Returns what counts as a miss in reports of this load: the description's own rule or, by default, pages read in
+    /// if the load reads files, and otherwise major faults.
     pub(super) fn misses(&self) -> Misses {
         let reads = self.actions().any(|action| matches!(action, Action::Read { .. }));
         self.misses.unwrap_or(if reads { Misses::PagesReadIn } else { Misses::MajorFaults })
@@ -324,7 +325,8 @@ impl Described {
         names
     }
 
-    /// Returns whether operations of steps have this row, and not syncs after writes alone.
+    /// Returns whether the durations of some step's operations go to the row `name`. Returns `false` if only syncs
+    /// after writes go to it.
     pub(super) fn is_row_of_operations(&self, name: &str) -> bool {
         self.task
             .values()

@@ -118,7 +118,7 @@ impl SharedFile {
 /// Memory that a task has mapped.
 pub(super) struct Mapped<S: System> {
     region: S::Region,
-    /// Name of the region's pattern.
+    /// The name from which the region's test pattern is made.
     name: String,
     pub pages: u64,
     /// The version of each page.

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Interval at which a task that waits for a signal looks at the signal's counter.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
-/// Time for which a task sleeps that was to write a page which another task writes.
+/// Time for which a task sleeps when it wants to write a page that another task is writing.
 const CLAIM_AGAIN: Nanos = Nanos(10_000);
 
 /// Why the handle of a step's file exists.
@@ -28,7 +28,7 @@ const OPENED: &str = "a step that uses a file has opened it";
 pub(super) struct Load {
     /// Number of pages that a region has in each task, by the region's name; none for regions of files.
     region_pages: BTreeMap<String, Option<u64>>,
-    /// The counters of signals.
+    /// For each signal, by name, how often tasks have given it.
     signals: BTreeMap<String, AtomicU64>,
     /// Names of the rows of durations, in order.
     pub rows: Vec<String>,
@@ -269,7 +269,7 @@ impl<'a, S: System> Task<'a, S> {
         Ok((row, time))
     }
 
-    /// Does an action that is no operation.
+    /// Does an action that is not measured as an operation, such as a sleep or a signal.
     fn act_between(&mut self, action: &Action, tally: Option<&Tally>) -> Result<(), SystemError> {
         let system = self.system;
         match action {

@@ -48,7 +48,7 @@ pub enum Action {
     Read {
         /// The file.
         file: String,
-        /// Where it is read.
+        /// The places in the file that are read.
         places: Places,
         /// Share of operations that write, percent.
         write_percent: u64,
@@ -57,7 +57,7 @@ pub enum Action {
     Write {
         /// The file.
         file: String,
-        /// Where it is written.
+        /// The places in the file that are written.
         places: Places,
     },
     /// Loads a page of a region, and then stores it with a probability of `store_percent`.
@@ -99,7 +99,7 @@ pub struct Places {
     pub distribution: Distribution,
     /// Exponent of the distribution `zipf`.
     pub theta: f64,
-    /// Pages of each operation.
+    /// Number of pages that each operation reads, writes or touches.
     pub pages: u64,
     /// Whether each of `n` tasks of the kind uses every nth page, so that no two use the same.
     pub is_own: bool,
@@ -107,15 +107,15 @@ pub struct Places {
     pub random_advice: bool,
 }
 
-/// The order of the places that a step uses.
+/// The order in which the operations of a step use the places of a file or region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Chosen at random.
+    /// The places are chosen at random.
     #[default]
     Random,
-    /// From the beginning to the end, and from the beginning again. A task goes on where its last operation of this step
-    /// ended.
+    /// From the beginning to the end, and then from the beginning again. Each operation of a task begins where the
+    /// task's last operation of this step ended.
     Sequential,
 }
 
@@ -315,7 +315,7 @@ fn places(text: &Text) -> Result<Places, String> {
     })
 }
 
-/// Refuses keys that say nothing about the action.
+/// Refuses keys of a step that do not belong to its kind of action, such as `kib` for a sleep.
 fn check_keys(text: &Text, action: &Action) -> Result<(), String> {
     let has_places = action.places().is_some();
     let is_touch = matches!(action, Action::Touch { .. });

@@ -40,7 +40,8 @@ pub(in crate::lru) enum State<M: Machine> {
     Classic(classic::State<M>),
     /// The state of the multi-generational LRU.
     Multigen(Generational<M>),
-    /// A value of a policy that implements the trait [`Policy`](super::Policy).
+    /// The state of a policy that implements the trait [`Policy`](super::Policy): the value on which its methods are
+    /// called.
     Own(M::Lock<OwnPolicy>),
 }
 
@@ -341,7 +342,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Functions of the policy that reclaim calls.
+/// The part of the page-replacement policy that reclaim uses: it chooses pages, and takes back those that reclaim did
+/// not free.
 impl<M: Machine> Lru<M> {
     /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` is `true` if
     /// the pass is the reclaim's first, or if a scan of the last pass freed enough pages ([`Lru::has_got_on`]).
@@ -567,8 +569,8 @@ impl<M: Machine> Lru<M> {
 
 /// Functions that show the state of the policy: counters, lists of pages, checks.
 impl<M: Machine> Lru<M> {
-    /// Returns the counters of refaults that stay at 0, because pages of their family leave no shadows. Kernels without
-    /// shadows do not have these counters.
+    /// Returns those counters of refaults that always stay at 0, because pages of their family leave no shadows.
+    /// Kernels without shadows do not have these counters.
     pub fn uncounted_refaults(&self) -> impl Iterator<Item = ZoneEvent> {
         let by_policy = match self.choices.policy {
             // A program's own policy may return shadows; the simple policies of this engine do not.

@@ -41,7 +41,7 @@ impl GroupId {
     }
 }
 
-/// An event of a memory control group that is counted (`memory.events`).
+/// A kind of event that is counted for each memory control group (`memory.events`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
     /// Pages were reclaimed although the group's usage was within its `low` protection.

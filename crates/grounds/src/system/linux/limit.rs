@@ -12,7 +12,7 @@ use std::{fs, io};
 /// A cgroup that limits memory. Dropping this value removes the cgroup.
 #[derive(Debug)]
 pub struct Limit {
-    /// The cgroup.
+    /// The cgroup that has the limit.
     pub cgroup: Cgroup,
 }
 

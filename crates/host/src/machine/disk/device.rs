@@ -389,8 +389,8 @@ impl Device {
         }
     }
 
-    /// Returns the reason why a block has other contents than its checksum says: another process has truncated the
-    /// file, so that the block is now a hole, or the block was changed.
+    /// Returns the reason why a block has other contents than its checksum says. Either another process has truncated
+    /// the file, so that the block is now a hole; or something has changed the block.
     #[cold]
     pub(super) fn why_wrong(&self, block: u64) -> Cause {
         match self.ends() {

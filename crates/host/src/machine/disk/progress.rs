@@ -164,7 +164,7 @@ impl Progress {
         }
     }
 
-    /// Returns whether the last attempt moved nothing.
+    /// Returns whether the last attempt moved no bytes.
     pub(super) fn is_idle(&self) -> bool {
         self.idle > 0
     }

@@ -59,7 +59,7 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// The form of an explanation.
+/// The form in which the explanation of stalls is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum StallFormat {
     /// Text for people.

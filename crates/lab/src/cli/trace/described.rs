@@ -13,15 +13,15 @@ use report::plot::lines::{Lines, Panel, Plot};
 pub struct Described<'a> {
     /// The description.
     pub info: &'a Info,
-    /// The trace.
+    /// The trace, and how it was read.
     pub loaded: &'a Loaded,
-    /// Name of its file.
+    /// Name of the trace's file.
     pub name: &'a str,
 }
 
-/// Sizes of caches, in parts of ten thousand of all objects.
+/// Sizes of the caches for which miss ratios are shown, each in ten-thousandths of the number of all objects.
 const SIZES: [u64; 8] = [10, 100, 200, 500, 1000, 2000, 5000, 10_000];
-/// Files that are named.
+/// Largest number of files that are listed by name.
 const FILES: usize = 10;
 /// Longest name of a file, characters: of a longer one the end is shown.
 const NAME: usize = 60;

@@ -12,7 +12,7 @@ pub const COSTLY_ORDER: usize = 4;
 pub const HUGE_ORDER: usize = 9;
 
 /// Smallest free memory, MiB, that can count as fragmented; less than this counts as a shortage. On a computer with
-/// some GiB, the high marks of all zones together are about as large.
+/// some GiB, the sum of the high marks of all zones is about this large.
 pub const FREE_MIN_MIB: f64 = 64.0;
 
 /// Smallest free memory, MiB, in which a huge page should be free: as much as 128 huge pages.

@@ -483,7 +483,8 @@ fn holders(want: &Want<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Memory was: {}.", parts.join(", ")))
 }
 
-/// Returns a sentence with the next step that is suggested against the failure; none if there is no advice.
+/// Returns a sentence that advises what to do next about a request that failed for this reason; none if there is no
+/// advice.
 fn next(want: &Want<'_>) -> Option<&'static str> {
     let is_of_node = |zone: &&&ZoneReport| want.report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
     match want.why {

@@ -51,7 +51,8 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// If the pages in swap are at least this share of memory, percent, programs need the memory that the marks keep free.
+/// If the pages in swap are at least this share of memory, percent, programs are taken to need the memory that the
+/// marks keep free.
 const IN_SWAP_MIN: f64 = 1.0;
 
 /// Returns the number of pages that the high marks keep free, from the marks of the zones or else from the settings;
@@ -61,8 +62,9 @@ fn kept(signs: &Signs) -> Option<f64> {
     if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
 }
 
-/// Returns whether the marks are known, but not how much kswapd scans. The input is then about a moment, and
-/// [`marks_keep_much`] is asked instead of [`marks_too_high`].
+/// Returns `true` if it is known how much memory the marks keep free, but unknown for how long the computer was
+/// observed or how much kswapd scanned. The input is then about a moment, and [`marks_keep_much`] is asked instead of
+/// [`marks_too_high`].
 pub(super) fn is_of_a_moment(signs: &Signs) -> bool {
     let is_moment = signs.elapsed_s.is_none() || signs.kswapd.scanned.is_none();
     is_moment && kept(signs).is_some() && signs.usage.as_ref().is_some_and(|usage| usage.total().is_some())
@@ -127,8 +129,8 @@ fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
     Some(min + 2.0 * (min / 4.0).max(total * scale))
 }
 
-/// Returns whether the marks are known, but not how much kswapd scans. Only then is [`below_marks`] asked: otherwise,
-/// the rule about kswapd names the zones that are below their marks.
+/// Returns `true` if the marks are known, and it is unknown how much kswapd scans. Only then is [`below_marks`] asked:
+/// otherwise, the rule about kswapd names the zones that are below their marks.
 pub(super) fn are_of_a_moment(signs: &Signs) -> bool {
     signs.kswapd.scanned.is_none() && signs.zones.iter().flatten().any(|zone| zone.marks[0] > 0.0)
 }

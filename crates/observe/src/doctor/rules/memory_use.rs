@@ -213,7 +213,7 @@ fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
     (!caches.is_empty()).then(|| format!("Of the slab caches {}.", caches.join(", ")))
 }
 
-/// Finds that nearly no memory is available.
+/// Reports a finding if nearly no memory is available.
 pub fn short(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;

@@ -93,7 +93,8 @@ pub(super) fn one_node(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of a span, s: the number of scanned pages, divided by [`RATE_MIN`].
+/// Returns the load (amount of work) of a span, by which spans are compared: the number of scanned pages, divided by
+/// [`RATE_MIN`], s.
 pub(super) fn scanned(signs: &Signs) -> f64 {
     let of_nodes: f64 = signs.nodes.iter().map(Node::scanned).sum();
     let of_all = signs.kswapd.scanned.unwrap_or(0.0) + signs.direct.scanned.unwrap_or(0.0);

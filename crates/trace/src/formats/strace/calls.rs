@@ -65,7 +65,7 @@ pub fn act(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), 
     }
 }
 
-/// Returns the number of a descriptor.
+/// Returns the descriptor that argument `at` of a call names; `None` if the argument is no descriptor.
 fn descriptor(call: &Call<'_>, at: usize) -> Option<u64> {
     number(before_path(call.argument(at)).0)
 }
@@ -371,8 +371,8 @@ fn mapped(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), S
     cut(view, start, end, act, operation == Operation::Unmap)
 }
 
-/// Calls `act` for the parts of mappings in a range of addresses, with the first address of each part; removes the parts
-/// if `removes`.
+/// Calls `act` for each part of a mapping that lies between the addresses `start` and `end`, with the first address of
+/// the part. If `removes` is set, also unmaps these parts.
 fn cut(
     view: &View<'_>,
     start: u64,

@@ -2,13 +2,13 @@
 
 use crate::formats::text::{SECOND, c_number, clock_micros, lossy, micros, number};
 
-/// A line.
+/// A line of strace's output, split into process, time and event.
 pub struct Line<'a> {
     /// The process; 0 if strace follows one alone.
     pub process: u64,
     /// The time.
     pub time: Time,
-    /// The rest.
+    /// What the line says, after the process and the time.
     pub spoken: Spoken<'a>,
 }
 
@@ -18,9 +18,9 @@ pub enum Spoken<'a> {
     Nothing,
     /// The process ends.
     Exit,
-    /// The start of a call that another task interrupts.
+    /// The start of a call. Lines of other tasks come before the rest of the call.
     Unfinished(&'a [u8]),
-    /// The rest of such a call.
+    /// The rest of a call whose start was an earlier line, [`Self::Unfinished`].
     Resumed(&'a [u8]),
     /// A whole call.
     Call(&'a [u8]),
@@ -29,17 +29,17 @@ pub enum Spoken<'a> {
 /// The time of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// None.
+    /// The line has no time.
     Unknown,
-    /// Since 1970, µs (`-ttt`).
+    /// The time since 1970, µs (`-ttt`).
     Absolute(u64),
-    /// Since midnight, µs (`-t`, `-tt`).
+    /// The time since midnight, µs (`-t`, `-tt`).
     OfDay(u64),
-    /// Since the line before, µs (`-r`).
+    /// The time since the line before this one, µs (`-r`).
     Since(u64),
 }
 
-/// Makes one course of the times of lines.
+/// Converts the times of all lines to times on one clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     now_us: u64,
@@ -47,7 +47,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the time of the next line, µs.
+    /// Returns the time of the next line on this clock, µs. `time` is what the line states. A line without a time has
+    /// the time of the line before.
     pub fn at(&mut self, time: Time) -> u64 {
         const DAY_US: u64 = 86_400_000_000;
         match time {
@@ -69,7 +70,7 @@ impl Clock {
 pub struct Call<'a> {
     /// Name.
     pub name: &'a [u8],
-    /// Arguments, as they are written.
+    /// The arguments, as strace writes them.
     pub arguments: Vec<&'a [u8]>,
     /// The result if the call succeeded, with a path where `-y` gives one.
     pub result: Option<&'a [u8]>,
@@ -103,7 +104,7 @@ pub fn before_path(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Takes process and time off. Returns `None` for an empty line.
+/// Splits a line of strace's output into the process, the time and the rest. Returns `None` for an empty line.
 pub fn split(text: &[u8]) -> Result<Option<Line<'_>>, String> {
     let mut rest = text.trim_ascii();
     if rest.is_empty() {
@@ -139,7 +140,7 @@ fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn time_of(word: &[u8]) -> Option<Time> {
-    /// A time since 1970 is later than 1973, a time since the line before is shorter than that.
+    /// Smallest time that is taken as a time since 1970: a day in 1973. A time since the line before is always shorter.
     const EPOCH_US: u64 = 100_000_000_000_000;
     if let Some(us) = clock_micros(word) {
         return Some(Time::OfDay(us));
@@ -171,7 +172,7 @@ fn spoken(rest: &[u8]) -> Option<Spoken<'_>> {
     Some(Spoken::Call(rest))
 }
 
-/// Returns `true` if a line is one of strace, for recognition.
+/// Returns whether a line looks like output of strace. The format of an input is recognised by this.
 pub fn is_line(text: &[u8]) -> bool {
     match split(text) {
         Ok(Some(Line { spoken: Spoken::Call(text), .. })) => call(text).is_ok(),
@@ -201,7 +202,8 @@ pub fn call(text: &[u8]) -> Result<Call<'_>, String> {
     Ok(Call { name: &text[..open], arguments, result: is_done.then_some(result) })
 }
 
-/// Returns the arguments between `(` and its `)`, and the place of that.
+/// Splits the arguments of a call, which stand between the `(` at byte `open` and the matching `)`. Returns the
+/// arguments and the place of this `)`; `None` if it is missing.
 fn arguments(text: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
     /// No call has more.
     const MOST: usize = 32;
@@ -232,7 +234,7 @@ fn arguments(text: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
     None
 }
 
-/// Returns the place of the quotation mark that ends a string.
+/// Returns the place of the quotation mark that ends the string that begins at byte `start`; `None` if there is none.
 fn end_of_string(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     while at < text.len() {

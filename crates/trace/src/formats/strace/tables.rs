@@ -27,7 +27,7 @@ pub struct OpenFile {
 pub struct Descriptor {
     /// The description that it refers to.
     pub open: Rc<RefCell<OpenFile>>,
-    /// Whether `execve` closes it.
+    /// Whether `execve` closes the descriptor.
     pub closes_on_exec: bool,
 }
 
@@ -36,18 +36,18 @@ pub struct Descriptor {
 pub struct Mapping {
     /// The address behind it.
     pub end: u64,
-    /// The file.
+    /// Number of the mapped file.
     pub file: u32,
-    /// The description that was mapped.
+    /// Number of the open file description through which the file was mapped.
     pub handle: u32,
-    /// Place in the file of the first address.
+    /// Offset in the file of the byte that is mapped at the mapping's first address.
     pub offset: u64,
 }
 
 /// The tables of a process. Threads share them.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
-    /// Number of the task.
+    /// Number of the process's task in the trace.
     pub task: u32,
     /// Descriptors.
     pub descriptors: Rc<RefCell<HashMap<u64, Descriptor>>>,
@@ -94,13 +94,14 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns what the flags in a text of arguments say.
+    /// Reads from the arguments of `clone` what the new process shares: `CLONE_FILES` stands for the table of
+    /// descriptors, `CLONE_VM` for memory.
     pub fn of(arguments: &[u8]) -> Self {
         let has = |flag: &[u8]| arguments.windows(flag.len()).any(|part| part == flag);
         Self { descriptors: has(b"CLONE_FILES"), memory: has(b"CLONE_VM") }
     }
 
-    /// Returns what either says.
+    /// Returns the union: a table is shared if `self` or `other` says so.
     pub const fn or(self, other: Self) -> Self {
         Self { descriptors: self.descriptors || other.descriptors, memory: self.memory || other.memory }
     }
@@ -161,7 +162,7 @@ impl World {
         shares
     }
 
-    /// Ends a process: its descriptors are closed.
+    /// Ends process `number`, and closes its descriptors unless another thread shares them.
     pub fn exit(&mut self, number: u64, time_us: u64, sink: &mut Sink) -> Result<(), String> {
         self.early.remove(&number);
         let Some(process) = self.processes.remove(&number) else { return Ok(()) };
@@ -189,7 +190,8 @@ impl View<'_> {
         sink.push(Request { time_us: self.time_us, task: self.process.task, ..request })
     }
 
-    /// Starts a process, which shares tables with this one or gets copies.
+    /// Notes that this process has started the process `number`, which shares this process's tables or gets copies of
+    /// them, as `shares` says.
     pub fn fork(&mut self, number: u64, shares: Shares, sink: &mut Sink) -> Result<(), String> {
         self.world.forking = self.world.forking.filter(|(process, _)| *process != self.number);
         let task = task(number, sink);
@@ -214,7 +216,9 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Returns the description behind a descriptor. A path that strace names makes one, if there is none.
+    /// Returns the open file description that a descriptor refers to. `path` is the path that strace shows for the
+    /// descriptor, if any. If the descriptor is unknown or has another path, a new description of `path` takes its
+    /// place.
     pub fn open_file(
         &mut self,
         descriptor: u64,
@@ -232,7 +236,7 @@ impl View<'_> {
         Some(open)
     }
 
-    /// Makes a description of a path.
+    /// Makes a new open file description for the file at `path`.
     pub fn describe(&mut self, path: &[u8], flags: Flags, sink: &mut Sink) -> Rc<RefCell<OpenFile>> {
         let file = has_pages(path).then(|| self.file(path, sink));
         self.world.handles = self.world.handles.wrapping_add(1).max(1);
@@ -240,7 +244,8 @@ impl View<'_> {
         Rc::new(RefCell::new(OpenFile { file, path: path.to_vec(), handle, position: 0, flags }))
     }
 
-    /// Puts a description behind a descriptor; what was there is closed.
+    /// Makes `descriptor` refer to the open file description `open`. If `descriptor` referred to another one, closes it
+    /// there first.
     pub fn install(
         &mut self,
         descriptor: u64,
@@ -252,13 +257,14 @@ impl View<'_> {
         before.map_or(Ok(()), |before| self.release(&before.open, sink))
     }
 
-    /// Closes a descriptor.
+    /// Removes a descriptor, and closes its description if no other descriptor refers to it.
     pub fn close(&mut self, descriptor: u64, sink: &mut Sink) -> Result<(), String> {
         let before = self.process.descriptors.borrow_mut().remove(&descriptor);
         before.map_or(Ok(()), |before| self.release(&before.open, sink))
     }
 
-    /// Tells that a description is closed, if this was the last reference.
+    /// Gives the sink the request [`Operation::Close`] if `open` is the last reference to its open file description.
+    /// Does nothing if the file has no pages.
     fn release(&self, open: &Rc<RefCell<OpenFile>>, sink: &mut Sink) -> Result<(), String> {
         let OpenFile { file: Some(file), handle, .. } = *open.borrow() else { return Ok(()) };
         if Rc::strong_count(open) > 1 {
@@ -267,22 +273,22 @@ impl View<'_> {
         self.push(sink, Request { operation: Operation::Close, file, handle, ..Request::default() })
     }
 
-    /// Returns the file of a path.
+    /// Returns the number of the file at a path. A path that was not used before gets a new number.
     pub fn file(&mut self, path: &[u8], sink: &mut Sink) -> u32 {
         *self.world.paths.entry(path.to_vec()).or_insert_with(|| sink.files.push(path))
     }
 
-    /// Returns the file of a path, if it was used before.
+    /// Returns the number of the file at a path; `None` if the path was not used before.
     pub fn known_file(&self, path: &[u8]) -> Option<u32> {
         self.world.paths.get(path).copied()
     }
 
-    /// Forgets a path. Returns its file.
+    /// Forgets a path. Returns the file that had this path.
     pub fn forget(&mut self, path: &[u8]) -> Option<u32> {
         self.world.paths.remove(path)
     }
 
-    /// Gives a file a path. Returns the file that had it.
+    /// Gives `file` the path `path`. Returns the file that had this path before.
     pub fn rename(&mut self, path: &[u8], file: u32) -> Option<u32> {
         self.world.paths.insert(path.to_vec(), file)
     }
@@ -292,7 +298,7 @@ impl View<'_> {
         self.world.sizes.get(&file).copied().unwrap_or(0)
     }
 
-    /// Notes that a file is at least so long.
+    /// Notes that a file is at least `end` bytes long.
     pub fn grow(&mut self, file: u32, end: u64) {
         let size = self.world.sizes.entry(file).or_insert(0);
         *size = end.max(*size);

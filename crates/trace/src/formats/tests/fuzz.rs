@@ -43,7 +43,8 @@ fn all() -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
-/// Reads an input; checks what the stream promises.
+/// Reads an input, and checks that its requests have no fault and survive being written to a trace, and that the counts
+/// add up.
 fn check(bytes: &[u8], from: Option<&str>) {
     let options = Options { from: from.map(str::to_owned), ..Options::default() };
     let Ok((requests, stream)) = stream_all(bytes, &options) else { return };

@@ -16,14 +16,14 @@ pub struct Recent {
     pub scanned: u64,
     /// Number that is added to [`Lists::recent_rotated`].
     pub rotated: u64,
-    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). A
-    /// folio then counts with all its pages.
+    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). Of a
+    /// folio, all pages count.
     pub counts_active: bool,
 }
 
 impl Recent {
-    /// Returns the amounts for a putback of pages that reclaim isolated but did not free. `scanned` is the number of
-    /// pages that were isolated, including freed ones.
+    /// Returns the amounts by which the counts change when pages that reclaim isolated, but did not free, are put back.
+    /// `scanned` is the number of pages that were isolated, including freed ones.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }

@@ -55,8 +55,8 @@ impl Scan {
         self.left_active
     }
 
-    /// Ends a round of the scan, which has freed `freed` pages since it began. If these are enough, the scan ends or
-    /// continues with trimmed targets, as `early_exit` says.
+    /// Ends a round of the scan, which has freed `freed` pages since it began. If the reclaim wanted no more pages than
+    /// these, the scan ends or continues with trimmed targets, as `early_exit` says.
     fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed < self.demand.to_reclaim_pages || self.is_trimmed {
             return;

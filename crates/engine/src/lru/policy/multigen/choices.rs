@@ -153,8 +153,8 @@ choices! {
     batch_budget: BatchBudget = Share, drawn 161 {
         /// As many pages as are left of the scan's share, but at most 4096.
         Share,
-        /// 4096 pages. The scan's share limits the scan only between two holds of the lock, so that even the smallest
-        /// scan isolates as many pages as `multigen.isolate_batch` says.
+        /// 4096 pages, also if less is left of the scan's share, which is checked only between two holds of the lock.
+        /// So even the smallest scan isolates as many pages as `multigen.isolate_batch` says.
         Whole,
     }
 

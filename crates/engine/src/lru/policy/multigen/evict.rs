@@ -324,7 +324,8 @@ pub(super) const fn next_slot(slot: usize) -> usize {
     (slot + 1) % GENERATIONS
 }
 
-/// Returns the kind of a page at the tail of the list of `slot`.
+/// Returns the kind of a page with `flags`, which decides where the page goes. The page is at the tail of the list of
+/// the generation in slot `slot`.
 pub(super) const fn sorted(
     flags: Flags,
     slot: usize,

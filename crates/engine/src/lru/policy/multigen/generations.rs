@@ -114,7 +114,8 @@ impl Generations {
         Nanos(self.born[slot_of(seq)].load(Relaxed))
     }
 
-    /// Adds `pages`, which may be negative, to the size of a generation.
+    /// Adds `pages`, which may be negative, to the number of pages of one family and kind of zone in the generation of
+    /// a slot.
     pub fn add(&self, slot: usize, family: Family, zone: ZoneKind, pages: i64) {
         self.sizes[slot][family as usize][zone as usize].fetch_add(pages, Relaxed);
     }

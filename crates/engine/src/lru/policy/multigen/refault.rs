@@ -95,7 +95,8 @@ impl Packing {
         }
     }
 
-    /// Returns whether a page left so lately that its return has an effect.
+    /// Returns whether the refault of a page counts as recent, by the rule `multigen.recent_refault`. `left` says when
+    /// the page left memory.
     pub(super) fn is_recent(self, left: Left, choices: &Choices, seqs: &Seqs, family: Family) -> bool {
         let apart = self.seqs();
         match choices.recent_refault {
