@@ -2,6 +2,8 @@
 
 mod described;
 mod made;
+#[cfg(feature = "linux")]
+mod recorded;
 
 use super::options::PlotOptions;
 use super::output::Output;
@@ -23,6 +25,9 @@ pub enum Which {
     Info(InfoArguments),
     /// Make a trace from patterns: at random by Zipf's law or uniform, scans, loops, mixtures, sets that move
     Synth(made::Arguments),
+    /// Record what a program does to files and memory: `record --output FILE.hwtrace -- COMMAND`
+    #[cfg(feature = "linux")]
+    Record(recorded::Arguments),
 }
 
 /// How to read a trace.
@@ -83,6 +88,8 @@ pub fn run(which: &Which) -> Result<(), End> {
         Which::Convert(arguments) => convert(arguments),
         Which::Info(arguments) => info(arguments),
         Which::Synth(arguments) => made::run(arguments),
+        #[cfg(feature = "linux")]
+        Which::Record(arguments) => recorded::run(arguments),
     }
 }
 
