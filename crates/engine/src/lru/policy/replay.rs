@@ -307,16 +307,18 @@ mod tests {
         assert!(classic > 4800 && classic > clock, "{classic}, clock {clock} of 5000");
     }
 
+    /// Returns the pages that a policy lists, in ascending order.
+    fn listed(replay: &Replay<impl Policy<Slab>>) -> Vec<u32> {
+        let mut pages = Vec::new();
+        replay.policy.for_each(&replay.pages, &mut |page| pages.push(page.0));
+        pages.sort_unstable();
+        pages
+    }
+
     /// Runs a policy, and takes the pages that it lists away one by one.
     fn lists_each_page_once(policy: impl Policy<Slab>) {
         let mut replay = Replay::new(policy, 100, 1000);
         replay.run(&requests().collect::<Vec<_>>());
-        let listed = |replay: &Replay<_>| {
-            let mut pages = Vec::new();
-            replay.policy.for_each(&replay.pages, &mut |page: FrameNumber| pages.push(page.0));
-            pages.sort_unstable();
-            pages
-        };
         assert_eq!(listed(&replay), (0..100).collect::<Vec<_>>());
         for page in 0..100 {
             replay.policy.remove(&replay.pages, FrameNumber(page));
