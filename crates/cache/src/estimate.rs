@@ -4,12 +4,15 @@
 //! simulation (C. Waldspurger, T. Saemundson, I. Ahmad, N. Park, "Cache modeling and optimization using miniature
 //! simulations", ATC 2017): a cache that is smaller by the sampling rate replays the sample.
 //!
-//! *Estimate*: an object is sampled with chance R and has `n` requests and `m` misses. The misses of the trace are the sum
-//! of `m / R`, corrected by how far the sum of `n / R` is from the number of requests, which is known (regression
-//! estimator: W. Cochran, "Sampling techniques", 3rd edition 1977, chapter 7). SHARDS-adj is this estimator with the
-//! coefficient 0; here the coefficient is the one with the least variance. *Error*: the standard error that follows from
-//! the spread of objects within the sample. It does not contain that a small cache behaves more irregularly than a large
-//! one, which is why caches of fewer than a hundred sampled objects are marked ([`Estimate::is_rough`]).
+//! *Estimate*: an object is sampled with chance R and has `m` misses. The misses of the trace are the sum of `m / R` over
+//! the sample (Horvitz-Thompson estimator), and the miss ratio is that sum divided by the number of requests, which is
+//! known. This is SHARDS-adj: a sample that lacks requests lacks some of the few popular objects, whose requests are hits.
+//! A coefficient for lacking requests that is fitted to the sample was tried (regression estimator). On a block trace it was
+//! off by ten standard errors, since the popular objects were not in the sample.
+//!
+//! *Error*: the standard error that follows from the spread of misses within the sample. It does not contain that a small
+//! cache behaves more irregularly than a large one, which is why caches of fewer than a hundred sampled objects are
+//! marked ([`Estimate::is_rough`]).
 
 use crate::replay::{Impossible, Plan, check, on_threads};
 use crate::stack::Distances;
@@ -57,6 +60,7 @@ pub struct Estimates {
     pub object_bytes: u64,
 }
 
+<<<<<<< HEAD
 /// Numbers of requests and of misses of each sampled object.
 struct Tally {
     requests: Vec<f64>,
@@ -78,7 +82,17 @@ impl Tally {
         let ratio = (misses + coefficient * (expected - requests)) / expected;
         let spread: f64 = pairs().map(|(m, n)| (m - coefficient * n).powi(2)).sum();
         (ratio.clamp(0.0, 1.0), ((1.0 - rate) * spread).sqrt() / expected)
+=======
+/// Returns the share of misses, and its standard error, in a trace with `total` requests, from the misses of each
+/// sampled object.
+fn ratio(misses: &[f64], total: f64, rate: f64) -> (f64, f64) {
+    let expected = total * rate;
+    if expected <= 0.0 {
+        return (0.0, 1.0);
+>>>>>>> 37b587cb7fa93af21b1386eca0d2848795df7d19
     }
+    let (sum, squares) = misses.iter().fold((0.0, 0.0), |(sum, squares), m| (sum + m, squares + m * m));
+    ((sum / expected).clamp(0.0, 1.0), ((1.0 - rate) * squares).sqrt() / expected)
 }
 
 /// Estimates the miss ratios of the plan's policies and sizes.
@@ -126,20 +140,19 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
 fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool], is_rough: bool) -> Estimate {
     let requests = &sample.requests;
     let from = requests.len() - is_miss.len();
-    let tally = |weight: &dyn Fn(usize) -> f64| {
-        let objects = requests.distinct() as usize;
-        let mut tally = Tally { requests: vec![0.0; objects], misses: vec![0.0; objects] };
-        for (n, is_miss) in is_miss.iter().enumerate() {
-            let (id, weight) = (requests.ids()[from + n] as usize, weight(from + n));
-            tally.requests[id] += weight;
-            tally.misses[id] += if *is_miss { weight } else { 0.0 };
+    let misses = |weight: &dyn Fn(usize) -> f64| {
+        let mut misses = vec![0.0; requests.distinct() as usize];
+        for (n, _) in is_miss.iter().enumerate().filter(|(_, is_miss)| **is_miss) {
+            misses[requests.ids()[from + n] as usize] += weight(from + n);
         }
-        tally
+        misses
     };
     let counted = 1.0 - share;
-    let (miss_ratio, error) = tally(&|_| 1.0).estimate(sample.of_requests as f64 * counted, sample.rate);
-    let byte_miss_ratio = (!requests.sizes().is_empty())
-        .then(|| tally(&|n| f64::from(requests.sizes()[n])).estimate(sample.of_bytes as f64 * counted, sample.rate));
+    let (miss_ratio, error) = ratio(&misses(&|_| 1.0), sample.of_requests as f64 * counted, sample.rate);
+    let byte_miss_ratio = (!requests.sizes().is_empty()).then(|| {
+        let missed = misses(&|n| f64::from(requests.sizes()[n]));
+        ratio(&missed, sample.of_bytes as f64 * counted, sample.rate)
+    });
     let [capacity, small_capacity] = sizes;
     Estimate { policy: kind, capacity, small_capacity, miss_ratio, error, byte_miss_ratio, is_rough }
 }

@@ -308,9 +308,9 @@ mod tests {
     }
 
     /// Returns the pages that a policy lists, in order.
-    fn listed<T: Policy<Slab>>(replay: &Replay<T>) -> Vec<u32> {
+    fn listed(replay: &Replay<impl Policy<Slab>>) -> Vec<u32> {
         let mut pages = Vec::new();
-        replay.policy.for_each(&replay.pages, &mut |page: FrameNumber| pages.push(page.0));
+        replay.policy.for_each(&replay.pages, &mut |page| pages.push(page.0));
         pages.sort_unstable();
         pages
     }

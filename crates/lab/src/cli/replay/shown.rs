@@ -200,10 +200,16 @@ impl<'a> Shown<'a> {
         Grid { keys: 1, head, lines: lines.collect(), texts: vec![0] }
     }
 
+    /// Returns whether bytes are missed in another share than requests. They are not if all objects have one size.
+    fn tells_bytes(&self) -> bool {
+        let differ = |line: &Line| line.bytes.is_some_and(|bytes| (bytes.value - line.misses.value).abs() > 1e-9);
+        self.lines.iter().any(differ)
+    }
+
     /// Returns the tables with their captions.
     fn grids(&self) -> Vec<(&'static str, Grid)> {
         let mut grids = vec![("Misses, % of the requests", self.grid(|line| Some(line.misses)))];
-        if self.lines.iter().any(|line| line.bytes.is_some()) {
+        if self.tells_bytes() {
             grids.push(("Missed bytes, % of the requested bytes", self.grid(|line| line.bytes)));
         }
         grids
@@ -265,7 +271,7 @@ impl<'a> Shown<'a> {
             Panel { caption: caption.to_owned(), lines: self.policies().map(curve).collect() }
         };
         let mut panels = vec![panel("Misses, % of the requests", &|line| Some(line.misses))];
-        if self.lines.iter().any(|line| line.bytes.is_some()) {
+        if self.tells_bytes() {
             panels.push(panel("Missed bytes, % of the requested bytes", &|line| line.bytes));
         }
         panels
