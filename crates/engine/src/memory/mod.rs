@@ -31,7 +31,7 @@ pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner
 pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
-pub use group::{GroupError, GroupEvent, GroupId, Groups, Limit, Subtree};
+pub use group::{GroupError, GroupEvent, GroupGauge, GroupId, Groups, KernelMemory, Limit, Subtree};
 pub use lent::Block;
 pub use list::{Links, List, NO_FRAME};
 pub use map::{BlockMap, Use, ZoneMap};
@@ -495,6 +495,9 @@ impl<M: Machine> Memory<M> {
     #[inline]
     pub fn add_gauge(&self, frame: FrameNumber, gauge: Gauge, pages: i64) {
         self.zone_of(frame).gauges.add(gauge, pages);
+        if let Some(groups) = &self.groups {
+            groups.add_gauge(self.frames.group(frame), gauge, pages);
+        }
     }
 
     /// Visits the pages on each CPU's lists, for the whole-machine check.

@@ -13,7 +13,7 @@ pub use super::tags::Tag;
 use super::tags::Tags;
 use crate::memory::{FRAMES_MAX, Folio, Frame, FrameTable, Latched};
 use crate::slab::index_nodes::{NODE_PAGES, NodePlace};
-use machine::atomic::{AtomicU32, Ordering};
+use machine::atomic::{AtomicU32, AtomicU64, Ordering};
 use machine::{FrameNumber, prefetch};
 use std::ops::Range;
 
@@ -125,7 +125,7 @@ pub struct FileIndex {
     /// For each node, the number of its pages and (in `node_places`) its place. Both arrays are empty if nodes take no
     /// memory.
     node_pages: Segments<AtomicU32>,
-    node_places: Segments<AtomicU32>,
+    node_places: Segments<AtomicU64>,
     pages: Pages,
     /// Largest page number ever stored, plus 1.
     end: AtomicU32,

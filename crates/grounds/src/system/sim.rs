@@ -5,7 +5,8 @@ use crate::kernel_log;
 use catalogue::group::Group;
 use engine::anonymous::region::ENTRIES;
 use engine::anonymous::{Process, Region};
-use engine::memory::{Block, Gfp, GroupId, Layout, Limit};
+use engine::memory::group::kernel::STACK_BYTES;
+use engine::memory::{Block, Gfp, GroupId, KernelMemory, Layout, Limit};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
 use engine::swap::SwapLayout;
@@ -444,6 +445,8 @@ impl System for SimSystem {
         let adj = named.map_or_else(|| self.process.oom_score_adj(), |id| shared.groups.borrow().oom_score_adj(id));
         process.set_oom_score_adj(adj);
         let number = process.id.0;
+        // The task that starts another pays for its stack; the other enters its own group later.
+        let payer = self.engine().allocate().charge_stack(&mut self.task.borrow_mut());
         let task = self.shared.sim.spawn(name, move || {
             let system = Self::for_process(&shared, process);
             system.engine().memory().enter_group(&mut system.task.borrow_mut(), group);
@@ -453,6 +456,7 @@ impl System for SimSystem {
                 system.engine().access().exit_process(&system.process);
             }
             system.process.set_gone();
+            shared.engine.memory().free_object(payer, KernelMemory::KernelStack, STACK_BYTES);
             shared.processes.borrow_mut().remove(&number);
         });
         self.shared.processes.borrow_mut().insert(number, task);

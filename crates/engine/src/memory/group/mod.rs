@@ -10,15 +10,19 @@
 //! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). Without
 //! groups there is no [`Groups`], no frame has room for a group, and nothing is charged.
 
+pub mod kernel;
 pub mod protection;
 pub mod stock;
 pub mod tree;
 
+pub use kernel::KernelMemory;
 pub use protection::Protection;
 pub use tree::{GroupError, Limit, Subtree};
 
 use super::Memory;
+use crate::stat::Gauge;
 use crate::task::Task;
+use kernel::KernelMemories;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Machine, PerCpu};
 use stock::Stock;
@@ -75,6 +79,43 @@ impl GroupEvent {
     }
 }
 
+/// Pages of a group that are counted by what they are (`memory.stat`), beside those on LRU lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupGauge {
+    /// Page tables of processes.
+    PageTables,
+    /// Pages of files that are newer than the device.
+    FileDirty,
+    /// Pages that are being written to a device, also those of anonymous memory that go to swap.
+    FileWriteback,
+}
+
+impl GroupGauge {
+    /// All gauges.
+    pub const ALL: [Self; 3] = [Self::PageTables, Self::FileDirty, Self::FileWriteback];
+
+    /// Returns the name of the gauge in `memory.stat`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PageTables => "pagetables",
+            Self::FileDirty => "file_dirty",
+            Self::FileWriteback => "file_writeback",
+        }
+    }
+
+    /// Returns the gauge of a group to which a gauge of a zone belongs; `None` if groups have no such gauge.
+    #[inline]
+    const fn of_zone(gauge: Gauge) -> Option<Self> {
+        match gauge {
+            Gauge::NrPageTablePages => Some(Self::PageTables),
+            Gauge::NrDirty => Some(Self::FileDirty),
+            Gauge::NrWriteback => Some(Self::FileWriteback),
+            _ => None,
+        }
+    }
+}
+
 /// The counter of a group, with its limits. All numbers are pages.
 #[derive(Debug)]
 struct Group {
@@ -91,6 +132,8 @@ struct Group {
     /// Sum of the protected pages of the children, as of the walk that looked last: by `min`, then by `low`.
     claimed: [AtomicU64; 2],
     events: [AtomicU64; GroupEvent::ALL.len()],
+    /// Pages of the group itself, by [`GroupGauge`].
+    gauges: [AtomicU64; GroupGauge::ALL.len()],
     /// `true` if the killer kills the group as a whole.
     is_oom_group: AtomicBool,
 }
@@ -105,6 +148,7 @@ impl Group {
             effective: Default::default(),
             claimed: Default::default(),
             events: Default::default(),
+            gauges: Default::default(),
             is_oom_group: AtomicBool::new(false),
         };
         group.reset();
@@ -132,6 +176,7 @@ pub struct Groups<M: Machine> {
     groups: Box<[Group]>,
     tree: Tree<M>,
     stocks: M::PerCpu<Stock>,
+    kernel: KernelMemories<M>,
     /// `true` once a group had a protection. Before that, no walk has to compute protections.
     has_protection: AtomicBool,
 }
@@ -144,6 +189,7 @@ impl<M: Machine> Groups<M> {
             groups: (0..count).map(|_| Group::new()).collect(),
             tree: Tree::new(machine, count),
             stocks: machine.per_cpu(|_| Stock::default()),
+            kernel: KernelMemories::new(machine, count),
             has_protection: AtomicBool::new(false),
         }
     }
@@ -311,6 +357,21 @@ impl<M: Machine> Groups<M> {
         }
     }
 
+    /// Returns the number of pages of a group itself that a gauge counts.
+    #[must_use]
+    pub fn gauge(&self, id: GroupId, gauge: GroupGauge) -> u64 {
+        // Updates of several CPUs may be seen in another order for a moment.
+        (self.group(id).gauges[gauge as usize].load(Relaxed) as i64).max(0) as u64
+    }
+
+    /// Adds pages to the gauge of a group that belongs to a gauge of zones, if there is one.
+    #[inline]
+    pub(super) fn add_gauge(&self, id: GroupId, gauge: Gauge, pages: i64) {
+        if let Some(of_group) = GroupGauge::of_zone(gauge).filter(|_| !id.is_root()) {
+            self.group(id).gauges[of_group as usize].fetch_add(pages as u64, Relaxed);
+        }
+    }
+
     /// Returns the number of pages that CPUs hold in stock for a group.
     #[must_use]
     pub fn stocked_pages(&self, id: GroupId) -> u64 {
@@ -321,6 +382,14 @@ impl<M: Machine> Groups<M> {
 }
 
 impl<M: Machine> Memory<M> {
+    /// Takes a freed kernel object of `bytes` bytes off the group that was charged for it.
+    #[inline]
+    pub fn free_object(&self, group: GroupId, kind: KernelMemory, bytes: u64) {
+        if let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) {
+            groups.give_object(group, kind, bytes);
+        }
+    }
+
     /// Moves the calling task to a group: its pages are charged to the group from now on, and its stalls count in the
     /// pressure of the group and of the ancestors. `task` must be the state of the calling task.
     pub fn enter_group(&self, task: &mut Task, group: GroupId) {

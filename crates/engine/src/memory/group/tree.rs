@@ -94,6 +94,8 @@ enum State {
     Unused,
     /// The group exists.
     Live,
+    /// The group is being removed. It is in the tree.
+    Leaving,
     /// The group was removed, but pages are charged to it.
     Dying,
 }
@@ -164,16 +166,23 @@ impl<M: Machine> Tree<M> {
         (!id.is_root()).then(|| self.parent(id))
     }
 
-    /// Adds a group as the last child of `parent`. `is_empty` says whether a removed group has no pages left.
-    fn insert(&self, parent: GroupId, is_empty: impl Fn(GroupId) -> bool) -> Result<GroupId, GroupError> {
+    /// Adds a group as the last child of `parent`. `is_empty` says whether a removed group has no pages left, and
+    /// `is_named` whether kernel objects still name a group that was removed.
+    fn insert(
+        &self,
+        parent: GroupId,
+        is_empty: impl Fn(GroupId) -> bool,
+        is_named: impl Fn(GroupId) -> bool,
+    ) -> Result<GroupId, GroupError> {
         let mut order = self.order.lock();
         self.bury(&mut order, is_empty);
         if !self.is(parent, State::Live) {
             return Err(GroupError::Unknown(parent));
         }
-        let unused = (0..self.states.len()).find(|number| self.is(GroupId(*number as u16), State::Unused));
-        let number = unused.ok_or(GroupError::NoRoom { room: (self.states.len() - 1) as u16 })?;
-        let id = GroupId(number as u16);
+        let mut numbers = (0..self.states.len()).map(|number| GroupId(number as u16));
+        let unused = numbers.find(|id| self.is(*id, State::Unused) && !is_named(*id));
+        let id = unused.ok_or(GroupError::NoRoom { room: (self.states.len() - 1) as u16 })?;
+        let number = usize::from(id.0);
         let at = order.position[usize::from(parent.0)] + order.size[usize::from(parent.0)];
         Arc::make_mut(&mut order.preorder).insert(at, id);
         self.set_state(id, State::Live);
@@ -235,8 +244,9 @@ impl<M: Machine> Groups<M> {
     pub(crate) fn create(&self, parent: GroupId) -> Result<GroupId, GroupError> {
         // A task of another group may have charged a removed group for a page from swap, and left a stock.
         self.drain_stocks();
-        let id = self.tree.insert(parent, |id| self.is_unused(id))?;
+        let id = self.tree.insert(parent, |id| self.is_unused(id), |id| self.kernel.is_named(id))?;
         self.group(id).reset();
+        self.begin_objects(id);
         Ok(id)
     }
 
@@ -245,7 +255,8 @@ impl<M: Machine> Groups<M> {
         self.usage(id) == 0 && self.swap_usage(id) == 0
     }
 
-    /// Removes a group. Its pages stay charged to it until they are freed. Its tasks must have left it.
+    /// Removes a group. Its pages stay charged to it until they are freed, and its parent pays for its kernel objects.
+    /// Its tasks must have left it.
     /// [`crate::lru::Lru::remove_group`] also tells the list of groups.
     ///
     /// # Errors
@@ -255,14 +266,20 @@ impl<M: Machine> Groups<M> {
             return Err(GroupError::IsRoot);
         }
         self.drain_stocks();
+        {
+            let order = self.tree.order.lock();
+            if !self.tree.is(id, State::Live) {
+                return Err(GroupError::Unknown(id));
+            }
+            let mut below = order.preorder[order.stretch(id)][1..].iter();
+            if below.any(|child| self.tree.is(*child, State::Live)) {
+                return Err(GroupError::HasChildren(id));
+            }
+            self.tree.set_state(id, State::Leaving);
+        }
+        // Until the group is dying, nobody takes it out of the tree, and its number is not used again.
+        self.reparent_objects(id);
         let mut order = self.tree.order.lock();
-        if !self.tree.is(id, State::Live) {
-            return Err(GroupError::Unknown(id));
-        }
-        let mut below = order.preorder[order.stretch(id)][1..].iter();
-        if below.any(|child| self.tree.is(*child, State::Live)) {
-            return Err(GroupError::HasChildren(id));
-        }
         self.tree.set_state(id, State::Dying);
         self.tree.bury(&mut order, |id| self.is_unused(id));
         Ok(())
