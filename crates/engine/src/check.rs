@@ -65,15 +65,18 @@ impl<M: Machine> Access<M> {
         self.check_memcg_lru().map_err(Broken)?;
         let mut pages = vec![0; groups.room()];
         let mut slots = vec![0; groups.room()];
-        let mut dirty = vec![0; groups.room()];
+        // Pages of files, and the dirty ones among them.
+        let mut of_files = vec![[0; 2]; groups.room()];
         self.swap.slots.lock().owners().for_each(|owner| slots[usize::from(owner.0)] += 1);
         for frame in (0..end as u32).map(FrameNumber) {
             let group = self.frames.group(frame);
             if !group.is_root() {
                 pages[usize::from(group.0)] += 1;
-                let is_of_file = matches!(self.frames[frame].owner(), Owner::File(_));
-                if is_of_file && self.frames[frame].is(Flags::DIRTY) {
-                    dirty[usize::from(group.0)] += self.frames.pages(frame);
+                if matches!(self.frames[frame].owner(), Owner::File(_)) {
+                    let [file, dirty] = &mut of_files[usize::from(group.0)];
+                    let pages = self.frames.pages(frame);
+                    *file += pages;
+                    *dirty += if self.frames[frame].is(Flags::DIRTY) { pages } else { 0 };
                 }
             }
         }
@@ -85,10 +88,10 @@ impl<M: Machine> Access<M> {
             ensure(found == usage, || {
                 format!("group {}: {found} pages and objects in its subtree and in stocks, charged {usage}", group.0)
             })?;
-            let gauges = GroupGauge::ALL.map(|gauge| groups.gauge(group, gauge));
-            let dirty = dirty[usize::from(group.0)];
-            ensure(dirty == gauges[GroupGauge::FileDirty as usize], || {
-                format!("group {}: {dirty} dirty pages of files, counted {gauges:?}", group.0)
+            let counted = [GroupGauge::File, GroupGauge::FileDirty].map(|gauge| groups.gauge(group, gauge));
+            let found = of_files[usize::from(group.0)];
+            ensure(found == counted, || {
+                format!("group {}: {found:?} pages of files and dirty ones, counted {counted:?}", group.0)
             })?;
             let found: u64 = below.iter().map(|id| slots[usize::from(id.0)]).sum();
             let usage = groups.swap_usage(group);

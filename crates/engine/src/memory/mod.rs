@@ -495,8 +495,11 @@ impl<M: Machine> Memory<M> {
     #[inline]
     pub fn add_gauge(&self, frame: FrameNumber, gauge: Gauge, pages: i64) {
         self.zone_of(frame).gauges.add(gauge, pages);
-        if let Some(groups) = &self.groups {
-            groups.add_gauge(self.frames.group(frame), gauge, pages);
+        let Some(groups) = &self.groups else { return };
+        let Some(of_group) = GroupGauge::of_zone(gauge) else { return };
+        // Pages of the swap cache are no pages of files.
+        if of_group != GroupGauge::File || matches!(self.frames[frame].owner(), Owner::File(_)) {
+            groups.add_gauge(self.frames.group(frame), of_group, pages);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::file_index::FileIndex;
 use super::segments::Segments;
-use machine::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use machine::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
 
 /// The value for "no block yet". No page has block 0 of the device, because this block belongs to the file system
@@ -43,6 +43,8 @@ pub struct File<M: Machine> {
     /// flag. The flusher takes the file off its list and then looks for tags. One of them must see the other, so both
     /// pairs are sequentially consistent.
     pub(crate) is_listed: AtomicBool,
+    /// Number of the memory control group for which the flusher writes the file (`writeback.group_limits`).
+    pub(crate) writeback_group: AtomicU16,
     /// `true` while a task writes the file's dirty pages. Two tasks that write at a time would write single pages
     /// instead of extents.
     pub(crate) is_being_written: AtomicBool,
@@ -127,6 +129,7 @@ impl<M: Machine> File<M> {
             placement,
             writeback_index: AtomicU32::new(0),
             is_listed: AtomicBool::new(false),
+            writeback_group: AtomicU16::new(0),
             is_being_written: AtomicBool::new(false),
             written_wait: machine.wait_queue(),
             syncs_waiting: AtomicU32::new(0),

@@ -16,6 +16,7 @@ mod file_folios;
 mod folio_compaction;
 mod folios;
 mod ground;
+mod group_dirty_limit;
 mod group_kernel_memory;
 mod group_walk;
 mod groups;

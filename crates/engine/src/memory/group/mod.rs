@@ -82,6 +82,8 @@ impl GroupEvent {
 /// Pages of a group that are counted by what they are (`memory.stat`), beside those on LRU lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupGauge {
+    /// Pages of files.
+    File,
     /// Page tables of processes.
     PageTables,
     /// Pages of files that are newer than the device.
@@ -92,12 +94,13 @@ pub enum GroupGauge {
 
 impl GroupGauge {
     /// All gauges.
-    pub const ALL: [Self; 3] = [Self::PageTables, Self::FileDirty, Self::FileWriteback];
+    pub const ALL: [Self; 4] = [Self::File, Self::PageTables, Self::FileDirty, Self::FileWriteback];
 
     /// Returns the name of the gauge in `memory.stat`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::File => "file",
             Self::PageTables => "pagetables",
             Self::FileDirty => "file_dirty",
             Self::FileWriteback => "file_writeback",
@@ -106,8 +109,9 @@ impl GroupGauge {
 
     /// Returns the gauge of a group to which a gauge of a zone belongs; `None` if groups have no such gauge.
     #[inline]
-    const fn of_zone(gauge: Gauge) -> Option<Self> {
+    pub(super) const fn of_zone(gauge: Gauge) -> Option<Self> {
         match gauge {
+            Gauge::NrFilePages => Some(Self::File),
             Gauge::NrPageTablePages => Some(Self::PageTables),
             Gauge::NrDirty => Some(Self::FileDirty),
             Gauge::NrWriteback => Some(Self::FileWriteback),
@@ -364,12 +368,19 @@ impl<M: Machine> Groups<M> {
         (self.group(id).gauges[gauge as usize].load(Relaxed) as i64).max(0) as u64
     }
 
-    /// Adds pages to the gauge of a group that belongs to a gauge of zones, if there is one.
+    /// Adds pages to a gauge of a group.
     #[inline]
-    pub(super) fn add_gauge(&self, id: GroupId, gauge: Gauge, pages: i64) {
-        if let Some(of_group) = GroupGauge::of_zone(gauge).filter(|_| !id.is_root()) {
-            self.group(id).gauges[of_group as usize].fetch_add(pages as u64, Relaxed);
+    pub(super) fn add_gauge(&self, id: GroupId, gauge: GroupGauge, pages: i64) {
+        if !id.is_root() {
+            self.group(id).gauges[gauge as usize].fetch_add(pages as u64, Relaxed);
         }
+    }
+
+    /// Returns how many more pages the limits of a group and of its ancestors let it have without being throttled.
+    #[must_use]
+    pub fn headroom(&self, id: GroupId) -> u64 {
+        let line = |id| self.limit(id, Limit::Max).min(self.limit(id, Limit::High));
+        self.lineage(id).map(|id| line(id).saturating_sub(self.usage(id))).min().unwrap_or(u64::MAX)
     }
 
     /// Returns the number of pages that CPUs hold in stock for a group.
