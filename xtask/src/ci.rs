@@ -40,7 +40,7 @@ const STEPS: [(&str, Step); 18] = [
     ("readme", || well(readme::splice(&root(), true))),
 ];
 
-/// Steps that take hours. They run only if they are named, every night.
+/// Steps that take hours. They run only if they are named on the command line, as CI does every night.
 const NIGHTLY: [(&str, Step); 2] =
     [("scales", || well(scales::check(&root()))), ("truth", || well(truth::write(&root(), true)))];
 

@@ -122,7 +122,7 @@ fn sections(mut text: &str) -> (Vec<&str>, bool) {
     (sections, is_cut)
 }
 
-/// Returns the section number at the start of a text, and the rest of the text; none if there is no number. `37*` and
+/// Returns the section number at the start of a text, and the rest of the text; `None` if there is no number. `37*` and
 /// `23pv` are kernels, not numbers.
 fn number(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

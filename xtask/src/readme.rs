@@ -1,4 +1,4 @@
-//! Output of commands in texts, and the links in texts.
+//! Inserts the output of commands into texts, and checks the links in texts.
 //!
 //! Between `<!-- spliced: COMMAND -->` and `<!-- end -->` there is a command with its output. `cargo xtask readme`
 //! inserts both, so that no table in a text is older than the code. The command is `highwater …` or `cargo …`; with `|

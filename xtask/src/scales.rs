@@ -31,7 +31,7 @@ pub struct Wanted<'a> {
     pub experiments: Option<&'a str>,
     /// The scales, separated by commas; all scales by default.
     pub scales: Option<&'a str>,
-    /// Whether only runs that the record lacks are requested.
+    /// `true` if only runs that the record lacks are requested.
     pub missing: bool,
 }
 

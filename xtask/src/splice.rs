@@ -3,7 +3,7 @@
 const END: &str = "<!-- end -->";
 
 /// Returns `text` with a new body in each place whose mark begins with `begin`. `body` returns the new body for the
-/// name of a place; if it returns none, the place keeps its body.
+/// name of a place; if it returns `None`, the place keeps its body.
 pub fn spliced(
     text: &str,
     begin: &str,

@@ -1,4 +1,4 @@
-//! Simulated counters compared with those that kernels counted, in docs/truth.md.
+//! Writes docs/truth.md: simulated counters compared with the counters of real kernels.
 //!
 //! `docs/truth/*.json` are records that `highwater truth --record` wrote. Between `<!-- truth: FILE -->` and `<!-- end
 //! -->` there is the present output of `highwater truth --recorded FILE`. The figures in the first lines of this output

@@ -14,9 +14,9 @@ const OF_GROUPS: &str = "group.";
 const NEW_GROUP: &str = "group";
 
 /// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
-/// number (from 0) or a `name` selects the element, as in `disk.1.swap_slots` and `group.server.low_mib`; without one the
-/// first element is changed. A changed constant gets the origin `assumed` and the source "set". `group` with a name adds
-/// a control group of this name, unless there is one.
+/// number (from 0) or a `name` selects the element, as in `disk.1.swap_slots` and `group.server.low_mib`; without a
+/// number or name, the first element is changed. A changed constant gets the origin `assumed` and the source "set".
+/// `group` with a name adds a control group of this name, unless there is one.
 ///
 /// # Errors
 /// When there is no such key; the error names the nearest key.
@@ -67,7 +67,7 @@ pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
 /// the code that reads the table later must refuse unknown keys.
 ///
 /// # Errors
-/// As for [`change`], if the path goes through something else than tables.
+/// The errors of [`change`], when the path goes through a value that is not a table.
 pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     let place = Place { file: format!("{path}={value}").into(), line: 0 };
     let mut node = &mut *table;

@@ -184,7 +184,7 @@ impl Experiment {
     /// `published` are pairs: the name of the file in messages, and its text.
     ///
     /// # Errors
-    /// The first fault in either file, with file and line.
+    /// When a file is faulty. The error is the first fault, with file and line.
     pub fn parse(name: &str, file: (&str, &str), published: Option<(&str, &str)>) -> Result<Self, Error> {
         let mut node = Node::parse(file.0, file.1)?;
         let empty = Node { value: placed::Value::Table(Vec::new()), ..node.clone() };
@@ -255,8 +255,8 @@ impl Experiment {
     }
 }
 
-/// Returns the tables of an experiment's groups. Whether they fit those of the machine is known when they are laid over
-/// these.
+/// Returns the tables of an experiment's groups. They are compared with the groups of the machine only when they are
+/// added to them.
 ///
 /// # Errors
 /// When a table is no group, with file and line.
@@ -383,7 +383,7 @@ impl Published {
     /// Makes published figures from the text of a `published.toml`.
     ///
     /// # Errors
-    /// The first fault, with file and line.
+    /// When the file is faulty. The error is the first fault, with file and line.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let mut node = Node::parse(file, text)?;
         let (machine, facts, claims) = (node.take("machine"), node.take("facts"), node.take("claims"));

@@ -1,8 +1,8 @@
 //! The sections `[[group]]` of machine and experiment files: memory control groups, and the tasks in them.
 //!
-//! A section stands for one group, or for many alike (`count`).
-//! `lay_over` adds the groups of an experiment to those of a machine, and [`asked`] those of the command line.
-//! `resolve` then gives each group its path and puts parents first, and `check` refuses groups that cannot be.
+//! A section stands for one group, or for many alike (`count`). `lay_over` adds the groups of an experiment to those of
+//! a machine, and [`asked`] those of the command line. `resolve` then gives each group its path and puts parents first,
+//! and `check` refuses impossible groups.
 
 pub mod asked;
 mod layers;
@@ -24,7 +24,7 @@ pub struct Group {
     /// Path of the group below the root group: `pod/server` is a child of `pod`. Only the last part of the path if
     /// `parent` is there.
     pub name: String,
-    /// Name or path of the group above this one. The reader of files moves it into `name`, so that it is never here.
+    /// Name or path of the group above this one. The reader of files makes it a part of `name` and removes it here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Number of groups that the section stands for, each with the same limits. `count = 3` makes `name-0`, `name-1` and
@@ -90,8 +90,8 @@ impl Group {
         groups.iter().map(|group| group.count.map_or(1, usize::from)).sum()
     }
 
-    /// Returns which of the groups that the section stands for has a task of the workload; none if the section does not
-    /// name the task.
+    /// Returns the index, among the groups that the section stands for, of the group that has the task `name` of the
+    /// workload. Returns none if the section does not name the task.
     #[must_use]
     pub fn of_task(&self, name: &str) -> Option<usize> {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -135,7 +135,7 @@ fn names(task: &str, name: &str) -> bool {
 /// Largest number of groups in a machine file.
 const GROUPS_MAX: usize = 2000;
 
-/// Longest part of a group's path, as of a name in a file system.
+/// Longest part of a group's path, as for a file name.
 const NAME_MAX: usize = 255;
 
 /// Returns whether a text can be a part of a group's path, which is a folder in a guest.
@@ -146,8 +146,8 @@ fn is_name(part: &str) -> bool {
 /// Checks the groups of a machine, whose node is `file`, after [`resolve`].
 ///
 /// # Errors
-/// The first group whose name is taken, is no path, or has a parent that does not exist; or one of whose sizes is above
-/// its `max_mib`; with file and line.
+/// When the name of a group is taken, is no path, or has a parent that does not exist, or when a size of a group is
+/// above its `max_mib`. The error is about the first such group, and has file and line.
 pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
     let tables = layers::tables(file);
     let place = |n: usize, key: &str| {
@@ -209,7 +209,7 @@ fn above(key: &str) -> &'static str {
 /// Checks that a text can be the path of a group.
 ///
 /// # Errors
-/// When it cannot, in words.
+/// When the text cannot be a path. The error says why.
 fn check_name(name: &str) -> Result<(), String> {
     if name.split('/').all(is_name) {
         return Ok(());
@@ -222,7 +222,7 @@ fn check_name(name: &str) -> Result<(), String> {
 /// Checks that a text can name tasks.
 ///
 /// # Errors
-/// When it cannot, in words.
+/// When the text cannot name tasks. The error says why.
 fn check_task(task: &str) -> Result<(), String> {
     if !task.is_empty() && !task.strip_suffix('*').unwrap_or(task).contains('*') {
         return Ok(());

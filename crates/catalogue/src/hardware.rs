@@ -30,8 +30,8 @@ impl Machine {
 /// under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
 ///
 /// # Errors
-/// As for [`MachineFile::of_node`]; also for a base that is missing or based on this file, a constant from which no
-/// disk can be made, and a changed key that does not exist. Errors have file and line.
+/// The errors of [`MachineFile::of_node`]. Also when a base is missing or is based on this file, when no disk can be
+/// made from a constant, and when a changed key does not exist. Errors have file and line.
 pub fn machine(
     name: &str,
     source: Source,
@@ -264,8 +264,8 @@ impl Tlb {
     }
 }
 
-/// The section `[cpu.cache_lines]`: cache lines that another CPU wrote last. When a CPU touches such a line, it travels
-/// to this CPU.
+/// The section `[cpu.cache_lines]`: cache lines that another CPU wrote last. When a CPU touches such a line, the line
+/// travels to this CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLines {

@@ -139,7 +139,7 @@ pub fn kernel(word: &str) -> Result<Kernel, Error> {
 /// Returns the kernels for several words, each as by [`kernel`]. A file that several words share is read once.
 ///
 /// # Errors
-/// The error for the first wrong word.
+/// When a word is wrong. The error is that of the first such word.
 pub fn kernels<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Vec<Kernel>, Error> {
     let mut read: BTreeMap<String, Kernel> = BTreeMap::new();
     let mut plain = |word: &str| match read.get(word) {
@@ -191,7 +191,7 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
 /// Returns the machine for `word`, with changes after a `+`: `ping-8g+cpu.count=4`.
 ///
 /// # Errors
-/// As for [`kernel`].
+/// The errors of [`kernel`].
 pub fn machine(word: &str) -> Result<Machine, Error> {
     machine_with(word, &[])
 }
@@ -200,7 +200,7 @@ pub fn machine(word: &str) -> Result<Machine, Error> {
 /// ([`Experiment::groups`]). Changes in `word` apply to these groups, too.
 ///
 /// # Errors
-/// As for [`kernel`].
+/// The errors of [`kernel`].
 pub fn machine_with(word: &str, groups: &[Node]) -> Result<Machine, Error> {
     let (name, changes) = split(word)?;
     if is_file(name) {
@@ -239,7 +239,7 @@ pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
 /// file start at its folder.
 ///
 /// # Errors
-/// As for [`kernel`].
+/// The errors of [`kernel`].
 pub fn experiment(word: &str) -> Result<Experiment, Error> {
     let (name, changes) = split(word)?;
     let mut experiment = unchanged_experiment(name)?;

@@ -67,8 +67,8 @@ where
     /// messages.
     ///
     /// # Errors
-    /// The first fault, with file and line: an unknown or missing section or key, a value of the wrong type, or an
-    /// origin (`from`) that is not a known word.
+    /// When the file is faulty. The error is the first fault, with file and line: an unknown or missing section or key,
+    /// a value of the wrong type, or an origin (`from`) that is not a known word.
     pub fn of_node(name: &str, file: &str, mut node: Node) -> Result<Self, Error> {
         node.only(&KEYS)?;
         group::resolve(&mut node)?;

@@ -1,11 +1,11 @@
 //! Counters of the running kernel, under the names of `/proc/vmstat`.
 //!
-//! The kernel counts most events for the whole computer. If a cgroup is given and counts an event itself, its value is
-//! used instead.
+//! The kernel counts most events for the whole computer. If a cgroup is given and counts an event itself, the cgroup's
+//! value is used instead.
 //!
 //! Pages that reclaim scans and frees in a cgroup at its limit are missing from `pgscan_kswapd`, `pgscan_direct` and
-//! similar counters of `/proc/vmstat`, so these counters are left out. Version 2 counts such pages for the cgroup.
-//! Version 1 does not; the values are then sums over the limits of all cgroups ([`at_limits`]).
+//! similar counters of `/proc/vmstat`, so these counters are left out. A cgroup of version 2 counts such pages. A
+//! cgroup of version 1 does not; the values are then sums over the limits of all cgroups ([`at_limits`]).
 //!
 //! `pgpgin` is the number of KiB that this process has read from devices (`/proc/self/io`). `pgpgout` and the counters
 //! of swapping are those of the whole computer if the cgroup does not count them.

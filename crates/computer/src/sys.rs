@@ -34,8 +34,8 @@ impl Mapping {
         Ok(Self { start, bytes })
     }
 
-    /// Maps `pages` pages of zeroes as anonymous memory, aligned to a huge page. Whether it gets huge pages is left to
-    /// the system's setting.
+    /// Maps `pages` pages of zeroes as anonymous memory, aligned to a huge page. The system's setting decides whether
+    /// the mapping gets huge pages.
     ///
     /// # Errors
     /// When the address space has no room.
@@ -154,7 +154,7 @@ fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
 /// The options for mapping a file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileMode {
-    /// `true` for a private mapping: written data stay in it and never reach the file.
+    /// `true` for a private mapping: written data stay in the mapping and never reach the file.
     pub is_private: bool,
     /// `true` if the mapping holds the text of a program, which may be executed.
     pub is_executable: bool,
@@ -270,7 +270,7 @@ pub fn faults() -> Faults {
     Faults { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64, major_wait: Nanos(0) }
 }
 
-/// Keeps the CPU busy until this thread has used `time` more of CPU time.
+/// Keeps the CPU busy until this thread has used further CPU time of `time`.
 pub fn compute(time: Nanos) {
     let started = thread_time();
     while thread_time().since(started) < time {
@@ -324,9 +324,9 @@ pub struct Used {
     pub user_s: f64,
     /// CPU time in the kernel, s.
     pub system_s: f64,
-    /// Faults that waited for I/O.
+    /// Number of faults that waited for I/O.
     pub major_faults: u64,
-    /// Faults without I/O.
+    /// Number of faults without I/O.
     pub minor_faults: u64,
 }
 

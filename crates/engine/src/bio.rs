@@ -1,7 +1,8 @@
-//! Requests to devices. Adjacent pages are joined into one request, both for reads and for writes.
+//! Builds requests to devices. Pages that are adjacent on the device are joined into one request, both for reads and
+//! for writes.
 //!
-//! *Called by* `access`, which reads pages of files and of swap, and by `writeback`. *Locks*: none. *Description*:
-//! mechanisms/reclaim, 21.
+//! The module is called by `access`, which reads pages of files and of swap, and by `writeback`. *Locks*: the module
+//! has no lock. *Description*: mechanisms/reclaim, 21.
 
 use crate::memory::Memory;
 use crate::stat::Event;
@@ -10,7 +11,7 @@ use machine::{DeviceId, FrameNumber, Machine, Operation, PAGE_BYTES, Request, St
 /// Largest number of pages in one request: 1 MiB of pages. Devices may split or merge requests.
 pub const REQUEST_PAGES: usize = 256;
 
-/// A request that is being built: pages that follow each other on the device.
+/// A request that is being built, with pages that follow each other on the device.
 #[derive(Debug)]
 pub(crate) struct Bio {
     device: DeviceId,
@@ -26,7 +27,7 @@ impl Bio {
     }
 
     /// Adds a page at `block`. If the page does not follow the collected pages on the device, first submits the
-    /// collected pages. *May sleep.*
+    /// collected pages. The calling task may sleep.
     pub fn add<M: Machine>(&mut self, memory: &Memory<M>, block: u64, frame: FrameNumber) {
         let follows = self.block + self.frames.len() as u64 == block;
         if !self.frames.is_empty() && (!follows || self.frames.len() == REQUEST_PAGES) {
@@ -39,7 +40,7 @@ impl Bio {
         memory.machine.spend(Step::BioPage, 1);
     }
 
-    /// Submits the collected pages. *May sleep.*
+    /// Submits the collected pages as one request. The calling task may sleep.
     pub fn submit<M: Machine>(&mut self, memory: &Memory<M>) {
         if self.frames.is_empty() {
             return;

@@ -1,6 +1,6 @@
 //! Whole-machine invariants: every frame is in exactly one place, and counters add up.
 //!
-//! The checks are for a time when no task is in the middle of an operation: after a run, or between two steps of a
+//! The checks may run only while no task is in the middle of an operation: after a run, or between two steps of a
 //! machine with one task.
 
 use crate::access::Access;
@@ -13,7 +13,7 @@ use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, Machine};
 use std::collections::BTreeMap;
 
-/// A broken invariant: the expected state and the state found.
+/// A broken invariant: a text with the expected state and the state that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken(pub String);
 
@@ -58,8 +58,8 @@ impl<M: Machine> Access<M> {
         self.check_frames(&places, &mapped)
     }
 
-    /// Checks that the usage of each group is the number of its pages and those of its descendants, with their stocks, and
-    /// likewise for swap slots.
+    /// Checks that the usage of each group is the number of pages of the group and its descendants, plus their stocks.
+    /// Checks the usage of swap slots in the same way.
     fn check_groups(&self, end: usize) -> Result<(), Broken> {
         let Some(groups) = &self.groups else { return Ok(()) };
         self.check_memcg_lru().map_err(Broken)?;
@@ -351,8 +351,8 @@ impl<M: Machine> Access<M> {
         ensure(free == map.free(), || format!("{free} swap slots are free, counted {}", map.free()))
     }
 
-    /// Checks the counts of a frame's mappings. Returns the number of mappings of its page, or of its folio if the
-    /// frame is a head.
+    /// Checks the counts of a frame's mappings. Returns the number of mappings of the frame's page; if the frame is the
+    /// head of a folio, returns the number of mappings of the folio.
     fn check_mappings(&self, frame: FrameNumber, mapped: &BTreeMap<u32, u32>) -> Result<u32, Broken> {
         let (folio, of_page) = (self.frames.folio(frame), mapped.get(&frame.0).copied().unwrap_or(0));
         let of_folio = || folio.frames().filter_map(|part| mapped.get(&part.0)).sum();

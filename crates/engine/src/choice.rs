@@ -4,8 +4,8 @@
 //! A floor declares its choices in its file `choices.rs`, by one call of the macro `choices!`. The macro makes the
 //! section's struct `Choices`, an enum for each choice among names, and a [`Section`]. The [`Section`] holds the
 //! meaning of each key and value, its default, its limits, and the values that a swarm (a run of many random worlds)
-//! draws. `explain`, the swarm, messages, `docs/choices.md` and [`crate::kernel::Choices::check`] read the section
-//! through [`crate::kernel::choice`].
+//! draws. The command `explain`, the swarm, messages, `docs/choices.md` and [`crate::kernel::Choices::check`] read the
+//! section through [`crate::kernel::choice`].
 //!
 //! ```text
 //! choices! {
@@ -35,7 +35,7 @@
 //! A choice that is read only under a condition has the condition behind `drawn`: `with "swap.window" in ["by-use"]`,
 //! or `unless "reclaim.direct_reclaimers" in ["0"]`. There may be several conditions, every `with` before every
 //! `unless`, and all must hold. A name with a dot is another key; a name without a dot is a fact of the machine (see
-//! [`Condition`]). A condition behind `[section]` applies to all keys of the section. A swarm of worlds proves that a
+//! [`Condition`]). A condition behind `[section]` applies to all keys of the section. Tests of a swarm prove that a
 //! choice whose condition does not hold changes nothing.
 //!
 //! A default is the value in the oldest kernel, [`crate::kernel::ROOT`], whose file has the same values.
@@ -65,8 +65,8 @@ pub struct Condition {
     pub is_one: bool,
 }
 
-/// Facts of a machine that decide whether a choice is read: the number of memory nodes, the number of swap slots, and
-/// whether swap completes a request at once (`yes`, `no`).
+/// Names of facts of a machine that decide whether a choice is read. The facts are the number of memory nodes, the
+/// number of swap slots, and whether swap completes a request at once (`yes`, `no`).
 pub const FACTS: [&str; 3] = ["memory nodes", "swap slots", "synchronous swap"];
 
 /// A key of a kernel file.
@@ -146,7 +146,7 @@ fn prose(comment: &str) -> String {
     lines.join(" ").trim().replace("[`", "`").replace("`]", "`")
 }
 
-/// The error for a number outside of the limits of its key: the key's section, and a message.
+/// The error for a number outside of the limits of its key. It has the key's section, and a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub section: &'static str,
@@ -187,7 +187,7 @@ pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> R
     Err(Refused { section: choice.section, message })
 }
 
-/// Declares the choices of a section; the documentation of this module shows the form.
+/// Declares the choices of a section; the documentation of the module `choice` shows the form.
 macro_rules! choices {
     (
         $(#[doc = $comment:literal])*

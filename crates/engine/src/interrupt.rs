@@ -2,8 +2,9 @@
 //! the module updates the lower layers (*floors*) of the engine.
 //!
 //! *Flow*: the end of a read makes its pages valid and unlocks them. The end of a write ends the writeback of all its
-//! pages. Pages that reclaim waits for are also rotated to the tail of their list. *Called by* the ground, in interrupt
-//! context: nothing here sleeps, allocates or submits. *Description*: mechanisms/reclaim, 8.2.
+//! pages. Pages that reclaim waits for are also rotated to the tail of their list. The module is called by the ground,
+//! in interrupt context. So no function of this module sleeps, allocates memory or submits requests. *Description*:
+//! mechanisms/reclaim, 8.2.
 
 use crate::Engine;
 use crate::access::Access;
@@ -41,8 +42,8 @@ impl<M: Machine> Access<M> {
         self.unlock_page(frame);
     }
 
-    /// Ends the read of a page. When the last page of a folio has been read, the folio becomes valid. If a read of one
-    /// of its pages failed, the folio gets the error instead.
+    /// Ends the read of a page. When the last page of a folio has been read, the folio becomes valid. But if the read
+    /// of one of its pages failed, the error is stored for the folio instead.
     pub(crate) fn end_read(&self, page: FrameNumber, result: Result<(), IoError>) {
         let folio = self.frames.folio(page);
         let Some(result) = self.frames.end_io(folio, result) else { return };

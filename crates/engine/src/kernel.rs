@@ -12,10 +12,11 @@
 //! early_exit = "proportional"     # "mm: vmscan: Limit the number of pages kswapd reclaims", 2013
 //! ```
 //!
-//! A section holds the keys of one module and is declared in the module's `choices.rs`, as [`choice`] says. A key that
-//! no file of the chain names has the value of [`ROOT`]. [`Kernel::parse`] reads text. It gets the texts of bases from
-//! its caller, because the engine opens no files. The files of the engine's own folder `kernels/` are embedded:
-//! [`files`]. *Called by* `lab` for every command, and by applications for their own kernels.
+//! A section holds the keys of one module, and is declared in the module's `choices.rs`; [`crate::choice`] describes
+//! the form. A key that no file of the chain names has the value of [`ROOT`]. [`Kernel::parse`] reads text. It gets the
+//! texts of bases from its caller, because the engine opens no files. The files of the engine's own folder `kernels/`
+//! are embedded in the program; [`files`] returns them. The module is called by `lab` for every command, and by
+//! applications for their own kernels.
 //!
 //! Next: `reclaim/choices.rs`, the choices that separate most kernels.
 
@@ -58,13 +59,13 @@ macro_rules! sections {
 sections!(memory, slab, page_cache, swap, writeback, lru, multigen, compact, reclaim, allocate, access);
 
 impl Choices {
-    /// Checks that every number is within the limits of its key, and that the program has the chosen policy. The
-    /// numbers of a file are checked when the file is read. This check is for choices that were made, or changed, in
-    /// Rust.
+    /// Checks that every number is within the limits of its key, and that the program has the chosen policy.
+    /// [`Kernel::parse`] checks the numbers of a file when it reads the file. This method is for choices that a program
+    /// has made, or changed, in Rust.
     ///
     /// # Errors
-    /// Fails at the first number out of its limits or a missing policy, and names its section, its key and the expected
-    /// value.
+    /// Fails at the first number that is outside of its limits, or if the program does not have the policy. The error
+    /// names the section, the key and the expected value.
     pub fn check(&self) -> Result<(), Error> {
         let refused =
             |section: &str, message| Error { place: None, message: format!("choices, [{section}]: {message}") };
@@ -101,33 +102,33 @@ pub struct Kernel {
 /// A key of a kernel file with its value in one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// The section: a module of the engine.
+    /// The section, which has the name of a module of the engine.
     pub section: String,
     /// The key, without its section.
     pub key: String,
-    /// The value.
+    /// The value of the key in the kernel.
     pub value: Value,
-    /// The origin of the value.
+    /// The origin of the value: the file, line and source that set it.
     pub origin: Origin,
-    /// The value in the kernel's base (or, without a base, in [`ROOT`]), if it differs from this one.
+    /// The value in the kernel's base (or, without a base, in [`ROOT`]), if it differs from `value`.
     pub replaces: Option<Value>,
 }
 
 /// The origin of a value: file, line and source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// No file names the key: it has the value of [`ROOT`].
+    /// No file of the kernel and its bases names the key, so the key has its value in [`ROOT`].
     Default,
-    /// A kernel file.
+    /// The value stands in a kernel file.
     File {
-        /// Name of the kernel.
+        /// Name of the kernel whose file has the value.
         kernel: String,
         /// File and line of the value.
         place: Place,
-        /// The comment on that line.
+        /// The comment on the line of the value, which names its source.
         source: Option<String>,
     },
-    /// A call of [`Kernel::set`].
+    /// A call of [`Kernel::set`] has set the value.
     Set,
 }
 
@@ -141,8 +142,8 @@ pub struct Source {
 }
 
 impl Kernel {
-    /// Reads a kernel from the text of its file. `resolve` gives the text of a base by name, or says
-    /// why it cannot.
+    /// Reads a kernel from the text of its file. `resolve` returns the text of the base with a given name, or the
+    /// reason why it cannot.
     ///
     /// # Errors
     /// Fails at the first error in the chain of files, and names file and line. Errors are: text that is not TOML; an
@@ -186,7 +187,7 @@ impl Kernel {
     /// Returns the built-in kernel `name`, such as `3.10-rc4-vanilla`; `None` if there is no such kernel.
     ///
     /// # Panics
-    /// Never: the kernels of the engine are sound, as tests prove.
+    /// Never panics, because the kernels of the engine are sound, as tests prove.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         let Source { file, text } = files::source(name)?;
@@ -223,8 +224,8 @@ impl Kernel {
     /// no quotes.
     ///
     /// # Errors
-    /// Fails if the key is unknown (the message has the nearest known key), or the value is not one of the key's
-    /// values. The kernel is unchanged then.
+    /// Fails if the key is unknown (the message has the nearest known key), or if the value is not one of the key's
+    /// values. On failure, the kernel is unchanged.
     pub fn set(&mut self, key_path: &str, value: &str) -> Result<(), Error> {
         let place = Place { file: format!("{key_path}={value}").into(), line: 0 };
         let known: Vec<String> = self.settings.iter().map(|s| format!("{}.{}", s.section, s.key)).collect();
@@ -257,7 +258,8 @@ impl Kernel {
         self.settings.iter().filter(|setting| setting.replaces.is_some())
     }
 
-    /// Returns the settings that the kernel's own file names, whether they differ from its base or not.
+    /// Returns the settings whose keys the kernel's own file names, whether or not the values differ from those of the
+    /// base.
     pub fn own(&self) -> impl Iterator<Item = &Setting> {
         self.settings
             .iter()
@@ -265,8 +267,8 @@ impl Kernel {
     }
 }
 
-/// Returns the key that a wrong path means, such as `lru.swappiness`. The path may be a sysctl's name
-/// (`vm.swappiness`), a key without its section, or a key with a wrong section. `None` if no key has such a name.
+/// Returns the key that a wrong path probably means, such as `lru.swappiness`. The path may be a sysctl's name
+/// (`vm.swappiness`), a key without its section, or a key with a wrong section. Returns `None` if the path fits no key.
 #[must_use]
 pub fn meant_key(path: &str) -> Option<String> {
     meant(path, &keys_of(defaults())).map(|(key, _)| key.to_owned())
@@ -280,7 +282,7 @@ fn keys_of(defaults: &Node) -> Vec<String> {
     defaults.entries().iter().flat_map(of).collect()
 }
 
-/// Returns the defaults of the declarations as a tree: the values of [`ROOT`].
+/// Returns the defaults of the declarations, which are the values of [`ROOT`], as a tree.
 fn defaults() -> &'static Node {
     // The tree is made once, because a command that runs many kernels needs it for each kernel.
     static DEFAULTS: LazyLock<Node> = LazyLock::new(|| {
@@ -363,7 +365,8 @@ fn unknown_at_top(key: &str, node: &Node, defaults: &Node, sections: &[&str]) ->
 /// Folders of /proc/sys with which the name of a sysctl may begin.
 const SYSCTL_FOLDERS: [&str; 1] = ["vm"];
 
-/// Sysctls that have another name or another unit here: name, key, remark on the unit.
+/// Sysctls for which the engine's key has another name or another unit. Each entry has the sysctl's name, the key, and
+/// a remark on the key's unit.
 const SYSCTLS: [(&str, &str, &str); 4] = [
     ("dirty_expire_centisecs", "writeback.dirty_expire_ms", ", in ms"),
     ("dirty_writeback_centisecs", "writeback.dirty_writeback_ms", ", in ms"),
@@ -371,10 +374,10 @@ const SYSCTLS: [(&str, &str, &str); 4] = [
     ("transparent_hugepage", "access.huge_pages", ""),
 ];
 
-/// The name of a section that no longer exists.
+/// The name of a section that former versions had.
 const FORMER_SECTION: &str = "mapping";
 
-/// Keys that were renamed: old name, new key, remark on the unit.
+/// Keys that were renamed. Each entry has the old name, the new key, and a remark on the unit.
 const FORMER_KEYS: [(&str, &str, &str); 4] = [
     ("slab_order", "slab.order", ""),
     ("swap_readahead", "swap.readahead", ""),
@@ -382,8 +385,8 @@ const FORMER_KEYS: [(&str, &str, &str); 4] = [
     ("writeback_chunk", "writeback.chunk", ""),
 ];
 
-/// Returns the key that `path` means, and a remark on its unit. `path` is a sysctl's name, a former key, a key without
-/// its section, or a key with a wrong section.
+/// Returns the key that `path` means, and a remark on the key's unit. `path` is a sysctl's name, a former key, a key
+/// without its section, or a key with a wrong section.
 fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> {
     let last = path.rsplit('.').next().unwrap_or(path);
     if let Some((_, key, unit)) = SYSCTLS.iter().chain(&FORMER_KEYS).find(|(other, ..)| *other == last) {
@@ -393,7 +396,8 @@ fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> 
     keys.iter().find(is_last).map(|known| (known.as_str(), ""))
 }
 
-/// Returns the end of an error message about an unknown key: the section that the key belongs in, or the nearest name.
+/// Returns the end of an error message about an unknown key, which names the section that the key belongs in, or the
+/// nearest name.
 fn hint(path: &str, keys: &[String]) -> String {
     if let Some((key, unit)) = meant(path, keys) {
         let (section, name) = key.split_once('.').expect("keys have a section");
@@ -460,7 +464,8 @@ mod tests {
         assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
-    /// A Linux version has equal values with classic lists and with generations, except for the policy and for waits.
+    /// The two kernel files of a Linux version, with classic lists and with generations, have equal values except for
+    /// the policy and for waits.
     #[test]
     fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
         for version in ["6.1", "6.6", "6.12"] {

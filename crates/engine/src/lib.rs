@@ -4,15 +4,15 @@
 //!
 //! * [`interrupt`]: the end of a request to a device, reported by the machine;
 //! * [`access`]: what a task does: read, write, touch, fault;
-//! * [`allocate`]: the fast path, and the slow path below the low mark. *Start here*;
-//! * [`reclaim`]: kswapd, direct reclaim, the decision whether a page is freed, kept or written;
-//! * [`compact`]: whether compaction could help, its two scanners, and deferral;
-//! * [`migrate`]: a page moves to another frame;
+//! * [`allocate`]: the fast path of allocation, and the slow path below the low mark (a reader starts here);
+//! * [`reclaim`]: kswapd, direct reclaim, and the decision whether a page is freed, kept or written;
+//! * [`compact`]: the decision whether compaction could help, its two scanners, and its deferral;
+//! * [`migrate`]: the move of a page to another frame;
 //! * [`lru`]: the order in which pages are reclaimed; batches in front of the lists;
 //! * [`writeback`]: dirty pages on their way to devices;
 //! * [`anonymous`]: regions, and the mappings of a page;
 //! * [`swap`]: slots, and the pages that have one;
-//! * [`page_cache`]: files, and which of their pages are in memory;
+//! * [`page_cache`]: files, and their pages that are in memory;
 //! * [`slab`]: kernel objects, many to a page;
 //! * [`memory`]: frames, zones, watermarks, free lists;
 //! * `bio`: requests to devices; [`stat`]: counters, open to all floors; [`choice`]: how choices are declared;
@@ -77,7 +77,7 @@ pub struct Engine<M: Machine> {
 pub enum NewError {
     /// The layout of the memory cannot be used.
     Layout(LayoutError),
-    /// A choice is out of its limits.
+    /// A choice is outside of its limits, or the program does not have the chosen policy.
     Choices(placed::Error),
 }
 
@@ -96,8 +96,8 @@ impl<M: Machine> Engine<M> {
     /// Creates an engine with all memory free, no files and empty swap.
     ///
     /// # Errors
-    /// When the layout is empty, out of order, too small or too large, or when [`kernel::Choices::check`] refuses the
-    /// choices.
+    /// Fails when the layout is empty, out of order, too small or too large, or when [`kernel::Choices::check`] refuses
+    /// the choices.
     pub fn new(
         machine: M,
         choices: &kernel::Choices,
@@ -119,7 +119,7 @@ impl<M: Machine> Engine<M> {
         Ok(Self { access: Access::new(allocate, choices.access.clone()) })
     }
 
-    /// Returns the engine's layer that tasks call: reads, writes, touches, pins.
+    /// Returns the engine's layer whose methods tasks call to read, write, touch or pin pages.
     #[inline(always)]
     pub fn access(&self) -> &Access<M> {
         &self.access
@@ -198,8 +198,8 @@ impl<M: Machine> Engine<M> {
     }
 
     /// Returns the task that makes huge pages of small ones; `None` if this kernel has no khugepaged. The ground (the
-    /// program that provides the machine) starts the task when it makes a region that may have huge pages. If it never
-    /// starts the task, a range whose fault got no huge page never gets one.
+    /// program that provides the machine) starts the task when it makes a region that may have huge pages. If the
+    /// ground never starts the task, a range whose fault got no huge page never gets one.
     #[must_use]
     pub fn khugepaged(&self) -> Option<KernelTask> {
         self.access.khugepaged_task()
@@ -212,19 +212,19 @@ impl<M: Machine> Engine<M> {
         self.access.kernel_tasks()
     }
 
-    /// Runs one of the engine's tasks; returns when it is killed.
+    /// Runs one of the engine's tasks, and returns when the task is killed.
     pub fn run(&self, task: KernelTask) {
         self.access.run_kernel_task(task);
     }
 
-    /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if a shadow is
-    /// stored when a page is evicted; kernels before 3.15 have no such counters.
+    /// Returns all counters and gauges, under their kernel names. Counters of refaults are included only if the kernel
+    /// stores a shadow when it evicts a page; Linux before 3.15 has no such counters.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         self.access.vmstat()
     }
 
-    /// Returns the counters that are kept for each zone, summed over the zones of one node, as
+    /// Returns, of the counters that are kept for each zone, the sums over the zones of one node, as
     /// `/sys/devices/system/node/node0/vmstat` shows them.
     #[must_use]
     pub fn node_vmstat(&self, node: NodeId) -> Vmstat {

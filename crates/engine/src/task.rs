@@ -21,27 +21,27 @@ pub struct Task {
     pub writes_to: Option<DeviceId>,
     /// The memory control group to which the task's pages are charged.
     pub group: GroupId,
-    /// The process of the task, if there is one: the owner of the regions that the task maps. If its request exhausts
-    /// memory, a process is killed (mechanisms/killer).
+    /// The process of the task, if there is one: the owner of the regions that the task maps. If a request of the task
+    /// exhausts memory, a process is killed (mechanisms/killer).
     pub process: Option<ProcessId>,
-    /// Number of pages that the task has charged while its group, or an ancestor, was above its `high` line, and has not
-    /// yet been throttled for.
+    /// Number of pages that the task has charged while its group, or an ancestor, was above its `high` line, and for
+    /// which the task has not yet been throttled.
     pub over_high_pages: u64,
     /// The fault that the task is handling, if it is on a page of a mapped file.
     pub file_fault: Option<FileFault>,
-    /// Pages that the task has dirtied since its last pause in `balance_dirty_pages`.
+    /// Number of pages that the task has dirtied since its last pause in `balance_dirty_pages`.
     pub pages_dirtied: u64,
-    /// Pages that the task has dirtied in all, up to its last check of the dirty limits.
+    /// Number of all pages that the task had dirtied at its last check of the dirty limits.
     pub pages_dirtied_ever: u64,
-    /// Number of pages that the task dirties before `balance_dirty_pages` checks again.
+    /// Number of pages that the task may dirty before `balance_dirty_pages` checks the dirty limits again.
     pub pages_dirtied_poll: u64,
     /// Time at which the task's last pause in `balance_dirty_pages` ended.
     pub dirty_paused_at: Nanos,
-    /// Faults served without I/O.
+    /// Number of the task's faults that were served without I/O.
     pub minor_faults: u64,
-    /// Faults that waited for I/O.
+    /// Number of the task's faults that waited for I/O.
     pub major_faults: u64,
-    /// Time spent waiting in major faults.
+    /// Time that the task has spent waiting in major faults.
     pub major_fault_wait: Nanos,
 }
 
@@ -55,7 +55,7 @@ pub struct FileFault {
 }
 
 impl Task {
-    /// Returns whether the task handles a fault on a page of a file and will map that page itself.
+    /// Returns whether the task handles a fault that maps the page of a file, not a copy of the page.
     pub(crate) fn maps_page_of_file(&self) -> bool {
         self.file_fault.is_some_and(|fault| fault.maps_page)
     }

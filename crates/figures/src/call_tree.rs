@@ -12,7 +12,7 @@ use std::io::{self, Write};
 /// Smallest share of time that a call tree shows, percent.
 const LEAST: f64 = 0.5;
 
-/// Largest number of callers that are shown of a call path to a function.
+/// Largest number of callers that are shown in the call path to a function.
 const CALLERS: usize = 4;
 
 /// A function at one place of a call tree: its time in ns, without (`own`) and with callees (`total`), and its callees.
@@ -78,7 +78,7 @@ pub fn write(profile: &[RunProfile], view: View, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-/// Returns the call tree of each part of a column's runs, by the name of the part.
+/// Returns the call tree of each part of the runs of a column (kernel), by the name of the part.
 fn trees(column: &ColumnProfile) -> BTreeMap<&str, Node<'_>> {
     let mut parts: BTreeMap<&str, Node<'_>> = BTreeMap::new();
     for (path, ns) in &column.stacks {

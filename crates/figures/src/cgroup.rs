@@ -132,7 +132,7 @@ pub struct OutOfMemory {
     pub times: u64,
     /// Number of processes in the cgroup that were killed (`oom_kill`).
     pub kills: u64,
-    /// Number of times that the cgroup was killed as a whole (`oom_group_kill`, since 5.17).
+    /// Number of times that the cgroup was killed as a whole (`oom_group_kill`, since Linux 5.17).
     pub group_kills: u64,
     /// `true` if a process in the cgroup waits for memory and no kill will free it (`under_oom`, with
     /// `oom_kill_disable`). Always `false` in version 2.

@@ -13,7 +13,7 @@ pub fn named(text: &str) -> Vmstat {
     text.lines().filter_map(pair).collect()
 }
 
-/// Names of zones, as they end the names of counters that are kept for each zone.
+/// Names of zones. A counter that is kept for each zone has such a name at the end of its own name.
 const ZONES: [&str; 7] = ["dma", "dma32", "normal", "high", "highmem", "movable", "device"];
 
 /// Returns the zone at the end of a counter's name: `normal` if `key` is `pgscan_direct_normal` and `name` is
@@ -34,9 +34,9 @@ pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     counters.get(name).copied().or_else(of_zones)
 }
 
-/// Returns the number of pages that were scanned, and the number that were reclaimed, neither by kswapd nor by direct
-/// reclaim: at limits of cgroups, by khugepaged, and on demand. Returns `None` for kernels before 5.8, which lack
-/// `pgscan_anon` and the similar counters that are needed.
+/// Returns how many pages were scanned, and how many were reclaimed, outside of kswapd and direct reclaim: at limits of
+/// cgroups, by khugepaged, and on demand. Returns `None` for kernels before Linux 5.8, which lack `pgscan_anon` and the
+/// similar counters that are needed.
 #[must_use]
 pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     let of = |event: &str| {
@@ -47,8 +47,8 @@ pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     Some([of("pgscan")?, of("pgsteal")?])
 }
 
-/// Returns the number of pages that kswapd reclaimed, and the number that others reclaimed; each is `None` if it is not
-/// known. Kernels up to 3.3 count the total and kswapd's part; later kernels count each part.
+/// Returns the number of pages that kswapd reclaimed, and the number that all others reclaimed; each is `None` if it is
+/// not known. Linux up to 3.3 counts the total and kswapd's part; later kernels count each part.
 #[must_use]
 pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     match counters.get("kswapd_steal") {

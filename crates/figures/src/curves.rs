@@ -36,7 +36,7 @@ pub struct Curve {
 /// The curves and steps of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
-    /// Name of the run's column.
+    /// Name of the column (kernel) of the report to which the run belongs.
     pub column: String,
     /// The run's seed.
     pub seed: u64,

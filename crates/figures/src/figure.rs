@@ -1,10 +1,10 @@
 //! [`Row`]: one figure of a report, with its name, its unit, its format, and whether higher or lower is better.
 //!
-//! Workloads, experiments and reports all use the types of this module. It depends on none of them.
+//! Workloads, experiments and reports all use the types of this module. The module depends on none of these.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a higher or a lower value of a figure is better.
+/// States whether a higher or a lower value of a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -68,11 +68,12 @@ impl Format {
 pub struct Row {
     /// Name of the block that contains the row: `Ops`, `duration`, `vmstat`, `iostat`, ….
     pub group: String,
-    /// Name of the row, as in `published.toml`. If the figure is a statistic, such as a mean, its name stands in front.
+    /// Name of the row, as in `published.toml`. If the figure is a statistic, such as a mean, the name begins with the
+    /// name of the statistic.
     pub name: String,
     /// Unit of the figure: `pages`, `ops/s`, ….
     pub unit: String,
-    /// Whether a higher or a lower value of the figure is better.
+    /// States whether a higher or a lower value of the figure is better.
     pub better: Better,
     /// The figure.
     pub value: f64,

@@ -11,7 +11,7 @@ use crate::moments::OfRun;
 pub struct Moment {
     /// Time since the system started, ns.
     pub now_ns: u64,
-    /// The name that the workload gave to this moment; `None` for a moment that was recorded at the interval.
+    /// The name that the workload gave to this moment; `None` for a moment that was recorded at the regular interval.
     pub mark: Option<Cow<'static, str>>,
     /// The generations in the form of `lru_gen_full` of debugfs.
     pub text: String,

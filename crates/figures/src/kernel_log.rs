@@ -1,14 +1,14 @@
-//! What simulated kernels log, as the option `--kernel-log` writes it.
+//! Writes the logs of simulated kernels for the option `--kernel-log`.
 
 use std::io;
 
 use crate::moments::OfRun;
 
-/// The kernel log of one run, a line each, with its time.
+/// The kernel log of one run. Each moment is a line of the log, with its time.
 pub type RunKernelLog = OfRun<String>;
 
-/// Writes the logs of runs as text, each below a line that begins with `#` and names the run. If nothing was logged, the
-/// text says so.
+/// Writes the logs of runs as text, each below a line that begins with `#` and names the run. If nothing was logged,
+/// the text says so.
 ///
 /// # Errors
 /// When `out` cannot be written to.

@@ -14,15 +14,15 @@ use crate::moments::OfRun;
 pub struct Moment {
     /// Time since the system started, ns.
     pub now_ns: u64,
-    /// The name that the workload gave to this moment; `None` for a moment that was recorded at the interval.
+    /// The name that the workload gave to this moment; `None` for a moment that was recorded at the regular interval.
     pub mark: Option<Cow<'static, str>>,
     /// The zones, lowest first.
     pub zones: Vec<Zone>,
 }
 
 impl Moment {
-    /// Returns what `zones` hold at the time `now`. `mark` is the name that the workload gave to this
-    /// moment, if it gave one.
+    /// Returns the contents of `zones` at the time `now`. `mark` is the name that the workload gave to this moment, if
+    /// it gave one.
     #[must_use]
     pub fn of(now: Nanos, mark: Option<&'static str>, zones: &[ZoneMap]) -> Self {
         Self { now_ns: now.0, mark: mark.map(Cow::from), zones: zones.iter().map(Zone::of).collect() }
@@ -81,7 +81,7 @@ pub enum Most {
     Anonymous,
     /// Kernel memory.
     Kernel,
-    /// An allocated block, or a huge page.
+    /// A block that was allocated as a whole, or a huge page.
     Whole,
     /// No kind fills more than half.
     Mixed,
@@ -91,8 +91,8 @@ impl Most {
     /// All kinds of contents, in declaration order: `ALL[m as usize] == m`.
     pub const ALL: [Self; 6] = [Self::Free, Self::File, Self::Anonymous, Self::Kernel, Self::Whole, Self::Mixed];
 
-    /// Returns the kind of contents that fills more than half of a pageblock. `pages` has the number of its pages by
-    /// use.
+    /// Returns the kind of contents that fills more than half of a pageblock. `pages` has the number of the pageblock's
+    /// pages for each use.
     #[must_use]
     pub fn of_pages(pages: &[u16; Use::ALL.len()]) -> Self {
         let all: u16 = pages.iter().sum();

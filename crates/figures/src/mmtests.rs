@@ -10,7 +10,7 @@ use crate::usage::DiskSample;
 const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];
 
 /// Largest plausible value in a sample of iostat, both for the mean queue length and for the mean wait in ms. A sample
-/// with a larger one is ignored: the first report of iostat covers the time since boot, and a counter that wrapped
+/// with a larger value is ignored: the first report of iostat covers the time since boot, and a counter that wrapped
 /// makes absurd values.
 const SAMPLE_MAX: f64 = 7200.0;
 

@@ -46,7 +46,7 @@ impl<T> Recorder<T> {
 /// The recorded moments of one run, with the run's column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfRun<T> {
-    /// Name of the run's column.
+    /// Name of the column (kernel) of the report to which the run belongs.
     pub column: String,
     /// The run's seed.
     pub seed: u64,

@@ -1,9 +1,9 @@
 //! Profiles: the CPU time of runs by call path.
 //!
-//! The profile of a run is a list of *folded stacks*: texts of the form `part;task;function;… ns`. [`lines`] returns
-//! all of them for the option `--profile`. Flame graphs, call trees and HTML pages show less ([`View`]): the runs of a
-//! column are summed over seeds. The time that programs spend in their own code is left out, because it would hide the
-//! kernel's work.
+//! The profile of a run is a list of *folded stacks*: texts of the form `part;task;function;… ns`. For the option
+//! `--profile`, [`lines`] returns all folded stacks. Flame graphs, call trees and HTML pages show less ([`View`]). They
+//! sum the runs of a column over seeds, and leave out the time that programs spend in their own code, because this time
+//! would hide the kernel's work.
 //!
 //! Next: `report::plot::flames`, [`crate::call_tree`].
 
@@ -67,7 +67,7 @@ pub struct View {
 /// The profile of a column (kernel) of a report, summed over all its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnProfile {
-    /// Id of the column.
+    /// Id of the column (kernel).
     pub column: String,
     /// Number of runs over which the profile is summed.
     pub runs: u64,

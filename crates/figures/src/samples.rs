@@ -13,8 +13,8 @@ pub fn profile_run(column: &str, root: &str, stacks: &[&str]) -> RunProfile {
     RunProfile { column: column.to_owned(), root: root.to_owned(), stacks }
 }
 
-/// Returns what memory holds over a run with one zone. The first pageblock is always kernel memory; at each further
-/// moment one more of the others is allocated.
+/// Returns the contents of memory over a run with one zone. The first pageblock is always kernel memory; at each
+/// further moment one more of the other pageblocks is allocated.
 #[must_use]
 pub fn memory_run() -> RunMemory {
     let moment = |n: u64| {

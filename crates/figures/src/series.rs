@@ -1,6 +1,6 @@
 //! Series: counters of a run over time, for the option `--series`.
 //!
-//! Most counters have the names of `/proc/vmstat`. Not every run has the following ones:
+//! Most counters have the names of `/proc/vmstat`. Only some runs have the following counters:
 //! - `nr_free_pages_dma32` and similar names: the free pages of one zone.
 //! - `sda_in_flight`, `sda_reads`, …: the fields of `/proc/diskstats`.
 //! - `psi_memory_some_us`, `psi_memory_full_us`, `kswapd_cpu_us`, `nr_swap_total` and `nr_swap_free`: values from other
@@ -8,9 +8,9 @@
 //! - `nr_blocks_total` and `nr_blocks_free`: the size of the disk for files, and its free part, in blocks of one page.
 //! - `memory_events_max`: the number of times that a cgroup reached its limit.
 //! - `node0_pgalloc_normal` and similar names: the counters of one node, if there are several nodes.
-//! - `server: pgscan` and similar names: the counters of one control group, as its rows in reports are called. Behind the
-//!   group's path stand names of `memory.stat`, `memory.current`, `memory.peak`, and `memory.events.high` and so on. All
-//!   sizes are in pages.
+//! - `server: pgscan` and similar names: the counters of one control group, under the names that the group's rows have
+//!   in reports. Behind the group's path stand names of `memory.stat`, `memory.current`, `memory.peak`, and
+//!   `memory.events.high` and so on. All sizes are in pages.
 
 use std::io;
 
@@ -125,7 +125,7 @@ pub struct Point {
 /// The recorded counters of one run, with the run's column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSeries {
-    /// Name of the run's column.
+    /// Name of the column (kernel) of the report to which the run belongs.
     pub column: String,
     /// The run's seed.
     pub seed: u64,
@@ -144,7 +144,7 @@ impl Series {
     }
 }
 
-/// Adds to `values` the number of operations that the workload has done, under the name `operations`.
+/// Adds to `values` the number of operations that the workload has done so far, under the name `operations`.
 pub fn add_operations(values: &mut Vmstat, operations: u64) {
     values.insert("operations".into(), operations);
 }
@@ -182,8 +182,8 @@ pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
     values.extend(fields.map(|(field, value)| (format!("sda_{field}"), value)));
 }
 
-/// Adds to `values` the time that tasks were stalled for memory (`/proc/pressure/memory`), and the CPU time of kswapd,
-/// us.
+/// Adds to `values` the time that tasks were stalled for memory (`/proc/pressure/memory`), and the CPU time of kswapd.
+/// Both are in us.
 pub fn add_pressure(values: &mut Vmstat, sim: &Sim, reader: &mut PressureReader) {
     let [some, full] = sim.pressure_totals(reader);
     let times =
@@ -205,8 +205,8 @@ pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
     values.extend(engine.times_at_limit().map(|times| ("memory_events_max".to_owned(), times)));
 }
 
-/// Counters of a control group, in the order in which rows have them. All groups have all of them, those that a kernel
-/// lacks with 0.
+/// Counters of a control group, in the order in which rows have them. Every group has all these counters; a counter
+/// that the kernel lacks is 0.
 const OF_GROUP: [&str; 16] = [
     "memory.current",
     "memory.peak",
@@ -229,8 +229,8 @@ const OF_GROUP: [&str; 16] = [
 /// Counters of a control group that rise and fall.
 const GAUGES_OF_GROUP: [&str; 4] = ["memory.current", "memory.peak", "anon", "file"];
 
-/// Adds to `values` the counters of the control group `group`, from its `memory.stat` in pages with `memory.current`,
-/// `memory.peak` and the events of `memory.events`.
+/// Adds to `values` the counters of the control group `group`. `stat` holds those of `memory.stat`, with sizes in
+/// pages, and `memory.current`, `memory.peak` and the events of `memory.events`.
 pub fn add_group(values: &mut Vmstat, group: &str, stat: &Vmstat) {
     let of = |name: &str| stat.get(name).copied();
     let both = |a: &str, b: &str| Some(of(a).unwrap_or(0) + of(b).unwrap_or(0));
@@ -245,8 +245,8 @@ pub fn add_group(values: &mut Vmstat, group: &str, stat: &Vmstat) {
     }
 }
 
-/// Splits the name of a group's counter, such as `pod/server: pgscan`, into the group and the counter; none for other
-/// names.
+/// Splits the name of a group's counter, such as `pod/server: pgscan`, into the group and the counter; `None` for a
+/// name of another form.
 #[must_use]
 pub fn of_group(name: &str) -> Option<(&str, &str)> {
     name.split_once(": ").filter(|(_, name)| OF_GROUP.contains(name))
@@ -312,11 +312,11 @@ pub fn is_it(text: &str) -> bool {
     text.trim_start().starts_with(HEADING)
 }
 
-/// Reads the series of runs from a text that [`write()`] wrote. If the last moment of a run lacks counters, it is left
-/// out: the program that wrote it was stopped.
+/// Reads the series of runs from a text that [`write()`] wrote. If the last moment of a run lacks counters, this moment
+/// is left out, because the program was stopped while it wrote it.
 ///
 /// # Errors
-/// A line that belongs to no series, goes back in time, or repeats an earlier line.
+/// When a line belongs to no series, goes back in time, or repeats an earlier line.
 pub fn read(file: &str, text: &str) -> Result<Vec<RunSeries>, Wrong> {
     let mut runs: Vec<RunSeries> = Vec::new();
     let mut moment: (u64, Vmstat) = (0, Vmstat::new());

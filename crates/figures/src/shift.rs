@@ -5,8 +5,8 @@
 //! Wilcoxon. [`of_apart`] is for independent sets. Its estimate is the median of all differences between a value of one
 //! set and a value of the other, with the interval of the rank-sum test of Mann and Whitney.
 //!
-//! Each interval excludes 0 exactly when its test says that the sets differ. The probability that a test says so of
-//! equal sets is counted exactly, not taken from a normal distribution: it is 3.1 to 4.9 % for 6 to 12 pairs. With
+//! Each interval excludes 0 exactly when its test says that the sets differ. For equal sets, the probability that a
+//! test says so is counted exactly, not taken from a normal distribution: it is 3.1 to 4.9 % for 6 to 12 pairs. With
 //! fewer pairs, no interval reaches 95 %.
 //!
 //! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3 and 4.1 to 4.3.

@@ -23,8 +23,8 @@ pub struct Estimate {
     pub high: f64,
     /// Number of seeds.
     pub n: usize,
-    /// Probability that the interval contains the true median over all possible seeds, at least [`CONFIDENCE`]; none if
-    /// `low` and `high` are the range of too few values.
+    /// Probability that the interval contains the true median over all possible seeds, at least [`CONFIDENCE`]; `None`
+    /// if `low` and `high` are the range of too few values.
     pub coverage: Option<f64>,
 }
 

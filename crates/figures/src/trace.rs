@@ -26,8 +26,8 @@ use crate::waits;
 /// Largest number of slices (events with a duration) in a trace file, over all its runs: about 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
-/// Shortest time without interrupts that a trace shows if a task disabled them. Shorter times are left out because
-/// there are too many: locks cause them.
+/// Shortest time without interrupts that a trace shows if a task disabled interrupts. Shorter times are left out
+/// because there are too many: every lock that disables interrupts causes one.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 
 /// Shortest time without interrupts that is recorded for pictures of why interrupts wait.
@@ -49,7 +49,8 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Returns the configuration that traces this part of each of `runs` runs. The runs share the slices of one file.
+    /// Returns the configuration that traces this part of each of `runs` runs. The runs share the [`MAX_SLICES`] slices
+    /// of one file.
     #[must_use]
     pub fn of_each(self, runs: usize) -> TraceConfig {
         let Self { from, to } = self;
@@ -57,7 +58,7 @@ impl Window {
         TraceConfig { from, to, max_slices, shortest_off: SHORTEST_OFF, waits_of: None }
     }
 
-    /// Returns the configuration that traces only what explains why interrupts on the CPU `cpu` have to wait.
+    /// Returns the configuration that traces only the activities that delay interrupts on the CPU `cpu`.
     #[must_use]
     pub fn of_waits(self, cpu: usize) -> TraceConfig {
         TraceConfig { max_slices: MAX_SLICES, shortest_off: SHORTEST_WAIT, waits_of: Some(cpu), ..self.of_each(1) }
@@ -67,7 +68,7 @@ impl Window {
 /// The trace of one run, with the title under which the UI shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrace {
-    /// Title of the run: its column, and its seed if there are several.
+    /// Title of the run: its column (kernel), and its seed if there are several seeds.
     pub title: String,
     /// The recorded trace.
     pub trace: Trace,

@@ -6,9 +6,9 @@ use machine::Nanos;
 /// Numbers of page faults of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Faults without I/O.
+    /// Number of faults without I/O.
     pub minor: u64,
-    /// Faults that waited for I/O.
+    /// Number of faults that waited for I/O.
     pub major: u64,
     /// Time that the task waited in major faults; 0 if it was not measured, as on a real kernel.
     pub major_wait: Nanos,

@@ -54,12 +54,13 @@ impl Verdict {
     }
 }
 
-/// Whether the values of two columns were compared in pairs or as independent sets, and how many there were.
+/// The way in which the values of two columns were compared, in pairs or as independent sets, with their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Runs with equal seeds were compared in pairs. Holds the number of pairs.
+    /// Runs with equal seeds were compared in pairs. The value is the number of pairs.
     Pairs(usize),
-    /// All runs were compared as two independent sets. Holds the number of values of the base and of the column.
+    /// All runs were compared as two independent sets. The values are the numbers of values of the base and of the
+    /// column.
     Sets(usize, usize),
 }
 
@@ -73,7 +74,7 @@ pub const SEEDS_MIN: usize = 4;
 pub struct Comparison {
     /// The amount by which the column's values exceed the base's.
     pub shift: Shift,
-    /// Whether the values were compared in pairs or as sets.
+    /// The way in which the values were compared: in pairs or as sets.
     pub basis: Basis,
     /// The verdict that follows from the shift.
     pub verdict: Verdict,

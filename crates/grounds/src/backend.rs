@@ -36,7 +36,7 @@ pub trait Backend {
     /// Checks that this computer can provide `memory_bytes` on this ground.
     ///
     /// # Errors
-    /// The missing requirement, in words for the user.
+    /// When a requirement is missing. The error names it, in words for the user.
     fn ready(place: &GroundOptions, memory_bytes: u64) -> Result<(), String>;
 
     /// Returns the resources that the ground offers to the workload of a job.
@@ -61,7 +61,7 @@ pub trait Backend {
     /// describes the job for the other process.
     ///
     /// # Errors
-    /// As for [`Backend::run`], and when the other process cannot be started or is killed.
+    /// The errors of [`Backend::run`]. Also when the other process cannot be started or is killed.
     fn carry_out(
         workload: &dyn Runnable,
         job: &Job,

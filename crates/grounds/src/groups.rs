@@ -32,7 +32,7 @@ impl NamedGroups {
     /// children.
     ///
     /// # Errors
-    /// When the engine has no room for them, in words.
+    /// When the engine has no room for the groups. The error says so in words for the user.
     pub fn create<M: Machine>(engine: &Engine<M>, groups: &[Group], scale: Scale) -> Result<Self, String> {
         let mut made = Self::default();
         for group in groups {
@@ -75,7 +75,8 @@ impl NamedGroups {
         self.sections.iter().find(|(_, ids)| ids.contains(&id)).map_or(0, |(group, _)| group.oom_score_adj)
     }
 
-    /// Returns the group that names a task of the workload, which has just started; none if none does.
+    /// Returns the group whose section names the task `task`; none if no section does. To be called once for each task
+    /// of the workload, when it starts: the names are kept for [`Self::notes`].
     #[must_use]
     pub fn of_task(&self, task: &str) -> Option<GroupId> {
         if !self.sections.is_empty() {
@@ -123,7 +124,8 @@ impl NamedGroups {
         }
     }
 
-    /// Returns the rows of all groups at the end of a run. The groups of a section have sums.
+    /// Returns the rows of all groups at the end of a run. The rows of a section with several groups are sums over the
+    /// groups.
     #[must_use]
     pub fn rows(&self, engine: &Engine<Sim>) -> Vec<Row> {
         let stat = |ids: &[GroupId]| sum(ids.iter().map(|id| engine.lru().group_stat(*id)));
@@ -141,7 +143,7 @@ pub(crate) fn sum(stats: impl Iterator<Item = Vmstat>) -> Vmstat {
     sum
 }
 
-/// Returns the sums of the stall times of several groups. They have no averages.
+/// Returns the sums of the stall times of several groups. The averages, which cannot be summed, are left out.
 pub(crate) fn sum_pressure(pressures: impl Iterator<Item = Pressure>) -> Pressure {
     pressures.fold(Pressure::default(), |mut sum, it| {
         sum.some.total_us += it.some.total_us;
@@ -150,7 +152,7 @@ pub(crate) fn sum_pressure(pressures: impl Iterator<Item = Pressure>) -> Pressur
     })
 }
 
-/// Returns names in words, the first ones if there are many.
+/// Returns names in words. Of many names, only the first ones are listed.
 fn some_of<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
     let more = names.len().saturating_sub(NAMES_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -161,7 +163,7 @@ fn some_of<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
 /// Checks that a machine file has the groups that the parameters of a workload name.
 ///
 /// # Errors
-/// The first group that it lacks, in words.
+/// When the machine file lacks a group. The error names the first such group.
 pub(crate) fn check(machine: &str, groups: &[Group], named: &[&str]) -> Result<(), String> {
     let has = |name: &str| groups.iter().any(|group| group.name == name);
     let Some(missing) = named.iter().find(|name| !has(name)) else { return Ok(()) };

@@ -188,7 +188,7 @@ pub struct Outcome {
     /// The report of the workload, as lines of text.
     #[serde(default)]
     pub report: Vec<String>,
-    /// What the simulated kernel logged, a line each with its time: a report for each kill.
+    /// The lines that the simulated kernel logged, each with its time: a report for each kill.
     #[serde(default)]
     pub kernel_log: Vec<String>,
     /// Curves for the pictures of the run, in addition to counters over time.
@@ -276,7 +276,7 @@ pub trait Runnable: Sync {
     /// outcome.
     ///
     /// # Errors
-    /// As for [`Runnable::run`], and when this build lacks the feature `linux`.
+    /// The errors of [`Runnable::run`]. Also when this build lacks the feature `linux`.
     fn run_described(&self, job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
         let _ = (job, progress);
         Err(Failure(format!("`{}` does not run in a guest", self.name())))

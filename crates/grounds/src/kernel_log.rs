@@ -1,7 +1,9 @@
-//! What a simulated kernel logs of a kill: the report of the out-of-memory killer, in the form that Linux 6.1 prints.
+//! The report that a simulated kernel logs of each kill, in the form in which the out-of-memory killer of Linux 6.1
+//! prints it.
 //!
-//! A report shows memory at the time of the kill, then the processes, then the victim. Lines about what a simulated
-//! machine does not have (call traces, users, cpusets) are left out, or have the value of a machine without it.
+//! A report shows memory at the time of the kill, then the processes, then the victim. Lines about features that a
+//! simulated machine lacks (call traces, users, cpusets) are left out, or have the value of a machine without the
+//! feature.
 
 use crate::groups::NamedGroups;
 use engine::Engine;
@@ -14,7 +16,7 @@ use std::fmt::Write as _;
 /// KiB of a page.
 const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
-/// Largest number of kills whose reports are kept. Of later ones, only the victim is logged.
+/// Largest number of kills whose full reports are kept. For later kills, only the lines about the victim are logged.
 const REPORTS_MAX: usize = 100;
 
 /// Returns a note that names the processes that were killed, each once; none if none was.
@@ -34,7 +36,8 @@ pub fn killed(kills: &[Kill]) -> Option<String> {
     (!names.is_empty()).then(|| format!("killed for lack of memory: {} (see --kernel-log)", names.join(", ")))
 }
 
-/// Returns what a kernel logs of kill number `n`, counted from 0, which happens now; each line with its time.
+/// Returns the lines that a kernel logs for kill number `n` (from 0), each with its time. To be called at the time of
+/// the kill.
 pub fn lines<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill, n: usize) -> Vec<String> {
     let report = if n < REPORTS_MAX { report(engine, groups, kill) } else { victims(groups, kill) };
     let us = kill.at.0 / 1000;
@@ -55,7 +58,7 @@ const fn mask(gfp: Gfp) -> &'static str {
     }
 }
 
-/// Returns the report of a kill that happens now, a line each, without times.
+/// Returns the lines of the report of a kill, without times. To be called at the time of the kill.
 fn report<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill) -> Vec<String> {
     let mut lines = vec![format!(
         "{} invoked oom-killer: gfp_mask={}, order={}, oom_score_adj={}",
@@ -142,7 +145,7 @@ fn group_info<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, id: GroupId)
     lines
 }
 
-/// Returns the lines `Mem-Info` and those behind it, up to the totals of pages.
+/// Returns the line `Mem-Info` and the lines after it, up to the totals of pages.
 fn mem_info<M: Machine>(engine: &Engine<M>) -> Vec<String> {
     let memory = engine.memory();
     let all = memory.vmstat_of(|_| true);
@@ -194,7 +197,7 @@ fn mem_info<M: Machine>(engine: &Engine<M>) -> Vec<String> {
     lines
 }
 
-/// Returns whether reclaim holds a node for hopeless.
+/// Returns whether reclaim treats a node as hopeless (`all_unreclaimable`).
 fn is_hopeless<M: Machine>(engine: &Engine<M>, node: NodeId) -> bool {
     let mut zones = engine.memory().zones.iter().filter(|zone| zone.node == node);
     zones.all(|zone| zone.is(ZoneFlag::ALL_UNRECLAIMABLE)) || engine.reclaim().has_kswapd_failed(node)

@@ -80,7 +80,7 @@ pub fn device_pages(ground: Ground, place: &GroundOptions) -> Option<u64> {
 /// Checks that this computer can provide `memory_bytes` on a ground.
 ///
 /// # Errors
-/// The missing requirement, in words for the user.
+/// When a requirement is missing. The error names it, in words for the user.
 pub fn ready(ground: Ground, place: &GroundOptions, memory_bytes: u64) -> Result<(), String> {
     on!(ground, B => B::ready(place, memory_bytes))
 }

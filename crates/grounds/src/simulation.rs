@@ -292,7 +292,7 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
     })
 }
 
-/// Adds rows behind those of the workload.
+/// Adds rows after those of the workload.
 fn with_rows(mut found: Measurements, rows: Vec<Row>) -> Measurements {
     found.rows.extend(rows);
     found

@@ -39,7 +39,7 @@ pub const MODULES: &str = "/modules";
 /// The folder in the guest for the files of the workload.
 pub const FILES: &str = "/files";
 
-/// The name of the virtual serial port that connects the guest with the program outside.
+/// The name of the virtual serial port that connects the guest with the program outside of the guest.
 pub const PORT: &str = "highwater";
 
 /// The first characters of a console line that says why the guest cannot continue.
@@ -66,7 +66,7 @@ const SETTLES_IN: Duration = Duration::from_secs(1);
 /// The longest wait for a device to appear.
 const DEVICE_WAIT: Duration = Duration::from_secs(30);
 
-/// The work of a guest's first process, written by the program outside.
+/// The description of the work of a guest's first process. The program outside of the guest writes it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Plan {
     /// Settings to make, in order.
@@ -106,7 +106,8 @@ pub struct Setting {
     pub path: String,
     /// The value.
     pub value: String,
-    /// The key of our kernel file to which the setting corresponds, such as `lru.swappiness`; used in reports.
+    /// The key of a kernel file of Highwater to which the setting corresponds, such as `lru.swappiness`; used in
+    /// reports.
     pub name: String,
 }
 
@@ -117,9 +118,9 @@ pub struct State {
     pub release: String,
     /// The zones that have pages.
     pub zones: Vec<Zone>,
-    /// Number of managed pages that reclaim cannot free: pages that are neither free (also on per-CPU lists) nor on an
-    /// LRU list. They are the kernel's own pages, with the reclaimable objects that `drop_caches` has left, and the
-    /// pages of this program.
+    /// Number of managed pages that reclaim cannot free: pages that are neither free (on lists of zones or of CPUs) nor
+    /// on an LRU list. They are the kernel's own pages, with the reclaimable objects that `drop_caches` has left, and
+    /// the pages of this program.
     pub kernel_pages: u64,
     /// Names of settings that the kernel lacks or refuses, each with the cause.
     pub lacks: Vec<String>,
@@ -133,8 +134,8 @@ impl State {
     }
 }
 
-/// A line that the first process writes to the serial port for the program outside. The worker writes lines of another
-/// type.
+/// A line that the first process writes to the serial port for the program outside of the guest. The worker writes
+/// lines of another type.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {

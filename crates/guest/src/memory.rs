@@ -69,7 +69,7 @@ impl Memory {
     /// is larger than `aim` by the size of these.
     ///
     /// An image states how much room it needs to unpack itself. The running kernel keeps only a part of this room.
-    /// Debian's 6.1.176 keeps 49.6 of 63.6 MiB, and 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.
+    /// Debian's Linux 6.1.176 keeps 49.6 of 63.6 MiB, and Linux 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.
     #[must_use]
     pub fn first(image: &Image, aim: &Aim) -> Self {
         let own = image.needed_bytes / 32 * 25 / 1024;
@@ -104,9 +104,9 @@ impl Memory {
         ))
     }
 
-    /// Returns a better memory size. `zones` are those that a kernel with the present memory manages. The memory grows
-    /// or shrinks by the difference between the pages of `aim` and the managed pages. Returns `None` if this difference
-    /// is small enough.
+    /// Returns a better memory size. `zones` are the zones that a kernel with the present memory manages. The memory
+    /// grows or shrinks by the difference between the pages of `aim` and the managed pages. Returns `None` if this
+    /// difference is small enough.
     #[must_use]
     pub fn corrected(&self, aim: &Aim, zones: &[Zone]) -> Option<Self> {
         let managed = |is_it: &dyn Fn(&&Zone) -> bool| zones.iter().filter(is_it).map(|zone| zone.managed).sum::<u64>();

@@ -19,7 +19,7 @@ pub const NEEDED: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_console", "ex
 pub const ZRAM: &str = "zram";
 
 /// Modules for ext4's checksums. The kernel would ask a program of the system to load them, and a guest has no such
-/// program. Depending on the release they are modules, built in, or part of a library.
+/// program. Depending on the release, the checksums are in modules, built in, or part of a library.
 const ASKED_FOR: [&str; 2] = ["crc32c_generic", "crc32c_cryptoapi"];
 
 /// The module files of one kernel release, by name, and the names of its built-in drivers.
@@ -41,9 +41,9 @@ pub struct Module {
 }
 
 impl Modules {
-    /// Finds the modules of a release. If the folder `given` is set, searches there. Otherwise searches the image's own
-    /// folder, because some packages put the image among its modules; then the folders `lib/modules` above the image;
-    /// then those of this computer.
+    /// Finds the modules of a release. If the folder `given` is set, searches only there. Otherwise searches the
+    /// image's own folder first, because some packages put the image among its modules. The folders `lib/modules` above
+    /// the image come next, and those of this computer come last.
     #[must_use]
     pub fn find(image: &Path, release: &str, given: Option<&Path>) -> Option<Self> {
         let near = |folder: &Path| ["lib/modules", "usr/lib/modules"].map(|below| folder.join(below).join(release));

@@ -38,11 +38,12 @@ const HALTED: &[u8] = b"System halted";
 /// The ways in which the instructions of a guest are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
-    /// By the processor of this computer.
+    /// The processor of this computer executes the instructions.
     Kvm,
-    /// By QEMU, which translates them: 10 to 50 times slower than by the processor. The factor varies.
+    /// QEMU translates the instructions. This is 10 to 50 times slower than execution by the processor.
     Emulation,
-    /// By QEMU, which translates them, one CPU at a time. Each instruction takes one nanosecond of the guest's time.
+    /// QEMU translates the instructions, for one CPU at a time. Each instruction takes one nanosecond of the guest's
+    /// time.
     Counted,
 }
 
@@ -99,11 +100,12 @@ pub struct Wanted<'a> {
     pub memory: &'a Memory,
     /// The node of each CPU.
     pub cpus: Vec<u8>,
-    /// Distances between nodes, from CPUs to memory.
+    /// Distances between nodes: `distances[a][b]` from CPUs of node `a` to memory of node `b`, 10 within a node (as in
+    /// ACPI).
     pub distances: Vec<Vec<u8>>,
     /// Size of the disk for files, bytes.
     pub disk_bytes: u64,
-    /// Further words for the kernel's command line.
+    /// Further options for the kernel's command line.
     pub command_line: &'a str,
     /// The way in which the machine's instructions are executed.
     pub accelerator: Accelerator,
@@ -119,7 +121,7 @@ pub struct Vm {
 /// Returns the name of the QEMU program, and its version as QEMU prints it.
 ///
 /// # Errors
-/// The missing program and how to get it, in words for the user.
+/// When QEMU is missing. The error names the program and how to get it, in words for the user.
 pub fn qemu_version() -> Result<String, String> {
     let missing =
         || format!("{QEMU} cannot be run here: the package qemu-system-x86 of Debian has it, qemu-kvm of Fedora");
@@ -132,7 +134,7 @@ pub fn qemu_version() -> Result<String, String> {
 /// Checks that a guest with this image has all needed drivers, as far as this can be found out before its start.
 ///
 /// # Errors
-/// The names of the drivers that are neither built in nor modules, and how the user can provide them.
+/// When a driver is neither built in nor a module. The error names all such drivers, and how the user can provide them.
 pub fn check_drivers(image: &Image, modules: Option<&Modules>) -> Result<(), String> {
     // If there are no modules, the image may have all drivers built in. If it lacks a driver, the guest says so at its
     // start.
@@ -154,7 +156,7 @@ impl Vm {
     /// the input and output of its serial port.
     ///
     /// # Errors
-    /// The step that failed, in words for the user.
+    /// When a step fails. The error names the step, in words for the user.
     pub fn start(wanted: &Wanted<'_>, folder: &Path) -> Result<(Self, ChildStdin, ChildStdout), String> {
         let told = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
         let plan = &wanted.plan;
@@ -221,7 +223,7 @@ impl Vm {
         Duration::from_millis(10 * fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>())
     }
 
-    /// Waits until QEMU has ended, one second at most. Called after the serial port was closed.
+    /// Waits until QEMU has ended, one second at most. Call this after the serial port was closed.
     pub fn settle(&mut self) {
         let began = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < ENDS_IN {

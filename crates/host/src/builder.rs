@@ -1,4 +1,4 @@
-//! [`Builder`]: the settings of a [`Memory`]. It checks them, and makes the machine and the engine.
+//! [`Builder`]: the settings of a [`Memory`]. The builder checks the settings, and makes the machine and the engine.
 
 use crate::error::Error;
 use crate::kernel;
@@ -96,7 +96,7 @@ impl SwapPlace {
 }
 
 impl Memory {
-    /// Returns the default settings of a memory, to be changed and started.
+    /// Returns a builder with the default settings of a memory.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -179,8 +179,8 @@ impl Builder {
         self
     }
 
-    /// Sets the folder of the swap file, which has no name. On tmpfs the file lies in memory, and a
-    /// [`crate::Notice`] says so.
+    /// Sets the folder of the swap file, which has no name. On tmpfs the file lies in memory, so swapping frees no
+    /// memory; a [`crate::Notice`] then says so.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -355,8 +355,8 @@ impl Builder {
         self
     }
 
-    /// Sets for how many memory control groups ([`Memory::group`]) there is room. Default: none. Room for groups takes 2
-    /// bytes for each page of the largest size, and some hundred bytes to a few KiB for each group.
+    /// Sets the number of memory control groups ([`Memory::group`]) for which there is room. Default: none. Room for
+    /// groups takes 2 bytes for each page of the largest size, and some hundred bytes to a few KiB for each group.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).groups(1).start()?;

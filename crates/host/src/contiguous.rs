@@ -14,8 +14,9 @@ use std::sync::Arc;
 /// With these flags, reclaim continues until it has freed at least as many pages as the block has.
 const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 
-/// A block of `4096 << order` contiguous bytes, zeroed at first, for its holder alone until it is dropped. The block is
-/// taken out of the [`Memory`](crate::Memory), which then holds fewer pages of files and regions.
+/// A block of `4096 << order` contiguous bytes, which belongs to its holder alone until it is dropped. The bytes are
+/// zeroes at first. The block is taken out of the [`Memory`](crate::Memory), which then holds fewer pages of files and
+/// regions.
 ///
 /// The address of a block is a multiple of the block's size, or of 2 MiB if the block is larger than that. A block of
 /// order 9 takes one entry in the processor's page table, unless the system has given the memory no huge pages;

@@ -183,14 +183,14 @@ impl Memory {
         Region::new(&self.shared, None, bytes, true)
     }
 
-    /// Returns the memory control group called `name`, and creates it if there is none. A new group has no limits and no
-    /// protection. Files join a group when they are opened ([`OpenOptions::group`]), and regions when they are made
+    /// Returns the memory control group called `name`, and creates it if there is none. A new group has no limits and
+    /// no protection. Files join a group when they are opened ([`OpenOptions::group`]), and regions when they are made
     /// ([`Group::anonymous`]).
     ///
     /// # Errors
     /// [`Error::Group`] when the name is empty or contains a `/`, when a group of this name is being removed, or when
-    /// there are as many groups as [`Builder::groups`](crate::Builder::groups) has room for. [`Error::ShutDown`] after a
-    /// shutdown.
+    /// there are as many groups as [`Builder::groups`](crate::Builder::groups) has room for. [`Error::ShutDown`] after
+    /// a shutdown.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).groups(8).start()?;
@@ -220,13 +220,14 @@ impl Memory {
         Vmstat(self.shared.engine.vmstat())
     }
 
-    /// Returns the pressure on this memory: for how long threads that called the library were stalled, because they freed
-    /// memory themselves, waited for others to do so, or waited for a page that was evicted while it was in use. Linux:
-    /// `/proc/pressure/memory`, whose text the result's `Display` has.
+    /// Returns the pressure on this memory: for how long threads that called the library were stalled, because they
+    /// freed memory themselves, waited for others to do so, or waited for a page that was evicted while it was in use.
+    /// The result is displayed in the format of `/proc/pressure/memory`.
     ///
-    /// `some` counts the time in which at least one thread is stalled, and is 0 as long as kswapd keeps up. `full` counts
-    /// the time in which, besides, no other thread is known to work in a call. Threads outside of calls are not seen,
-    /// nor are calls that began before the stall. So `full` is at least the time in which really no thread works.
+    /// `some` counts the time in which at least one thread is stalled, and is 0 as long as kswapd keeps up. `full`
+    /// counts the part of this time in which no other thread is known to work in a call. Threads outside of calls are
+    /// not seen, nor are calls that began before the stall. So `full` is at least the time in which really no thread
+    /// works.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;

@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// A page of zeroes, for pages of a region that were never written.
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// Whether a read guard's page belongs to a file or to a region, which decides how dropping the guard releases the
-/// page. If a hazard pointer holds the page, the pointer is withdrawn instead.
+/// The owner of a read guard's page: a file or a region. The owner decides how dropping the guard releases the page. If
+/// a hazard pointer holds the page, the pointer is withdrawn instead.
 #[derive(Clone, Copy)]
 enum ReadOf {
     File,
@@ -148,8 +148,7 @@ pub struct PageWrite<'a> {
     of: WriteOf<'a>,
 }
 
-/// Whether a write guard's page belongs to a file or to a region, which decides how dropping the guard releases the
-/// page.
+/// The owner of a write guard's page: a file or a region. The owner decides how dropping the guard releases the page.
 #[derive(Clone, Copy)]
 enum WriteOf<'a> {
     File(&'a Arc<Cached<Host>>, PinnedForWrite),

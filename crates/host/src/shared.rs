@@ -82,7 +82,7 @@ pub(crate) struct Parts {
     pub wrap: Wrap,
 }
 
-/// Memories are numbered from 1.
+/// The number of the next memory. Memories are numbered from 1.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 impl Shared {
@@ -121,12 +121,12 @@ impl Shared {
     }
 
     /// Converts an error of the engine about a region or about memory to an error of the library. If a group is full,
-    /// the error has its name.
+    /// the error names the group.
     pub fn error(&self, error: engine::Error) -> Error {
         self.error_of_full_group(&error).unwrap_or_else(|| Error::of_memory(error))
     }
 
-    /// Returns the error of a group that is full; none if `error` has another cause.
+    /// Returns the error of a group that is full; `None` if `error` has another cause.
     pub fn error_of_full_group(&self, error: &engine::Error) -> Option<Error> {
         let engine::Error::OutOfMemory { cause: OutOfMemory { full: Some((group, pages)), .. }, .. } = error else {
             return None;
@@ -138,7 +138,8 @@ impl Shared {
     }
 
     /// Calls `call` with the engine and this thread's state for this memory, and returns its result. Pages are charged
-    /// to `group`, or to its nearest ancestor if it was removed; to the root group if it is `None`.
+    /// to `group`. If this group was removed, they are charged to its nearest ancestor that was not. If `group` is
+    /// `None`, they are charged to the root group.
     pub fn with_task<R>(&self, group: Option<&Arc<Node>>, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
         TASKS.with_borrow_mut(|tasks| {
             if tasks.0[0].0 != self.number {

@@ -6,7 +6,8 @@ use machine::DeviceId;
 use std::fmt;
 use std::sync::Arc;
 
-/// A function that puts a layer in front of a device's backend, which carries out disk requests; by default none.
+/// A function that puts a layer in front of a device's backend, which carries out disk requests. The default adds no
+/// layer.
 #[derive(Clone)]
 pub(crate) struct Wrap(Arc<WrapBackend>);
 

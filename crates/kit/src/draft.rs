@@ -51,7 +51,7 @@ impl Draft {
     /// error of syncing the folder is ignored, so the new name may be lost in a crash.
     ///
     /// # Errors
-    /// When the file can neither be renamed nor the existing one be overwritten.
+    /// When the file cannot be renamed and the existing file cannot be overwritten.
     pub fn finish_over(mut self, there: &File) -> io::Result<()> {
         self.file.sync_all()?;
         if self.rename().is_ok() {
@@ -77,7 +77,7 @@ impl Draft {
     }
 }
 
-/// Replaces the contents of `there`, the open file of the name `path`, by `bytes`. If the write fails, restores the
+/// Replaces the contents of `there`, the open file at the path `path`, by `bytes`. If the write fails, restores the
 /// earlier contents.
 ///
 /// # Errors

@@ -73,7 +73,7 @@ fn both(option: &str, role: &str, path: &Path) -> String {
     format!("{option} would overwrite {}, which is read as {role}", path.display())
 }
 
-/// Registers that this process reads a file, in a role such as "a kernel".
+/// Registers that this process reads a file. `role` names the use of the file in messages, such as "a kernel".
 ///
 /// # Errors
 /// When the file is registered to be written.
@@ -102,8 +102,8 @@ pub fn keeps(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns an error message if `target`, a file to be written, is a file of the store in the folder `store`, or is this
-/// folder.
+/// Returns an error message if `target`, a file to be written, is a file of the store in the folder `store`, or is the
+/// folder itself.
 fn in_store(target: &Target, store: &Path) -> Option<String> {
     let is_run = target.path.extension().is_some_and(|ending| ending == RUN_ENDING);
     let is_within = target.path.parent() == Some(store) && is_run;

@@ -71,8 +71,8 @@ pub fn piped() -> Option<Box<dyn Read>> {
     None
 }
 
-/// Opens a file, or a pipe that has a writer (`/dev/stdin`, or the `<(…)` of a shell), for reading. `role` is what the
-/// file is read as, such as "a kernel". Skips a byte order mark at the start.
+/// Opens a file, or a pipe that has a writer (`/dev/stdin`, or the `<(…)` of a shell), for reading. `role` names the
+/// use of the file in messages, such as "a kernel". Skips a byte order mark at the start.
 ///
 /// # Errors
 /// When the file cannot be opened, or an option names it to be written. When a pipe has no writer, so that a read would
@@ -104,8 +104,8 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(without_mark(io::Cursor::new(first).chain(file))?))
 }
 
-/// Opens a file for reading. `role` is what the file is read as, such as "a kernel". Skips a byte order mark at the
-/// start.
+/// Opens a file for reading. `role` names the use of the file in messages, such as "a kernel". Skips a byte order mark
+/// at the start.
 ///
 /// # Errors
 /// When the file cannot be opened, or an option names it to be written.

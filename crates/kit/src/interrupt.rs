@@ -18,8 +18,8 @@ static GUARDS: AtomicUsize = AtomicUsize::new(0);
 static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static LISTENER: Once = Once::new();
 
-/// A guard that keeps Ctrl-C, SIGTERM and SIGHUP from ending the process while it exists. They only set the flag that
-/// [`is_set`] returns.
+/// A guard that keeps Ctrl-C, SIGTERM and SIGHUP from ending the process while it exists. These signals then only set
+/// the flag that [`is_set`] returns.
 #[derive(Debug)]
 pub struct Guard(());
 
@@ -101,10 +101,10 @@ fn leftovers() -> MutexGuard<'static, Vec<PathBuf>> {
     LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes this module listen to no signals, because the program in which it runs, such as Python, has its own handlers.
-/// If the module already listens, this changes nothing.
+/// Makes this module handle no signals, because the program in which it runs, such as Python, has its own handlers. If
+/// the module already handles signals, this changes nothing.
 ///
-/// An interrupt then no longer removes unfinished files; only dropping their [`Leftover`] does.
+/// An interrupt then does not remove unfinished files; only dropping their [`Leftover`] does.
 pub fn leave_to_others() {
     LISTENER.call_once(|| {});
 }

@@ -1,5 +1,5 @@
-//! Small modules that every crate of the laboratory (the command `highwater`) may use. They depend on none of its
-//! crates.
+//! Small modules that every crate of the laboratory (the command `highwater`) may use. The modules depend on no other
+//! crate of the laboratory.
 //!
 //! - [`input`] opens files that users name; [`draft`] writes files that appear complete or not at all; [`in_use`]
 //!   tracks which files are read and written.

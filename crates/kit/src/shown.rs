@@ -1,4 +1,4 @@
-//! Display of texts that come from files of others, and of messages that contain parts of such texts.
+//! Display of texts from files that others wrote, and of messages that contain parts of such texts.
 
 use serde::Serialize;
 use std::borrow::Cow;
@@ -47,8 +47,8 @@ pub fn json(report: &impl Serialize) -> String {
     text
 }
 
-/// Writes the text that `text` makes, which contains names from files of others. For a terminal, control characters are
-/// replaced ([`harmless`]); otherwise the text is written unchanged.
+/// Writes the text that `text` makes, which contains names from files that others wrote. For a terminal, control
+/// characters are replaced ([`harmless`]); otherwise the text is written unchanged.
 ///
 /// # Errors
 /// When `out` cannot be written to.

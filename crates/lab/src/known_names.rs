@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 pub struct Known {
     /// The names, with their folders.
     pub names: Vec<String>,
-    /// How the named thing is modelled, or what replaces it.
+    /// The way in which the named thing is modelled, or the thing that replaces it.
     pub says: String,
     /// Keys that correspond to the names.
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! The test suite that every [`crate::Machine`] passes.
 //!
-//! To run it, an implementor of `Machine` writes a [`Ground`], which starts tasks on a new machine, with a [`Stage`]
-//! (state) that the tasks share. Each test is a function that is generic over the ground;
+//! To run the suite, an implementor of `Machine` writes a [`Ground`]. A ground starts the tasks of a test on a new
+//! machine, with a [`Stage`] (state) that the tasks share. Each test is a function that is generic over the ground;
 //! [`conformance_tests!`](crate::conformance_tests) makes a `#[test]` of each.
 //!
 //! The tests may run in real time and on one core. An expected event comes within milliseconds; a deadline that must
@@ -14,14 +14,14 @@ use crate::{
     Request, Stalled, Step, WaitReason, Waiting,
 };
 
-/// Number of frames that a machine under test has, at least.
+/// The least number of frames that a machine under test must have.
 pub const FRAMES: u32 = 256;
-/// Number of blocks that device 0 of a machine under test has, at least.
+/// The least number of blocks that device 0 of a machine under test must have.
 pub const BLOCKS: u64 = 1 << 20;
 
-/// Time far beyond any test: a wait that lasts so long has lost its wake-up.
+/// A time much longer than any test: a wait that lasts so long has lost its wake-up.
 const NEVER: Nanos = Nanos::from_secs(30);
-/// Time after which another task may assume that a sleeping task is asleep.
+/// The time after which a test assumes that a task that was about to sleep is asleep.
 const SHORT: Nanos = Nanos::from_millis(20);
 
 /// A function that a task of a test carries out, with its machine and the state that the tasks share.
@@ -32,12 +32,12 @@ pub trait Ground: Sized {
     /// The machine under test.
     type Machine: Machine;
 
-    /// Runs one test. Makes a machine of at least two CPUs with [`FRAMES`] frames and a device of [`BLOCKS`] blocks,
-    /// and a [`Stage`] for it. Starts a task for each of `acts`, numbered from 0, all at once. Calls [`Stage::receive`]
-    /// for each finished request. When all tasks have returned, calls `check`.
+    /// Runs one test. The method makes a machine of at least two CPUs with [`FRAMES`] frames and a device of [`BLOCKS`]
+    /// blocks, and a [`Stage`] for the machine. It starts a task for each of `acts`, numbered from 0, all at once. For
+    /// each finished request, it calls [`Stage::receive`]. When all tasks have returned, it calls `check`.
     fn run(acts: &[Act<Self>], check: Act<Self>);
 
-    /// Tells task number `task` of a test to end ([`Machine::is_killed`]). Called by another task of the test.
+    /// Tells task number `task` of a test to end ([`Machine::is_killed`]). Another task of the test calls this.
     fn kill(machine: &Self::Machine, task: usize);
 }
 
@@ -69,7 +69,8 @@ impl<M: Machine> Stage<M> {
         }
     }
 
-    /// Stores a finished request and its result for the test. Called in [`crate::Completions::complete`].
+    /// Stores a finished request and its result for the test. The ground calls this in
+    /// [`crate::Completions::complete`].
     pub fn receive(&self, machine: &M, request: Request, result: Result<(), IoError>) {
         call_what_never_sleeps(machine);
         self.finished.lock().push((request, result));
@@ -84,7 +85,7 @@ impl<M: Machine> Stage<M> {
         self.seen[index].load(Ordering::SeqCst)
     }
 
-    /// Waits at `queue` until `is_done` returns `true`. Another task makes it true and then wakes `queue`.
+    /// Waits at `queue` until `is_done` returns `true`. Another task makes the condition true and then wakes `queue`.
     fn wait_until(&self, machine: &M, queue: &M::WaitQueue, mut is_done: impl FnMut() -> bool) {
         let deadline = machine.now() + NEVER;
         loop {
@@ -98,8 +99,7 @@ impl<M: Machine> Stage<M> {
     }
 }
 
-/// Calls the methods of [`Machine`] that may be called in every context (*Anywhere*), except those for the bytes of
-/// frames.
+/// Calls the methods of [`Machine`] that may be called in any context, except the methods for the bytes of frames.
 fn call_what_never_sleeps<M: Machine>(machine: &M) {
     let _span = machine.span(Func::ReleasePages);
     let before = machine.now();
@@ -123,7 +123,7 @@ fn call_what_never_sleeps<M: Machine>(machine: &M) {
     assert!(machine.now() >= before, "time ran backwards");
 }
 
-/// Runs a test with `tasks` tasks, each of which carries out `act`.
+/// Runs a test with `tasks` tasks, each of which carries out `act`, and then calls `check`.
 fn run_alike<G: Ground>(tasks: usize, act: Act<G>, check: Act<G>) {
     G::run(&vec![act; tasks], check);
 }
@@ -252,8 +252,8 @@ pub fn a_wake_wakes_all<G: Ground>() {
     );
 }
 
-/// Tests that as many calls of `wake_first` as there are sleepers wake all of them, even if some tasks are only about
-/// to sleep. A call may wake more than one sleeper.
+/// Tests that n calls of `wake_first` wake all n sleepers, even if some of the tasks are only about to sleep. One call
+/// may wake more than one sleeper.
 pub fn as_many_wakes_of_the_first_as_sleepers_wake_all<G: Ground>() {
     const SLEEPERS: u64 = 5;
     fn sleeper<M: Machine>(machine: &M, stage: &Stage<M>) {
@@ -392,8 +392,8 @@ pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
     });
 }
 
-/// Tests that methods marked *Anywhere* may be called with a lock and a per-CPU slot held, and that a wake that is made
-/// there is not lost. In completions, [`Stage::receive`] tests the methods.
+/// Tests that a task that holds a lock and a per-CPU slot may call the methods that may be called in any context, and
+/// that a wake that such a task makes is not lost. [`Stage::receive`] tests the methods in interrupt context.
 pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     G::run(
         &[
@@ -420,8 +420,8 @@ pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     );
 }
 
-/// Tests that a task gets a CPU for its work although more tasks than CPUs loop, each checking whether the work is done
-/// and calling `relax`.
+/// Tests that a task gets a CPU for its work although more tasks than CPUs wait for the end of the work in loops that
+/// call `relax`.
 pub fn tasks_that_relax_let_others_run<G: Ground>() {
     fn relaxes<M: Machine>(machine: &M, stage: &Stage<M>) {
         while stage.get(0) == 0 {
@@ -437,7 +437,8 @@ pub fn tasks_that_relax_let_others_run<G: Ground>() {
     G::run(&[relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, acts], nothing);
 }
 
-/// Tests that spans and notes ([`crate::Observe`]) do not change what a task does, around a wait and under a lock.
+/// Tests that spans and notes ([`crate::Observe`]) do not change the behaviour of a task, around a wait and under a
+/// lock.
 pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     G::run(
         &[
@@ -571,8 +572,8 @@ pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
     run_alike::<G>(4, act, |_, stage| assert_eq!(stage.finished.lock().len() as u64, 4 * EACH));
 }
 
-/// Tests that requests that a machine holds back within [`Machine::plugged`] reach their device, each once, when the
-/// task sleeps and when `plugged` returns.
+/// Tests that requests that a machine holds back within [`Machine::plugged`] reach their device, each once, at the
+/// latest when the task sleeps or `plugged` returns.
 pub fn requests_held_back_complete_once<G: Ground>() {
     const REQUESTS: u64 = 40;
     fn act<M: Machine>(machine: &M, stage: &Stage<M>) {
@@ -602,8 +603,8 @@ pub fn requests_held_back_complete_once<G: Ground>() {
     });
 }
 
-/// Tests that every task finds a frame that was published in a hazard pointer, until it is withdrawn. Does nothing on a
-/// machine without hazard pointers.
+/// Tests that every task finds a frame that was published in a hazard pointer, until the frame is withdrawn. The test
+/// does nothing on a machine without hazard pointers.
 pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
     const FRAME: FrameNumber = FrameNumber(5);
     G::run(

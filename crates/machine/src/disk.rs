@@ -1,4 +1,4 @@
-//! Requests to block devices: what the engine asks a device to read or write, and how the request ends.
+//! Requests to block devices: the blocks that the engine asks a device to read or write, and the result of the request.
 
 use crate::{DeviceId, FrameNumber};
 use std::fmt;
@@ -16,9 +16,9 @@ pub enum Operation {
 /// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The device.
+    /// The device that reads or writes the blocks.
     pub device: DeviceId,
-    /// Read or write.
+    /// The direction: read or write.
     pub operation: Operation,
     /// First block, in units of [`crate::BLOCK_BYTES`].
     pub block: u64,
@@ -36,9 +36,9 @@ pub enum IoError {
     Device,
     /// The device has no room.
     NoSpace,
-    /// A read ended before the contents did: another process made the file shorter.
+    /// A read reached the end of the file before its last block, because another process made the file shorter.
     Truncated,
-    /// A block has other contents than those that were last read from or written to it.
+    /// A block has other contents than those that this program last read from it or wrote to it.
     Checksum,
     /// The operating system reported an error by its number (`errno`).
     Os(i32),
@@ -57,7 +57,7 @@ impl IoError {
         }
     }
 
-    /// Returns the error that a code stands for.
+    /// Returns the error for which `code` stands, as [`IoError::code`] returned it.
     #[must_use]
     pub const fn from_code(code: u32) -> Self {
         match code {
@@ -86,8 +86,8 @@ impl std::error::Error for IoError {}
 
 /// Receives block requests that have finished. The engine implements it; the machine calls it.
 pub trait Completions {
-    /// Completes a request. Called once for each submitted request, in interrupt context: it may take locks, but must
-    /// not sleep, allocate a frame, or submit.
+    /// Completes a request. The machine calls this once for each submitted request, in interrupt context. The engine
+    /// may take locks in this call, but must not sleep, allocate a frame, or submit a request.
     fn complete(&self, request: Request, result: Result<(), IoError>);
 }
 

@@ -5,143 +5,143 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Func {
-    /// `user`: a program's own work.
+    /// `user`: the work of a program outside of the kernel.
     User,
-    /// `system_call`: enter and leave the kernel.
+    /// `system_call`: the entry to the kernel and the exit from it.
     Syscall,
-    /// `handle_mm_fault`: a page fault.
+    /// `handle_mm_fault`: the handling of a page fault.
     Fault,
-    /// `do_anonymous_page`: first touch of an anonymous page.
+    /// `do_anonymous_page` handles the first touch of an anonymous page.
     AnonymousPage,
-    /// `do_swap_page`: fault on a page in swap.
+    /// `do_swap_page` handles a fault on a page in swap.
     SwapPage,
     /// `khugepaged`: the task that makes huge pages of small ones.
     Khugepaged,
-    /// `collapse_huge_page`: copy a range of small pages into a huge one.
+    /// `collapse_huge_page` copies a range of small pages into a huge one.
     CollapseHugePage,
-    /// `filemap_fault`: fault on a page of a mapped file.
+    /// `filemap_fault` handles a fault on a page of a mapped file.
     FileFault,
-    /// `do_wp_page`: write fault on a read-only page.
+    /// `do_wp_page` handles a write to a page that is mapped read-only.
     WritableCopy,
-    /// `swapin_readahead`: read a cluster of swap slots.
+    /// `swapin_readahead` reads a cluster of swap slots.
     SwapinReadahead,
-    /// `generic_file_aio_read`: buffered read.
+    /// `generic_file_aio_read` handles a buffered read of a file.
     FileRead,
-    /// `generic_file_buffered_write`: buffered write.
+    /// `generic_file_buffered_write` handles a buffered write of a file.
     FileWrite,
-    /// `page_cache_sync_readahead`: readahead on a miss.
+    /// `page_cache_sync_readahead` begins readahead after a miss in the page cache.
     SyncReadahead,
-    /// `page_cache_async_readahead`: readahead on a marked page.
+    /// `page_cache_async_readahead` continues readahead at a page that was marked for this.
     AsyncReadahead,
-    /// `add_to_page_cache_lru`: insert a page into a file's index.
+    /// `add_to_page_cache_lru` inserts a page into a file's index.
     AddToPageCache,
-    /// `vfs_fsync_range`: write a file back and wait.
+    /// `vfs_fsync_range` writes a file back and waits for the end of the writes.
     Fsync,
-    /// `tcp_sendmsg`: send over the network.
+    /// `tcp_sendmsg` sends data over the network.
     TcpSendmsg,
-    /// `tcp_ack`: free data that the other side has received.
+    /// `tcp_ack` frees data that the other side has received.
     TcpAck,
-    /// `truncate_inode_pages`: drop a file's pages.
+    /// `truncate_inode_pages` drops a file's pages.
     Truncate,
-    /// `exit_mmap`: drop an anonymous region.
+    /// `exit_mmap` drops an anonymous region.
     ExitMmap,
-    /// `balance_dirty_pages`: throttle a writer.
+    /// `balance_dirty_pages` throttles a writer.
     BalanceDirtyPages,
-    /// `__alloc_pages_nodemask`: allocate frames.
+    /// `__alloc_pages_nodemask` allocates frames.
     AllocPages,
-    /// `__alloc_pages_slowpath`: allocate when below the low mark.
+    /// `__alloc_pages_slowpath` allocates frames when zones are below their low marks.
     AllocSlowpath,
-    /// `__alloc_pages_direct_compact`: compaction by an allocating task.
+    /// `__alloc_pages_direct_compact` compacts memory in an allocating task.
     DirectCompact,
-    /// `try_to_free_pages`: reclaim by an allocating task.
+    /// `try_to_free_pages` reclaims pages in an allocating task.
     DirectReclaim,
-    /// `zone_reclaim`: reclaim by an allocating task on its own node.
+    /// `zone_reclaim` reclaims pages of an allocating task's own node.
     ZoneReclaim,
-    /// `throttle_direct_reclaim`: wait while the reserves are used up.
+    /// `throttle_direct_reclaim` waits while the memory reserves are used up.
     ThrottleDirectReclaim,
-    /// `out_of_memory`: act when nothing can be reclaimed.
+    /// `out_of_memory` kills a process when no page can be reclaimed.
     OutOfMemory,
     /// `kswapd`: the reclaim task of a node.
     Kswapd,
-    /// `balance_pgdat`: bring a node's zones to their high marks.
+    /// `balance_pgdat` brings a node's zones to their high marks.
     BalancePgdat,
-    /// `shrink_zone`: reclaim from one zone.
+    /// `shrink_zone` reclaims pages from one zone.
     ShrinkZone,
-    /// `shrink_lruvec`: reclaim from the lists of one zone.
+    /// `shrink_lruvec` reclaims pages from the LRU lists of one zone.
     ShrinkLruvec,
-    /// `get_scan_count`: compute how much of each list to scan.
+    /// `get_scan_count` computes how many pages of each LRU list to scan.
     GetScanCount,
-    /// `shrink_inactive_list`: reclaim one batch of inactive pages.
+    /// `shrink_inactive_list` reclaims one batch of inactive pages.
     ShrinkInactiveList,
-    /// `isolate_lru_pages`: take a batch off a list.
+    /// `isolate_lru_pages` takes a batch of pages off an LRU list.
     IsolateLruPages,
-    /// `shrink_page_list`: decide the fate of isolated pages.
+    /// `shrink_page_list` decides the fate of isolated pages.
     ShrinkPageList,
-    /// `page_referenced`: test and clear accessed bits.
+    /// `page_referenced` tests and clears the accessed bits of a page.
     PageReferenced,
-    /// `try_to_unmap`: remove a page's mappings.
+    /// `try_to_unmap` removes a page's mappings.
     TryToUnmap,
-    /// `add_to_swap`: give a page a swap slot.
+    /// `add_to_swap` gives a page a swap slot.
     AddToSwap,
-    /// `pageout`: write one page from reclaim.
+    /// `pageout` begins the write of one page that reclaim wants to free.
     Pageout,
-    /// `__remove_mapping`: take a page out of its owner's index.
+    /// `__remove_mapping` takes a page out of its owner's index.
     RemoveMapping,
-    /// `free_hot_cold_page_list`: free a batch of pages.
+    /// `free_hot_cold_page_list` frees a batch of pages.
     FreePageList,
-    /// `putback_inactive_pages`: return survivors to their lists.
+    /// `putback_inactive_pages` returns pages that reclaim did not free to their LRU lists.
     PutbackInactivePages,
-    /// `shrink_active_list`: deactivate pages.
+    /// `shrink_active_list` moves pages from an active to an inactive LRU list.
     ShrinkActiveList,
-    /// `shrink_slab`: shrink object caches.
+    /// `shrink_slab` shrinks object caches.
     ShrinkSlab,
-    /// `congestion_wait`: sleep until some queue drains.
+    /// `congestion_wait` sleeps until a congested device queue has room.
     CongestionWait,
-    /// `wait_iff_congested`: sleep if a queue and a zone are congested.
+    /// `wait_iff_congested` sleeps if a queue and a zone are congested.
     WaitIffCongested,
-    /// `throttle_vm_writeout`: wait while too much is under writeback.
+    /// `throttle_vm_writeout` waits while too many pages are under writeback.
     ThrottleVmWriteout,
-    /// `reclaim_throttle`: sleep for a given reason.
+    /// `reclaim_throttle` sleeps for a given reason.
     ReclaimThrottle,
-    /// `compact_zone`: compaction of one zone.
+    /// `compact_zone` compacts one zone.
     CompactZone,
-    /// `compaction_suitable`: decide whether compaction could help.
+    /// `compaction_suitable` decides whether compaction could help.
     CompactionSuitable,
-    /// `isolate_migratepages`: search for pages to move.
+    /// `isolate_migratepages` searches for pages to move.
     IsolateMigratepages,
-    /// `isolate_freepages`: search for free pages as targets.
+    /// `isolate_freepages` searches for free pages, to which pages are moved.
     IsolateFreepages,
-    /// `migrate_pages`: move pages to other frames.
+    /// `migrate_pages` moves pages to other frames.
     MigratePages,
-    /// `lru_add_drain`: flush the per-CPU LRU batches.
+    /// `lru_add_drain` flushes the per-CPU LRU batches.
     LruAddDrain,
-    /// `pagevec_lru_add`: insert a batch of pages.
+    /// `pagevec_lru_add` inserts a batch of pages.
     PagevecLruAdd,
-    /// `activate_page`: activate a batch of pages.
+    /// `activate_page` activates a batch of pages.
     ActivatePage,
-    /// `pagevec_move_tail`: rotate written pages to the tail.
+    /// `pagevec_move_tail` moves written pages to the tails of their LRU lists.
     RotatePage,
-    /// `release_pages`: drop references of a batch.
+    /// `release_pages` drops the references to a batch of pages.
     ReleasePages,
-    /// `free_hot_cold_page`: give pages back to the allocator.
+    /// `free_hot_cold_page` gives pages back to the allocator.
     FreePages,
-    /// `rmqueue_bulk`: refill a per-CPU list.
+    /// `rmqueue_bulk` refills a per-CPU list.
     RmqueueBulk,
-    /// `free_pcppages_bulk`: flush a per-CPU list.
+    /// `free_pcppages_bulk` flushes a per-CPU list.
     FreePcppagesBulk,
     /// `bdi_writeback_workfn`: the flusher task of a device.
     Flusher,
-    /// `writeback_single_inode`: write back one file.
+    /// `writeback_single_inode` writes back one file.
     WritebackFile,
-    /// `submit_bio`: queue a request.
+    /// `submit_bio` queues a request.
     SubmitBio,
-    /// `end_bio_bh_io_sync`: a device finished a request.
+    /// `end_bio_bh_io_sync` handles the end of a request to a device.
     IoInterrupt,
-    /// `net_rx_action`: answer packets that a network card received.
+    /// `net_rx_action` answers packets that a network card received.
     NetRxAction,
-    /// `_raw_spin_lock`: wait for a lock.
+    /// `_raw_spin_lock` waits for a lock.
     SpinLock,
-    /// `schedule`: switch tasks.
+    /// `schedule` switches tasks.
     Schedule,
 }
 

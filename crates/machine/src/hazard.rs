@@ -1,61 +1,64 @@
 //! Hazard pointers: places in which a task publishes a frame that it is about to use, until the use ends.
 //!
-//! A reader with a hazard pointer changes no cache line that others use, so it never waits for such a line. The cost is
-//! on the other side: a task that needs the page exclusively must look at the hazard pointers of all tasks
-//! ([`Hazards::barrier`], [`Hazards::published`]). Maged Michael, "Hazard Pointers: Safe Memory Reclamation for
+//! A reader with a hazard pointer changes no cache line that other tasks use, so it never waits for such a line. The
+//! cost falls on a task that needs a page exclusively: it must look at the hazard pointers of all tasks
+//! ([`Hazards::barrier`], [`Hazards::published`]). Source: Maged Michael, "Hazard Pointers: Safe Memory Reclamation for
 //! Lock-Free Objects", 2004.
 
 use crate::{FrameNumber, Machine};
 use std::convert::Infallible;
 
-/// Number of reads of a page of which one, on average, is counted; see [`Hazards::counts_read`].
+/// Number of reads of pages for each read that is counted, on average; see [`Hazards::counts_read`].
 pub const READS_PER_COUNT: u32 = 32;
 
 /// The type of the hazard pointers of the machine `M`.
 pub type HazardPointer<'a, M> = <<M as Machine>::Hazards as Hazards>::Pointer<'a>;
 
-/// The hazard pointers of a machine's tasks; [`NoHazards`] where there are none.
+/// The hazard pointers of a machine's tasks. Machines without hazard pointers use [`NoHazards`].
 pub trait Hazards: 'static {
-    /// A hazard pointer in which a frame is published; [`Hazards::withdraw`] takes it back.
+    /// A hazard pointer in which a frame is published. [`Hazards::withdraw`] ends the publication.
     type Pointer<'a>: Copy
     where
         Self: 'a;
 
-    /// Returns whether tasks have hazard pointers. Otherwise nothing is ever published.
+    /// Returns whether tasks have hazard pointers. If they have none, no frame is ever published.
     fn are_on(&self) -> bool;
 
-    /// Returns whether the calling task should count its present read of a page. To save time, only one read in
-    /// [`READS_PER_COUNT`] is counted, chosen at random, and stands for all of them.
+    /// Returns whether the calling task should count the read of a page that it makes. To save time, only one read in
+    /// [`READS_PER_COUNT`] is counted. It is chosen at random, and is counted as [`READS_PER_COUNT`] reads.
     fn counts_read(&self) -> bool;
 
-    /// Publishes a frame that the calling task is about to use, in a hazard pointer, until [`Hazards::withdraw`].
-    /// Returns `None` if all hazard pointers of the task are in use.
+    /// Publishes a frame that the calling task is about to use, in a hazard pointer, until [`Hazards::withdraw`] is
+    /// called. Returns `None` if all hazard pointers of the task are in use.
     ///
     /// For each [`Hazards::barrier`], one of two things holds: [`Hazards::published`] finds the frame after the
-    /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` did before it.
+    /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` had done before it
+    /// called `barrier`.
     fn publish(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
-    /// Publishes a frame as [`Hazards::publish`] does, but returns `None` if that would take more than a few
-    /// instructions. `publish` may then still succeed.
+    /// Publishes a frame as [`Hazards::publish`] does, but returns `None` if this would take more than a few
+    /// instructions. A call of [`Hazards::publish`] may then still succeed.
     fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
-    /// Withdraws the frame that is published in `pointer`. Any task may do so, not only the task that published it.
+    /// Withdraws the frame that is published in `pointer`. Any task may call this, not only the task that published the
+    /// frame.
     ///
-    /// A task that finds the frame withdrawn sees everything that the caller did before. For each [`Hazards::barrier`],
-    /// one of two things holds: [`Hazards::published`] no longer returns the frame after the barrier, or the calling
-    /// task sees, after this call, everything that the caller of `barrier` did before it.
+    /// A task that finds the frame withdrawn sees everything that the caller did before this call. For each
+    /// [`Hazards::barrier`], one of two things holds: [`Hazards::published`] no longer returns the frame after the
+    /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` had done before it
+    /// called `barrier`.
     fn withdraw(&self, pointer: Self::Pointer<'_>);
 
-    /// Makes every earlier publication and withdrawal, by any task, visible to the caller. Expensive: on real threads
-    /// it interrupts every CPU.
+    /// Makes every earlier publication and withdrawal, by any task, visible to the caller. The call is expensive: on a
+    /// machine of real threads, it interrupts every CPU.
     fn barrier(&self);
 
-    /// Returns published frames, in ascending order: all that were published before the last [`Hazards::barrier`] and
-    /// not withdrawn, and maybe some that were published later.
+    /// Returns published frames, in ascending order. They are all frames that were published before the last
+    /// [`Hazards::barrier`] and not withdrawn, and maybe frames that were published later.
     fn published(&self) -> Vec<FrameNumber>;
 }
 
-/// An implementation of [`Hazards`] for machines without hazard pointers: nothing is ever published.
+/// An implementation of [`Hazards`] for machines without hazard pointers: no frame is ever published.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHazards;
 

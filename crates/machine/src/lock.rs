@@ -15,13 +15,14 @@ pub enum LockClass {
     PageTable,
     /// Swap slots of one device.
     Swap,
-    /// The index of one file, or of the swap cache (`i_pages`, once `tree_lock`).
+    /// The index of one file, or of the swap cache (`i_pages`; in older kernels `tree_lock`).
     IPages,
     /// LRU lists (`lru_lock`).
     Lru,
     /// Free lists of one zone (`zone.lock`).
     Zone,
-    /// Data that are locked last, with no other lock taken inside: free blocks, object caches, index nodes, rates.
+    /// Data whose lock is taken last: no other lock is taken while it is held. These data are free blocks, object
+    /// caches, index nodes, and rates.
     Other,
 }
 
@@ -36,13 +37,13 @@ impl LockClass {
         self as u8
     }
 
-    /// Returns whether a task that holds a slot of a [`PerCpu`] may take the lock.
+    /// Returns whether a task that holds a slot of a [`PerCpu`] may take locks of this class.
     #[must_use]
     pub const fn may_be_taken_in_slot(self) -> bool {
         matches!(self, Self::Lru | Self::Zone | Self::Other)
     }
 
-    /// Returns whether interrupts are off on the CPU that holds the lock, and on a CPU that spins for it.
+    /// Returns whether interrupts are off on a CPU while it holds a lock of this class, or spins for one.
     #[must_use]
     pub const fn interrupts_off(self) -> bool {
         matches!(self, Self::Table | Self::IPages | Self::Lru | Self::Zone)
@@ -64,9 +65,9 @@ impl LockClass {
     }
 }
 
-/// A lock around a `T`, made by [`crate::Machine::lock`].
+/// A lock around a `T`. [`crate::Machine::lock`] makes it.
 pub trait Lock<T> {
-    /// The guard of the lock, which is held until the guard is dropped.
+    /// The guard of the lock. The lock is held until the guard is dropped.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a,
@@ -75,28 +76,29 @@ pub trait Lock<T> {
     /// Waits for the lock and takes it.
     fn lock(&self) -> Self::Guard<'_>;
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free; returns `None` if another task holds it.
     fn try_lock(&self) -> Option<Self::Guard<'_>>;
 
-    /// Returns whether a task waits for the lock while it is held. `false` if that cannot be determined.
+    /// Returns whether a task waits for the lock, which the caller holds. Returns `false` if the machine cannot
+    /// determine this.
     #[doc(alias = "spin_is_contended")]
     fn is_contended(&self) -> bool {
         false
     }
 }
 
-/// A per-CPU value: a slot with a `T` for each CPU. Made by [`crate::Machine::per_cpu`].
+/// A per-CPU value: a slot with a `T` for each CPU. [`crate::Machine::per_cpu`] makes it.
 pub trait PerCpu<T> {
-    /// The guard of a slot, which is held until the guard is dropped. On a simulated machine, interrupts of the CPU are
-    /// off meanwhile.
+    /// The guard of a slot. The slot is held until the guard is dropped. On a simulated machine, interrupts of the CPU
+    /// are off while the slot is held.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a,
         T: 'a;
 
-    /// Returns the slot of the CPU that runs the caller. While it holds the slot, the caller may take only locks of the
-    /// classes that [`LockClass::may_be_taken_in_slot`] allows. It must not hold a lock of one of these classes already
-    /// when it calls this.
+    /// Takes the slot of the CPU that runs the caller, and returns its guard. While the caller holds the slot, it may
+    /// take only locks of the classes that [`LockClass::may_be_taken_in_slot`] allows. The caller must not already hold
+    /// a lock of one of these classes when it takes the slot.
     fn local(&self) -> Self::Guard<'_>;
 
     /// Calls `visit` with every slot in turn. The CPU of a slot cannot use the slot during the call.

@@ -1,9 +1,9 @@
-//! Notes: reports of tasks on their waits for memory, for machines that keep records. On other machines they cost
+//! Notes: reports of tasks on their waits for memory, for machines that keep records. On other machines, notes cost
 //! nothing.
 
 use crate::{DeviceId, Nanos, Observe, Order};
 
-/// Numbers of the pages that a reclaim scanned, by what became of them: freed, or kept for one of several reasons.
+/// Numbers of the pages that a reclaim scanned, by their fate: freed, or kept for one of several reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
     /// Pages that were freed.
@@ -12,7 +12,7 @@ pub struct Met {
     pub locked: u64,
     /// Pages that were being written.
     pub under_writeback: u64,
-    /// Pages that were dirty, and left to the flusher.
+    /// Pages that were dirty, and that this reclaim left to the flusher to write.
     pub dirty: u64,
     /// Pages that were dirty, and that this reclaim began to write.
     pub written: u64,
@@ -29,7 +29,7 @@ pub struct Met {
 }
 
 impl Met {
-    /// Adds the page counts of another reclaim to these.
+    /// Adds the page counts of another reclaim to the counts of `self`.
     pub const fn add(&mut self, other: &Self) {
         self.freed += other.freed;
         self.locked += other.locked;
@@ -51,28 +51,30 @@ pub struct Work {
     pub reclaims: u64,
     /// Number of direct compactions that the request made.
     pub compactions: u64,
-    /// Number of pages that the reclaims scanned. Pages that are mapped or in the swap cache count twice.
+    /// Number of pages that the reclaims of the request scanned. Pages that are mapped or in the swap cache count
+    /// twice.
     pub scanned: u64,
-    /// Pages that the reclaims freed, including pages of slabs.
+    /// Number of pages that the reclaims of the request freed, including pages of slabs.
     pub freed: u64,
-    /// The priority of the last reclaim: 12 scans 1/4096 of each list, 0 all of it.
+    /// The priority of the last reclaim: at priority 12, a reclaim scans 1/4096 of each list; at priority 0, it scans
+    /// all of each list.
     pub priority: u32,
-    /// Numbers of the pages that the reclaims scanned, by what became of them.
+    /// Numbers of the pages that the reclaims of the request scanned, by their fate.
     pub met: Met,
 }
 
 /// A request for memory that took the slow path of allocation. The note is recorded when the request ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
-    /// The time at which the request came to the slow path.
+    /// The time at which the request entered the slow path.
     pub began: Nanos,
     /// Order of the request.
     pub order: Order,
     /// The allocation flags (gfp) of the request, in words: `movable, wait, io, fs`.
     pub gfp: String,
-    /// The zone that was tried first.
+    /// Name of the zone that the request tried first.
     pub zone: String,
-    /// `true` if the request was served.
+    /// `true` if the request got its pages.
     pub is_served: bool,
     /// The work that was done for the request.
     pub work: Work,
@@ -105,9 +107,10 @@ pub enum Note {
 pub enum WaitReason {
     /// Another task has the page lock.
     PageLock,
-    /// A page that the task wants to use is still being read, or the task's own direct I/O has not ended.
+    /// A page that the task wants to use is still being read, or a transfer of direct I/O that the task has begun has
+    /// not ended.
     PageIo,
-    /// A page is still being written.
+    /// A page is still being written to its device.
     PageWriteback,
     /// Other tasks have the latch of a page, to read or change its bytes.
     PageLatch,
@@ -115,9 +118,10 @@ pub enum WaitReason {
     FileWriteback,
     /// A device's queue has no free place.
     DeviceQueue,
-    /// Too many pages are dirty: a writer pauses, or waits until pages were written.
+    /// Too many pages are dirty. The task, a writer, pauses, or waits until pages have been written.
     DirtyLimit,
-    /// The dirty pages of a file cannot be written at present, so the writer waits before it makes more pages dirty.
+    /// The dirty pages of a file cannot be written at present. The task waits before it makes more pages of the file
+    /// dirty.
     RefusedWrites,
     /// The reclaims of a request for memory freed nothing. The task pauses before it tries again.
     FruitlessReclaim,
@@ -126,26 +130,27 @@ pub enum WaitReason {
     Retry,
     /// Memory is exhausted. The task waits for the memory of a process that was killed.
     OomKill,
-    /// As many tasks as are allowed to are already in direct reclaim.
+    /// The largest allowed number of tasks is already in direct reclaim.
     DirectReclaimers,
-    /// The memory reserve for reclaim is used up. The task waits until memory was freed (`throttle_direct_reclaim`).
+    /// The memory reserve for reclaim is used up. The task waits until memory has been freed
+    /// (`throttle_direct_reclaim`).
     Reserve,
     /// Other reclaiming tasks have isolated too many pages of an LRU list.
     Isolated,
     /// More pages are under writeback than reclaim allows (`throttle_vm_writeout`).
     VmWriteout,
-    /// Reclaim sleeps between two passes over the zones, until a device's queue has room.
+    /// Kswapd, or a task in direct reclaim, sleeps between two passes over the zones, until a device's queue has room.
     ReclaimPass,
-    /// Reclaim met pages that are not written yet.
+    /// Reclaim met dirty pages, or pages under writeback, and waits until pages have been written.
     UnwrittenPages,
     /// Reclaim freed nothing at a low priority, or the zone is congested.
     NoProgress,
-    /// Other tasks are ageing the generation of pages (multi-generational LRU) that this task needs, too.
+    /// Other tasks are ageing the pages (multi-generational LRU). The task waits for the new generation.
     Generation,
 }
 
 impl WaitReason {
-    /// Returns whether kernels count the wait as one for block I/O (`iowait`).
+    /// Returns whether Linux counts the wait as a wait for block I/O (`iowait`).
     #[must_use]
     pub const fn is_io(self) -> bool {
         matches!(

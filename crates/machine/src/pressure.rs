@@ -11,9 +11,9 @@ pub const PERIOD: Nanos = Nanos::from_secs(2);
 /// The figures on the line `some` or `full` of a text of PSI.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalls {
-    /// Shares of the last 10, 60 and 300 s in which tasks were stalled, percent.
+    /// Shares of the last 10, 60 and 300 s in which tasks were stalled, in percent.
     pub percent: [f64; 3],
-    /// Total time for which tasks were stalled, us.
+    /// Total time for which tasks were stalled, in us.
     pub total_us: u64,
 }
 
@@ -28,9 +28,9 @@ impl fmt::Display for Stalls {
 /// files, with a line break after each of the two lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
-    /// Stalls of at least one task.
+    /// Times in which at least one task was stalled.
     pub some: Stalls,
-    /// Stalls of all tasks with work at the same time.
+    /// Times in which all tasks that had work were stalled.
     pub full: Stalls,
 }
 
@@ -42,15 +42,16 @@ impl fmt::Display for Pressure {
 
 /// Running averages of the share of time in which tasks were stalled, over 10, 60 and 300 s.
 ///
-/// Each [`PERIOD`] decays the average over T seconds by `exp(-2/T)`, and adds the rest of the share of this period.
+/// After each [`PERIOD`], the average over T seconds becomes `exp(-2/T)` times its old value plus `1 - exp(-2/T)` times
+/// the share of this period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Averages([f64; 3]);
 
-/// Parts of the averages that stay after one period: `exp(-2/10)`, `exp(-2/60)` and `exp(-2/300)`. They are written out
-/// because the function `exp` gives different last digits on different computers.
+/// Factors of the three averages for one period: `exp(-2/10)`, `exp(-2/60)` and `exp(-2/300)`. The digits are written
+/// out because the function `exp` gives different last digits on different computers.
 const KEPT: [f64; 3] = [0.818_730_753_077_981_8, 0.967_216_100_482_005_9, 0.993_355_506_255_034_4];
 
-/// Share of time that counts as none once no task has been stalled for long.
+/// Averages below this share of time become 0 while no task is stalled.
 const NOTHING: f64 = 1e-12;
 
 impl Averages {
@@ -72,33 +73,33 @@ impl Averages {
         }
     }
 
-    /// Returns the averages, percent.
+    /// Returns the averages over 10, 60 and 300 s, in percent.
     #[must_use]
     pub fn percent(&self) -> [f64; 3] {
         self.0.map(|share| share * 100.0)
     }
 }
 
-/// A trigger: the amount of stall time within a window that a waiting task is told about. Its text is that which is
-/// written to a file of PSI: `some 150000 1000000`.
+/// A trigger of PSI: the stall time within a window that raises an event, for which a task can wait. Its text has the
+/// form in which a program writes it to a file of PSI: `some 150000 1000000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trigger {
     /// `true` if all tasks must be stalled (`full`); `false` if one is enough (`some`).
     pub is_full: bool,
     /// Stall time that raises an event.
     pub threshold: Nanos,
-    /// Window in which the stall time is counted. At most one event is raised in a window.
+    /// Length of the window in which the stall time is counted. At most one event is raised in a window.
     pub window: Nanos,
 }
 
 /// Shortest and longest window of a trigger.
 const WINDOWS: [Nanos; 2] = [Nanos::from_millis(500), Nanos::from_secs(10)];
 
-/// The stall time of a trigger is looked at this often in a window.
+/// Number of times that the stall time of a trigger is read in one window.
 pub const LOOKS_IN_WINDOW: u64 = 10;
 
 impl Trigger {
-    /// Returns the interval between two looks at the stall time.
+    /// Returns the interval between two reads of the stall time.
     #[must_use]
     pub const fn look_every(self) -> Nanos {
         Nanos(self.window.0 / LOOKS_IN_WINDOW)
@@ -112,7 +113,7 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// The reason why a text is no trigger.
+/// The error of a text that does not describe a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerError(String);
 

@@ -1,7 +1,7 @@
 //! [`Step`]: the kinds of work that cost CPU time on a simulated machine.
 
-/// Declares the enum `Step`. A line of the declaration has a step's description, its variant, and its name in a cost
-/// table, in snake_case.
+/// Declares the enum `Step`. Each entry of the declaration consists of a step's description, its variant, and its name
+/// in a cost table, in snake_case.
 macro_rules! steps {
     ($($(#[doc = $about:literal])+ $step:ident = $name:literal,)+) => {
         /// A kind of work that costs CPU time. The cost table of a simulated machine gives the cost of each step in
@@ -24,7 +24,7 @@ macro_rules! steps {
                 }
             }
 
-            /// Returns the meaning of the step.
+            /// Returns the description of the step, for pages and messages.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self {

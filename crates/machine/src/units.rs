@@ -3,13 +3,13 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// Bytes of a page, of a frame, and of a swap slot.
+/// Number of bytes of a page, of a frame, and of a swap slot.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Bytes of a block of a [`crate::Request`]: as many as a page has, so that each frame holds one block.
+/// Number of bytes of a block of a [`crate::Request`]: as many as a page has, so that each frame holds one block.
 pub const BLOCK_BYTES: usize = PAGE_BYTES;
 
-/// Nanoseconds in a second.
+/// Number of nanoseconds in a second.
 pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// A number of nanoseconds: a duration, or the time since the machine started.
@@ -17,14 +17,15 @@ pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// Creates a time of whole milliseconds.
+    /// Creates a time of `millis` milliseconds.
     #[must_use]
     #[inline]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// Creates a time of whole seconds. A time of more than 584 years is cut to the longest one that fits.
+    /// Creates a time of `secs` seconds. If the time does not fit (more than 584 years), creates the longest time that
+    /// fits.
     #[must_use]
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {

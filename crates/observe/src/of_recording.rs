@@ -6,7 +6,7 @@ use machine::Nanos;
 use recordings::PAGE_KIB;
 use recordings::format::Recording;
 
-/// How a column corresponds to a counter of `/proc/vmstat`.
+/// The relation between a column of a recording and a counter of `/proc/vmstat`.
 enum Is {
     /// The column is a rate, in units per second; the counter has this many pages or events for each unit.
     Rate(f64),

@@ -10,7 +10,7 @@ use crate::name::one_of;
 /// The place of a value in a TOML text: its file and line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The name of the file. For a value that comes from no file, what it comes from, such as the argument
+    /// The name of the file. For a value that comes from no file, the name of its origin, such as the argument
     /// `lru.batch=14`.
     pub file: Arc<str>,
     /// The number of the line, from 1; 0 if the origin has no lines.
@@ -111,7 +111,7 @@ fn values(count: usize) -> String {
     format!("{count} {}", if count == 1 { "value" } else { "values" })
 }
 
-/// Returns what serde expected in plain words, for the user who wrote the file and does not know Rust's types.
+/// Returns, in plain words, what serde expected: for the user who wrote the file and does not know Rust's types.
 fn plainly(expected: &dyn de::Expected) -> String {
     let words = expected.to_string();
     let range = |low: i128, high: i128| format!("a whole number from {low} to {high}");

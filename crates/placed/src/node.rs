@@ -84,8 +84,8 @@ impl fmt::Display for Value {
 }
 
 impl Node {
-    /// Creates a node for a value that comes from no file. `origin` says what it comes from, and is shown in place of
-    /// the file's name.
+    /// Creates a node for a value that comes from no file. `origin` names the origin of the value, and is shown in
+    /// place of the file's name.
     #[must_use]
     pub fn new(origin: &str, value: Value) -> Self {
         Self { place: Place { file: origin.into(), line: 0 }, comment: None, value }
@@ -131,7 +131,7 @@ impl Node {
         }
     }
 
-    /// Merges `self` into `base`, and returns the result. Tables are merged key by key. Where both have another value,
+    /// Merges `self` into `base`, and returns the result. Tables are merged key by key. If both have a value for a key,
     /// the value of `self` replaces that of `base`.
     #[must_use]
     pub fn over(self, base: Self) -> Self {

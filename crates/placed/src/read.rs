@@ -81,7 +81,7 @@ impl<'de> IntoDeserializer<'de, Error> for &'de Node {
     }
 }
 
-/// A key of a table for serde. Its error about an unknown key gets the key's place.
+/// A key of a table for serde. An error of serde about an unknown key gets the place of the key.
 struct Key<'n>(&'n Entry);
 
 impl<'de> IntoDeserializer<'de, Error> for Key<'de> {

@@ -160,7 +160,7 @@ pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
 /// Reads the text of a file in any encoding; gzip is unpacked.
 ///
 /// # Errors
-/// As [`read_bytes`]; also when the file is not a text, with its kind.
+/// The errors of [`read_bytes`]. Also when the file is not a text; the error then names the kind of the file.
 pub fn read(path: &Path) -> Result<String, Wrong> {
     text::decode(&path.display().to_string(), read_bytes(path)?)
 }
@@ -168,7 +168,7 @@ pub fn read(path: &Path) -> Result<String, Wrong> {
 /// Reads the text of piped input, as [`read`] does for a file.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub fn read_input(name: &str, input: impl Read) -> Result<String, Wrong> {
     text::decode(name, unpacked(name, input)?)
 }
@@ -176,7 +176,7 @@ pub fn read_input(name: &str, input: impl Read) -> Result<String, Wrong> {
 /// Reads the text of a log; gzip is unpacked, and invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// As [`read_bytes`].
+/// The errors of [`read_bytes`].
 pub fn read_lossy(path: &Path) -> Result<String, Wrong> {
     // A text in UTF-8, the usual case, is not copied.
     let text = String::from_utf8(read_bytes(path)?);

@@ -83,9 +83,11 @@ pub(super) fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
     }
 }
 
-/// Words for the first and second half of a day, and words that only mark a time.
+/// Words for the first half of a day.
 const FORENOON: [&str; 11] = ["AM", "am", "a.m.", "A.M.", "上午", "午前", "오전", "dop.", "vorm.", "SA", "fm"];
+/// Words for the second half of a day.
 const AFTERNOON: [&str; 11] = ["PM", "pm", "p.m.", "P.M.", "下午", "午後", "오후", "odp.", "nachm.", "CH", "em"];
+/// Words that only mark a time.
 const CLOCK: [&str; 5] = ["Uhr", "uur", "h", "kl.", "klo"];
 
 /// Returns the hour at which a half of the day begins, from the word for it: 0 for `AM`, 12 for `PM`. Returns none for

@@ -195,7 +195,8 @@ fn unquote(line: &mut Line<'_>) {
     }
 }
 
-/// Returns a line without the quoting marks at its start (`> `, `| `, also several) and without the bars of a table.
+/// Returns a line without the quoting marks at its start (`> `, `| `, or several of them) and without the bars of a
+/// table.
 fn unquoted(line: &str) -> Cow<'_, str> {
     let start = line.trim_start();
     if !start.starts_with(['>', '|']) {

@@ -19,8 +19,8 @@ pub const DISKS: Format = Format {
     read,
 };
 
-/// Number of figures on a line after the disk's name: reads, merged reads, sectors, ms; the same for writes; requests
-/// in flight, and s for which the disk was busy.
+/// Number of figures on a line after the disk's name: reads, merged reads, sectors, ms; the same four for writes;
+/// requests in flight, and seconds for which the disk was busy.
 const FIGURES: usize = 10;
 
 /// Returns whether a line is one of the two headings of a table.

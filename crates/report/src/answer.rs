@@ -20,7 +20,8 @@ const SCREEN: usize = 40;
 /// Smallest number of main rows that are shown, even if they do not fit a screen.
 const ROWS_MIN: usize = 3;
 
-/// Largest number of columns that an answer names one by one. Of more columns it only counts the verdicts.
+/// Largest number of columns that an answer names one by one. If there are more columns, the answer only counts the
+/// verdicts.
 const NAMED_MAX: usize = 4;
 
 /// Length of the longest bar, characters: longer bars show no more.

@@ -1,4 +1,4 @@
-//! Grids of cells for people: aligned, at most as wide as the screen, and in colour on a terminal.
+//! Tables of text cells for people: aligned, at most as wide as the screen, and in colour on a terminal.
 //!
 //! Columns that do not fit side by side go into blocks below each other. Each block repeats the first columns. Output
 //! to a file or a pipe has a fixed width and no colours, so that it depends only on the figures.
@@ -18,8 +18,8 @@ const GAP: u16 = 2;
 /// Smallest width, in characters, to which line breaks may narrow a text column while the others keep their widths.
 const LEAST: usize = 20;
 
-/// Smallest room for a text to the right of its lead, characters. On screens narrower than twice this, it is half the
-/// width.
+/// Smallest width, in characters, that [`hanging`] gives a text to the right of its lead. On a screen narrower than
+/// twice this number, the smallest width is half of the screen.
 const BESIDE: usize = 40;
 
 /// Width and colours of output.
@@ -71,7 +71,7 @@ pub enum Tone {
     Faint,
 }
 
-/// A cell of a grid.
+/// A cell of a [`Grid`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// Text of the cell. Line breaks make several lines.
@@ -100,7 +100,7 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A grid: lines of cells.
+/// A table of text cells, in lines and columns.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
     /// Number of columns at the left that every block repeats.

@@ -111,7 +111,7 @@ fn line(table: &Table, row: &TableRow, brackets: bool, show: Show, out: &mut Str
     }
 }
 
-/// Returns a grid as one Markdown table, without the meanings that its colours show.
+/// Returns a table of cells as one Markdown table, without the meanings that its colours show.
 #[must_use]
 pub fn grid(grid: &Grid) -> String {
     let mut table = comfy_table::Table::new();

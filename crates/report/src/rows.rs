@@ -19,7 +19,7 @@ pub fn check(names: &[RowName], words: &[String]) -> Result<(), String> {
 /// matches.
 ///
 /// # Errors
-/// If no word matches any row: this message, with a list of all rows.
+/// When no word matches any row. The error is this message, with a list of all rows.
 pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, String> {
     match missing(names, words) {
         Some(_) if !words.iter().any(|word| means_any(names, word)) => check(names, words).map(|()| None),

@@ -99,7 +99,7 @@ struct ReportTimes {
 /// Returns the table in the JSON that `run`, `compare`, `stat` or `import` wrote.
 ///
 /// # Errors
-/// When the text is something else; the error says what is missing, and where.
+/// When the text is not such JSON. The error says what is missing, and where.
 pub fn read(text: &str) -> Result<Table, String> {
     one(&value_of(text)?, text)
 }
@@ -107,7 +107,7 @@ pub fn read(text: &str) -> Result<Table, String> {
 /// Returns the tables in one report, or in a list of reports as `compare A,B` and `results` write it.
 ///
 /// # Errors
-/// As for [`read`], with the number of the report in its list, from 1; also for an empty list.
+/// The errors of [`read`], with the number of the report in its list, from 1. Also when the list is empty.
 pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
     let value = value_of(text)?;
     let Value::Array(values) = value else { return Ok(vec![one(&value, text)?]) };

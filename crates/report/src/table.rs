@@ -27,7 +27,7 @@ pub struct Column {
     /// not a user's file of the same name.
     #[serde(skip)]
     pub comparable: bool,
-    /// The file of a saved report; none for a column that was run now.
+    /// The file of a saved report; none for a column whose runs belong to this report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
     /// Reasons why runs failed, the most frequent first; empty if no run failed.
@@ -141,8 +141,8 @@ impl TableRow {
     }
 
     /// Returns the indices of the best columns: the column with the best median, and each column whose difference from
-    /// it may be chance. Returns no columns if this holds for all, if the row has no better direction, or if the row's
-    /// figure is a moment.
+    /// it may be chance. Returns no columns if all columns would be best, if the row has no better direction, or if the
+    /// row's figure is a moment.
     #[must_use]
     pub fn best(&self) -> Vec<usize> {
         let before = |a: f64, b: f64| match self.better {

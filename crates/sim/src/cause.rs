@@ -2,7 +2,8 @@
 
 use machine::LockClass;
 
-/// The cause "a per-CPU slot". A lower number is a lock class: the index in [`LockClass::ALL`].
+/// The number of the cause "a per-CPU slot". Smaller numbers stand for lock classes: they are indices in
+/// [`LockClass::ALL`].
 pub(crate) const SLOT: u8 = LockClass::ALL.len() as u8;
 pub(crate) const HANDLER: u8 = SLOT + 1;
 pub(crate) const CAUSES: usize = HANDLER as usize + 1;

@@ -29,14 +29,16 @@ pub(crate) fn nanos(picos: u64) -> Nanos {
     Nanos(picos / PICOS)
 }
 
-/// Returns the latest time, ps, up to which CPU `cpu` may run before it is the turn of the CPU with key `other`.
+/// Returns the latest time, ps, up to which CPU `cpu` may run before it is the turn of the CPU with the key (clock and
+/// number) `other`.
 pub(crate) fn horizon_below(other: u64, cpu: usize) -> u64 {
     other.saturating_sub(1 + cpu as u64) >> CPU_BITS
 }
 
 /// A tree of minima over the keys (clock and number) of all CPUs. It finds the CPU that runs next.
 pub(crate) struct Clocks {
-    /// `nodes[1]` is the root; the children of `i` are `2 i` and `2 i + 1`; leaves are the second half.
+    /// The tree as an array: `nodes[1]` is the root, the children of `nodes[i]` are `nodes[2 * i]` and
+    /// `nodes[2 * i + 1]`, and the second half holds the leaves.
     nodes: Box<[Cell<u64>]>,
 }
 
@@ -53,7 +55,7 @@ impl Clocks {
         self.set(cpu, clock << CPU_BITS | cpu as u64);
     }
 
-    /// Notes that CPU `cpu` does not compete, because it is idle or spins.
+    /// Notes that CPU `cpu` does not compete to run next, because it is idle or spins.
     pub(crate) fn stop(&self, cpu: usize) {
         self.set(cpu, NOT_RUNNING);
     }

@@ -124,26 +124,26 @@ impl Default for Scheduler {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockFairness {
-    /// The CPU that has waited longest (ticket locks, from 2.6.25 on).
+    /// The CPU that has waited longest gets the lock (ticket locks, in Linux since 2.6.25).
     #[default]
     Fifo,
-    /// A random CPU: one CPU may wait much longer than the others.
+    /// A random CPU gets the lock, so one CPU may wait much longer than the others.
     Random,
 }
 
 /// The role of chance in the order in which CPUs and tasks run; the rest is decided by virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interleaving {
-    /// The CPU with the earliest clock continues. Nothing is random but the winner of a lock, and only with
+    /// The CPU with the earliest clock continues. Only the winner of a lock is random, and only with
     /// [`LockFairness::Random`].
     #[default]
     InTime,
-    /// At random, steps take longer and tasks give up their CPUs.
+    /// The order is disturbed at random: steps take longer and tasks give up their CPUs.
     Perturbed(Perturb),
     /// Tasks run one at a time by random priorities that change at a few steps. This finds, with a known probability,
     /// bugs that need only a few steps in a certain order. It does not measure time, because the clocks of CPUs that
     /// are held back stand still.
     ByPriority(Pct),
-    /// The decisions of an earlier run, repeated. The rest of the configuration must be that of the earlier run.
+    /// The decisions of an earlier run are repeated. The rest of the configuration must be that of the earlier run.
     Replayed(Arc<Decisions>),
 }

@@ -5,10 +5,12 @@ use machine::Step;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// CPU time of every [`Step`], in picoseconds, with the origin of each.
+/// CPU time of every [`Step`], in picoseconds, with the origin of each figure.
 ///
-/// In TOML the model is a table with an entry for every step: `scan_page = { ns = 90, from = "fitted", to =
-/// "parallelio: Kswapd pages scanned" }`. If the origin is not `fitted`, the text is under `source` instead of `to`.
+/// In TOML the model is a table with an entry for every step:
+/// `scan_page = { ns = 90, from = "fitted", to = "parallelio: Kswapd pages scanned" }`. The key `to` names the
+/// published figure to which the cost was fitted. If the origin `from` is not `fitted`, the key `source` takes the
+/// place of `to`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "BTreeMap<String, Entry>")]
 pub struct CostModel {

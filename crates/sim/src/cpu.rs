@@ -11,7 +11,7 @@ use std::ptr::null;
 /// Number of a lane, which is the place on a CPU for a task or for an interrupt handler: twice the CPU's number, plus 1
 /// for the handler.
 pub(crate) type LaneId = u32;
-/// The number that stands for no lane.
+/// The lane number that stands for no lane (no task or handler of a CPU).
 pub(crate) const NO_LANE: LaneId = LaneId::MAX;
 
 pub(crate) fn task_lane(cpu: usize) -> LaneId {
@@ -44,7 +44,7 @@ pub(crate) struct Lane {
     pub(crate) mark: Cell<u64>,
     /// CPU time charged since the task came on the CPU, ps.
     pub(crate) used: Cell<u64>,
-    /// Number of locks held, one byte for each class, in order of rank.
+    /// Numbers of locks held, one byte for each lock class, in order of rank.
     pub(crate) held: Cell<u64>,
     /// Number of per-CPU slots held.
     pub(crate) slots: Cell<u32>,
@@ -53,23 +53,23 @@ pub(crate) struct Lane {
     /// Time at which interrupts were turned off, ps, and the cause of that (`masked_by`). Later reasons change neither.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
-    /// Begin and end of the last period with interrupts off on the lane, ps. `longest_off` is the length of the longest
-    /// period.
+    /// Begin and end of the last period in which the task or handler had interrupts off, ps. `longest_off` is the
+    /// length of the longest period.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
     /// Length of a period with interrupts off, ps. A shorter period is only counted. A longer one may also be recorded,
     /// or kept in the world's `off_windows`.
     pub(crate) note_off_from: Cell<u64>,
-    /// While a handler runs in front of the lane: the clock that the lane had reached before. If the lane gets a lock
-    /// meanwhile, the time of the handover.
+    /// Clock at which the task resumes after the handler that runs in front of it: the clock that the task had reached
+    /// before, or, if it got a lock meanwhile, the time of the handover.
     pub(crate) resume_at: Cell<u64>,
-    /// `true` while the lane spins.
+    /// `true` while the task or handler spins for a lock.
     pub(crate) is_spinning: Cell<bool>,
-    /// `true` if a lock was handed to the lane while a handler ran in front of it.
+    /// `true` if a lock was handed to the task while a handler ran in front of it.
     pub(crate) is_granted: Cell<bool>,
-    /// The next lane that spins for the same lock.
+    /// The next task or handler that spins for the same lock.
     pub(crate) next_waiter: Cell<LaneId>,
-    /// Class of the lock that the lane spins for; used in reports.
+    /// Class of the lock that the task or handler spins for; used in reports.
     pub(crate) spins_for: Cell<u8>,
 }
 
@@ -101,7 +101,7 @@ impl Lane {
         self.held.get() == 0 && self.masked.get() == 0 && self.slots.get() == 0 && !self.is_spinning.get()
     }
 
-    /// Returns the locks and slots that the lane holds, in words.
+    /// Returns the locks and per-CPU slots that the task or handler holds, in words.
     pub(crate) fn held_words(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         for class in LockClass::ALL {
@@ -197,7 +197,7 @@ impl Cpu {
         (0..2 * cpus).map(|_| Lane::new()).collect()
     }
 
-    /// Returns the lane that runs on the CPU: the handler's if a handler runs, otherwise the task's.
+    /// Returns the lane that runs on CPU `cpu`: that of the handler if one runs, otherwise that of the task.
     pub(crate) fn front(&self, cpu: usize) -> LaneId {
         task_lane(cpu) + LaneId::from(self.in_handler.get())
     }

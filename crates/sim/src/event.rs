@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 pub(crate) enum EventKind {
     /// A sleep reaches its deadline.
     Timer(Sleeper),
-    /// A device has something to do.
+    /// A device has work that is due.
     Device(u8),
     /// A packet reaches the network card.
     Packet,

@@ -98,7 +98,7 @@ impl Fiber {
         assert!(is_own, "a task of this world waits on the stack of another world's task");
     }
 
-    /// Leaves the fiber's stack; returns when it is resumed.
+    /// Leaves the fiber's stack. Returns when the fiber is resumed.
     ///
     /// # Panics
     /// When the caller runs on another stack.

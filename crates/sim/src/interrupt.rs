@@ -24,9 +24,9 @@ impl World {
         self.off_windows.borrow_mut().clear();
     }
 
-    /// Records the end of a handler, and the period for which interrupts were off. The period begins with the handler.
-    /// If the task had interrupts off right before the handler, and so delayed it, the period begins when the task
-    /// turned them off.
+    /// Records the end of a handler, and the period for which interrupts were off. If the task had interrupts off right
+    /// before the handler, and so delayed the handler, the period begins when the task turned interrupts off. Otherwise
+    /// the period begins with the handler.
     fn note_handled(&self, cpu: usize) {
         let [below, lane] = [&self.lanes[2 * cpu], &self.lanes[handler_lane(cpu) as usize]];
         let [began, now] = [self.cpus[cpu].handler_began.get(), self.clock.get()];

@@ -11,11 +11,12 @@
 //! * `lock`, `per_cpu` and `wait` have the objects that tasks wait for; `mask` turns interrupts off; `scheduler`
 //!   assigns tasks to CPUs;
 //! * `schedule` makes all random decisions about the order of CPUs and tasks;
-//! * `span`, `notes` and `pressure` report what tasks do to the counts and traces in `record`;
+//! * `span`, `notes` and `pressure` pass on to the counts and traces in `record` which function, wait or stall a task
+//!   is in;
 //! * `world` is the state of the machine, on which all modules above work;
-//! * below `world` are its parts, which do not know it: `clock` and `event` order the future, `fiber` is the stack of a
-//!   task or handler, `cpu` and `task` hold their state, `device` holds disks and the card, `tlb` and `cache_line` are
-//!   costs of memory, `record` holds counts;
+//! * below `world` are its parts, which do not know it: `clock` and `event` decide which CPU or event comes next,
+//!   `fiber` is the stack of a task or handler, `cpu` and `task` hold their state, `device` holds disks and the card,
+//!   `tlb` and `cache_line` compute costs of memory accesses, `record` holds counts;
 //! * [`cost`] has the cost of each step, [`disk`] the model of a disk.
 //!
 //! Next: `run`.

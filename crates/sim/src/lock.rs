@@ -23,7 +23,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// Stands for the holder of a lock that was taken while no task runs: during set-up and the inspection of results.
+/// The lane number that stands for the holder of a lock that is taken while no task runs: during set-up and the
+/// inspection of results.
 const OUTSIDE: LaneId = NO_LANE - 1;
 
 /// The holder of a lock, and the tasks that spin for it.
@@ -62,8 +63,8 @@ impl RawLock {
 }
 
 impl World {
-    /// Takes a lock or a slot, and spins while another task or handler holds it. The caller has already counted it as
-    /// held by the running lane.
+    /// Takes a lock or a per-CPU slot, and spins while another task or handler holds it. The caller has already counted
+    /// it as held by the running task or handler.
     pub(crate) fn acquire(&self, raw: &RawLock, cause: u8) {
         let id = self.lane.get();
         if id == NO_LANE {
@@ -106,10 +107,11 @@ impl World {
         self.spend_picos(self.lock_travel(&raw.last_cpu, id, cause));
     }
 
-    /// Releases a lock or a slot. Returns whether the running lane held it; if so, the caller notes the release.
+    /// Releases a lock or a per-CPU slot. Returns whether the running task or handler held it; if so, the caller notes
+    /// the release.
     ///
     /// # Panics
-    /// When another task or handler holds it.
+    /// When another task or handler holds the lock or per-CPU slot.
     #[must_use]
     #[inline]
     pub(crate) fn release(&self, raw: &RawLock, cause: u8) -> bool {
@@ -199,7 +201,7 @@ impl World {
         assert!(lane.slots.get() == 0 || is_inner, "lock `{}` taken while holding a per-CPU slot", class.name());
     }
 
-    /// Notes that the running lane is about to hold a lock of `class`. Does nothing if no lane runs.
+    /// Notes that the running task or handler is about to hold a lock of `class`. Does nothing if neither runs.
     #[inline]
     fn note_taking(&self, class: LockClass) {
         let Some(lane) = self.running() else { return };

@@ -64,8 +64,8 @@ impl World {
         }
     }
 
-    /// Records that interrupts are on again on the running lane's CPU. Times shorter than the recorder's `shortest_off`
-    /// are left out.
+    /// Records that interrupts are on again on the CPU of the running task or handler. Times shorter than the
+    /// recorder's `shortest_off` are left out.
     pub(crate) fn note_off(&self, from: u64, to: u64, cause: u8) {
         if to - from >= self.recorder.shortest_off.get() {
             let cpu = crate::cpu::cpu_of(self.lane.get());
@@ -82,8 +82,8 @@ impl World {
         }
     }
 
-    /// Records that the running lane has ended a spin for a lock (`is_wait`), or has released a lock for which another
-    /// CPU was spinning.
+    /// Records that the running task or handler has ended a spin for a lock (`is_wait`), or has released a lock for
+    /// which another CPU was spinning.
     pub(crate) fn note_lock(&self, from: u64, cause: u8, is_wait: bool) {
         let (cpu, class) = (crate::cpu::cpu_of(self.lane.get()), cause_name(cause));
         self.note(from, self.clock.get(), || match is_wait {

@@ -1,9 +1,9 @@
 //! Plugs: requests that a task holds back until it has more of them (`blk_plug`).
 //!
-//! A request joins a held one if their blocks are adjacent. All held requests go to their devices when the task ends
-//! the plug or sleeps. A new request that joins none sends them earlier if too many are held (`BLK_MAX_REQUEST_COUNT`),
-//! or if the last held run of blocks is long (`BLK_PLUG_FLUSH_SIZE`). Linux: 2.6.39, "block: initial patch for on-stack
-//! per-task plugging"; the limit by size since 4.10.
+//! A request joins a held request if their blocks are adjacent. All held requests go to their devices when the task
+//! ends the plug or sleeps. A new request that joins no held request sends them earlier if too many are held
+//! (`BLK_MAX_REQUEST_COUNT`), or if the last held run of blocks is long (`BLK_PLUG_FLUSH_SIZE`). Linux: "block: initial
+//! patch for on-stack per-task plugging" (2.6.39). The limit by size exists since Linux 4.10.
 
 use machine::{BLOCK_BYTES, DeviceId, Operation, Request};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// Largest number of runs of consecutive blocks that a task holds back.
 const HELD_MAX: usize = 16;
 
-/// Number of blocks, 128 KiB in all. If the last held run has at least this many, no further run is held.
+/// Length, in blocks, of a long run: 128 KiB. If the last held run has at least this length, no further run is held.
 const LONG: u64 = (128 << 10) / BLOCK_BYTES as u64;
 
 /// The disk requests that a task holds back to merge them.
@@ -37,8 +37,8 @@ impl Held {
         Self { kind: kind_of(&request), block, end, parts: VecDeque::from([request]) }
     }
 
-    /// Adds a request of the same kind whose blocks are adjacent. Returns the request if it is not such a request, or
-    /// if the run would have more than `blocks_max` blocks.
+    /// Adds a request to this run if it is of the same kind and its blocks are adjacent. Returns the request if this is
+    /// not so, or if the run would have more than `blocks_max` blocks.
     fn join(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
         let end = end_of(&request);
         if kind_of(&request) != self.kind || self.end - self.block + end - request.block > blocks_max {

@@ -1,5 +1,5 @@
-//! Counts the tasks of the machine and of its groups for pressure stall information (PSI): which are stalled, which work,
-//! and on which CPU (mechanisms/pressure, 2 and 3).
+//! Counts the tasks of the machine and of its groups for pressure stall information (PSI): which are stalled, which
+//! work, and on which CPU (mechanisms/pressure, 2 and 3).
 
 use crate::clock::{nanos, picos};
 use crate::record::pressure::{GroupPressure, Part, PressureTrigger};
@@ -26,7 +26,7 @@ const fn part_of(task: &Task) -> Part {
 }
 
 impl World {
-    /// Makes a change of a task, and counts the task for pressure as it is then.
+    /// Makes a change of a task, and counts the task for pressure as it is after the change.
     #[inline]
     fn recount(&self, task: &Task, change: impl FnOnce()) {
         let before = (part_of(task), task.cpu.get());
@@ -43,14 +43,14 @@ impl World {
         self.recount(task, || task.state.set(state));
     }
 
-    /// Changes the CPU of a task that runs nowhere. Returns the CPU that it was on.
+    /// Moves a task that is not running to another CPU. Returns the CPU that the task was on.
     pub(crate) fn set_cpu(&self, task: &Task, cpu: usize) -> usize {
         let before = task.cpu.get();
         self.recount(task, || task.cpu.set(cpu));
         before
     }
 
-    /// Notes that the running task begins or ends to be stalled for memory.
+    /// Notes that a stall of the running task for memory begins or ends.
     pub(crate) fn note_stall(&self, begins: bool) {
         let Some(task) = self.current_task() else { return };
         let before = task.stalls.get();
@@ -64,7 +64,7 @@ impl World {
         self.recount(&task, || task.is_aside.set(true));
     }
 
-    /// Notes that a group was created, without tasks.
+    /// Notes that a memory control group was created, without tasks.
     pub(crate) fn note_new_group(&self, group: u16, parent: u16) {
         let parent = self.pressure_of(parent);
         let new = GroupPressure::new(self.cpus.len(), Some(parent), self.clock.get());
@@ -76,7 +76,7 @@ impl World {
         groups[place] = Some(Rc::new(new));
     }
 
-    /// Moves the running task to a group.
+    /// Moves the running task to a memory control group.
     pub(crate) fn note_group(&self, group: u16) {
         let Some(task) = self.current_task() else { return };
         let (to, now) = (self.pressure_of(group), self.clock.get());
@@ -90,7 +90,7 @@ impl World {
         *task.group.borrow_mut() = to;
     }
 
-    /// Returns the pressure of a group; of the machine for number 0.
+    /// Returns the pressure of the memory control group with the number `group`; for number 0, that of the machine.
     ///
     /// # Panics
     /// When no group with this number was created.
@@ -100,7 +100,8 @@ impl World {
         Rc::clone(found.unwrap_or_else(|| panic!("no group has number {group}")))
     }
 
-    /// Waits until a trigger has an event, at most `time`. Returns whether it has. Returns early if the task is killed.
+    /// Waits until a trigger has an event, at most `time`. Returns whether the trigger has an event. Returns early if
+    /// the task is killed.
     pub(crate) fn wait_for_pressure(&self, trigger: &PressureTrigger, time: Nanos) -> bool {
         let task = self.sleeping_task("wait for pressure");
         let end = self.clock.get().saturating_add(picos(time));

@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Returns whether an event still applies. A timer, for example, does not if its task was woken before.
+    /// Returns whether an event still applies. For example, a timer does not apply if its task was woken before.
     fn is_current(&self, event: Event) -> bool {
         match event.kind {
             EventKind::Timer(sleeper) => {

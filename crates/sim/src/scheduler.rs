@@ -95,7 +95,7 @@ impl World {
     }
 
     /// Lets a woken task preempt the running task if the running task has had much more CPU time. With a schedule by
-    /// rank, the task with the lower rank wins instead.
+    /// rank, CPU time does not matter, and the task with the lower rank runs.
     fn preempt_for(&self, cpu: usize, woken: &Task) {
         let state = &self.cpus[cpu];
         let Some(current) = state.task.get() else { return };

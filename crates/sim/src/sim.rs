@@ -94,15 +94,16 @@ impl Sim {
         self.0.spawn(name, node.into(), Box::new(main))
     }
 
-    /// Excludes a task from pressure. Call this right after spawning the task. It is for tasks of the kernel, whose
-    /// stalls stall no program.
+    /// Excludes a task from pressure. The caller calls this right after spawning the task. This is meant for tasks of
+    /// the kernel, whose stalls stall no program.
     pub fn set_aside(&self, id: TaskId) {
         self.0.set_aside(id);
     }
 
-    /// Returns the pressure on memory until now: of the machine for group 0, otherwise of the memory control group
-    /// with this number and its descendants. As in a kernel, the times of CPUs are averaged when this is called, and so
-    /// calls between the ends of two periods change later figures a little. [`Sim::pressure_totals`] does not.
+    /// Returns the pressure on memory until now: of the machine for group 0, otherwise of the memory control group with
+    /// this number and its descendants. As in a kernel, the times of CPUs are averaged when this method is called. So
+    /// calls between the ends of two periods change later figures a little. [`Sim::pressure_totals`] changes no later
+    /// figures.
     ///
     /// # Panics
     /// When no group with this number was created.
@@ -111,13 +112,15 @@ impl Sim {
         self.0.pressure_of(group).read(self.0.clock.get())
     }
 
-    /// Returns a reader of the machine's stall times, for records of a run. It sums the time since the machine started.
+    /// Returns a reader of the machine's stall times, for records of a run. The reader sums the time since the machine
+    /// started.
     #[must_use]
     pub fn pressure_reader(&self) -> PressureReader {
         PressureReader::new(self.0.pressure_of(0))
     }
 
-    /// Returns the machine's total stall times until now, some and full. Does not change what [`Sim::pressure`] returns.
+    /// Returns the machine's total stall times until now, *some* and *full* of PSI. Does not change the figures that
+    /// [`Sim::pressure`] returns.
     #[must_use]
     pub fn pressure_totals(&self, reader: &mut PressureReader) -> [Nanos; 2] {
         reader.totals(self.0.clock.get())
@@ -133,8 +136,9 @@ impl Sim {
         PressureTrigger::new(self.0.pressure_of(group), trigger, self.0.clock.get())
     }
 
-    /// Waits until a trigger has an event, or has had one since the last wait for it, at most `time`. Returns whether it
-    /// has; `false` also if the calling task was killed. *May sleep.*
+    /// Waits, at most `time`, until a trigger has an event. An event since the last wait for the trigger ends the wait
+    /// at once. Returns whether there was an event; `false` also if the calling task was killed. The calling task may
+    /// sleep.
     pub fn wait_for_pressure(&self, trigger: &PressureTrigger, time: Nanos) -> bool {
         self.0.wait_for_pressure(trigger, time)
     }
@@ -148,8 +152,8 @@ impl Sim {
         ids.into_iter().map(|id| self.cpu_time(id)).fold(Nanos(0), |sum, time| sum + time)
     }
 
-    /// Waits until task `id` has returned, or the caller is killed. Returns whether task `id` has returned. *May
-    /// sleep.*
+    /// Waits until task `id` has returned, or the caller is killed. Returns whether task `id` has returned. The calling
+    /// task may sleep.
     pub fn join(&self, id: TaskId) -> bool {
         let task = self.0.task(id);
         loop {
@@ -299,8 +303,8 @@ impl Sim {
     }
 
     /// Sets a function that is called before the first event after each multiple of `every`, with the event's time. The
-    /// function sees the machine at that time and takes no time itself, so it does not change the run. It must not use
-    /// the machine as a task does: it must not spend, lock or sleep.
+    /// function sees the machine at that time and takes no time itself, so it does not change the run. The function
+    /// must not use the machine as a task does: it must not spend time, take locks or sleep.
     ///
     /// # Panics
     /// When `every` is zero.
@@ -309,14 +313,15 @@ impl Sim {
     }
 
     /// Sets a function that is called with the time when the main task has returned, before the other tasks are killed.
-    /// It must not spend, lock or sleep. A function set by [`Sim::observe`] may still be called after it. If the run
-    /// fails before the main task returns, it is not called.
+    /// The function must not spend time, take locks or sleep. It is not called if the run fails before the main task
+    /// returns. A function that [`Sim::observe`] sets may still be called later.
     pub fn observe_end(&self, look: impl FnOnce(Nanos) + 'static) {
         *self.0.at_end.borrow_mut() = Some(Box::new(move |time| look(nanos(time))));
     }
 
-    /// Sets a function that is called with the number of a process that the engine kills ([`Machine::kill_process`]),
-    /// by the task that kills it. It may spawn tasks, and kills those of the process ([`Sim::kill`]).
+    /// Sets a function that is called with the number of each process that the engine kills
+    /// ([`Machine::kill_process`]). The task that kills the process calls the function. The function kills the tasks of
+    /// the process ([`Sim::kill`]), and may spawn tasks.
     pub fn on_kill_process(&self, end: impl Fn(u32) + 'static) {
         *self.0.at_kill.borrow_mut() = Some(Rc::new(end));
     }

@@ -7,17 +7,18 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Chosen so that a simulated figure agrees with a published one; the source names the figure.
+    /// The value was chosen so that a simulated figure agrees with a published one; the source names the figure.
     Fitted,
-    /// Stated in a posting, a paper, or the documentation or defaults of a kernel.
+    /// The value is stated in a posting, a paper, or the documentation or defaults of a kernel.
     Published,
-    /// Stated by the maker of the hardware.
+    /// The value is stated by the maker of the hardware.
     DataSheet,
-    /// Measured on real hardware.
+    /// The value was measured on real hardware.
     Measured,
-    /// Calculated from other published figures; the source names them.
+    /// The value was calculated from other published figures; the source names these figures.
     Inferred,
-    /// Unknown, and assumed because it is plausible. Results that depend on it have to be shown with other values, too.
+    /// The value is unknown, and was assumed because it is plausible. Results that depend on it have to be shown with
+    /// other values, too.
     Assumed,
 }
 

@@ -5,7 +5,7 @@ use crate::record::trace::is_recorded;
 use crate::world::World;
 use machine::Func;
 
-/// Charges the CPU time of the running task or handler to one function, until it is dropped.
+/// Charges the CPU time of the running task or handler to one function, until the span is dropped.
 pub struct Span<'a> {
     world: &'a World,
     before: NodeId,

@@ -44,7 +44,7 @@ pub(crate) struct Task {
     pub(crate) runtime: Cell<u64>,
     /// The task's place in the order of all tasks, if the schedule is by rank. The task with the least rank runs first.
     pub(crate) rank: Cell<u64>,
-    /// If the task was taken off its CPU in the middle of a step: the rest of the step's time, ps.
+    /// The rest of a step's time, ps, if the task was taken off its CPU in the middle of the step; otherwise 0.
     pub(crate) owed: Cell<u64>,
     pub(crate) cpu_time: Cell<u64>,
     pub(crate) started_at: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Task {
     /// Reason of the task's wait, if it gave one, and the time at which the wait began.
     pub(crate) waits: Cell<Option<(WaitReason, u64)>>,
     pub(crate) is_killed: Cell<bool>,
-    /// `true` while a sleep of the task is one for block I/O.
+    /// `true` while the task sleeps for block I/O.
     pub(crate) waits_for_io: Cell<bool>,
     /// The memory control group of the task, or the machine, in whose pressure the task counts.
     pub(crate) group: RefCell<Rc<GroupPressure>>,

@@ -70,7 +70,7 @@ pub(crate) struct World {
     /// The latest time at which anything was done, ps. With a schedule by rank, a CPU that was held back continues from
     /// this time.
     pub(crate) acted: Cell<u64>,
-    /// With a schedule by rank: `true` if more than one CPU has work, so that all but one are held back.
+    /// `true` if the schedule is by rank and more than one CPU has work, so that all CPUs but one are held back.
     pub(crate) holds_back: Cell<bool>,
     pub(crate) tasks: RefCell<Vec<Rc<Task>>>,
     pub(crate) tasks_left: Cell<usize>,
@@ -356,7 +356,7 @@ impl World {
         unsafe { (*fiber).suspend(ask) }
     }
 
-    /// Asserts that the running task or handler can leave its stack. This is checked before anything is marked as
+    /// Asserts that the running task or handler can leave its stack. The assertion comes before anything is marked as
     /// suspended, because a caller may catch the panic and go on.
     ///
     /// # Panics
@@ -375,7 +375,7 @@ impl World {
         std::thread::panicking()
     }
 
-    /// Returns the running lane; `None` if no lane runs.
+    /// Returns the state of the running task or handler (its lane); `None` if neither runs.
     #[inline]
     pub(crate) fn running(&self) -> Option<&Lane> {
         self.lanes.get(self.lane.get() as usize)
@@ -420,7 +420,7 @@ impl World {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }
 
-    /// Charges the time since the lane's last charge to the lane's present call path in the profile.
+    /// Adds the time since the last charge of a task or handler, `lane`, to its present call path in the profile.
     #[inline]
     pub(crate) fn charge(&self, lane: &Lane) {
         let clock = self.clock.get();

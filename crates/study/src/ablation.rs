@@ -32,8 +32,9 @@ struct Switch {
     undone: usize,
 }
 
-/// Indices of the columns of the two compared kernels.
+/// Index of the column of the first kernel.
 const FROM: usize = 0;
+/// Index of the column of the second kernel.
 const TO: usize = 1;
 
 /// Smallest relative difference of two values that counts as a gap; below this value no share is meaningful. Reports
@@ -147,8 +148,8 @@ fn is_gap(from: f64, to: f64) -> bool {
 }
 
 impl RowAblation {
-    /// Returns whether the row's values with the two kernels differ by a hundredth or more, so that shares of the gap
-    /// are meaningful.
+    /// Returns whether the row's values with the two kernels differ by at least 1 %, so that shares of the gap are
+    /// meaningful.
     #[must_use]
     pub fn has_gap(&self) -> bool {
         is_gap(self.from, self.to)

@@ -110,7 +110,7 @@ pub struct Effect {
     pub published: f64,
     /// The simulated change as a share of the baseline; none if either figure is missing.
     pub simulated: Option<f64>,
-    /// Whether the published effect is at least [`EFFECT`], so that it counts.
+    /// Whether the published effect is at least [`EFFECT`]. Smaller effects do not count.
     pub counts: bool,
     /// Whether the simulated change has the published sign.
     pub has_sign: bool,

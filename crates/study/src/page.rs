@@ -128,8 +128,8 @@ pub fn of_stacks(text: &str) -> Option<Section> {
 /// Ids of columns with their kernels.
 type Kernels<'k> = Vec<(&'k str, &'k Kernel)>;
 
-/// Returns the section of differences between the kernel of each column and the kernel of the first column, with
-/// sources.
+/// Returns the section of differences between the kernel of each column and the kernel of the first column, each with
+/// the source that its kernel file states.
 #[must_use]
 pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
     differences_of_all(&[("", kernels.to_vec())])
@@ -178,7 +178,8 @@ fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     (!parts.is_empty()).then(|| Section::new("Kernels", parts))
 }
 
-/// Returns a grid with a line for each difference: the key, both values, the source and the place.
+/// Returns a table of cells with a line for each difference: the key, both values, and the source with its place in a
+/// kernel file.
 #[must_use]
 pub fn difference_grid(found: &[Difference]) -> Grid {
     let line = |it: &Difference| -> Vec<Cell> {
@@ -207,7 +208,7 @@ pub fn machine(machine: &Machine) -> Part {
     Part::folded(caption, values(&machine.node))
 }
 
-/// Returns a grid of every value in a file, by section, with its place and the comment on its line.
+/// Returns a table of cells with every value in a file, by section, with its place and the comment on its line.
 #[must_use]
 pub fn values(node: &Node) -> Grid {
     let mut lines = Vec::new();

@@ -99,7 +99,7 @@ pub struct Plan {
     pub scale: Scale,
     workload: &'static dyn Runnable,
     machine: Arc<Machine>,
-    /// The control groups of the command line.
+    /// The control groups that the command line adds or changes.
     groups: Vec<group::Asked>,
     place: GroundOptions,
     /// The runs, ordered by column and seed.
@@ -169,7 +169,7 @@ pub struct Results {
     pub memory: Vec<RunMemory>,
     /// Generations of pages over time of every job; empty if not requested.
     pub generations: Vec<RunGenerations>,
-    /// What each simulated kernel logged.
+    /// The lines that each simulated kernel logged.
     pub kernel_logs: Vec<RunKernelLog>,
     /// Events over time of every job; empty if not requested.
     pub traces: Vec<RunTrace>,
@@ -183,7 +183,7 @@ impl Results {
     /// Returns the results if no run failed.
     ///
     /// # Errors
-    /// Every failed run.
+    /// When a run failed. The error has every failed run.
     pub fn whole(self) -> Result<Self, Vec<JobFailure>> {
         if self.failures.is_empty() { Ok(self) } else { Err(self.failures) }
     }
@@ -465,7 +465,7 @@ impl Plan {
 /// Checks the jobs of all columns on a ground before any job runs.
 ///
 /// # Errors
-/// The first fault, with the name of its column unless all columns have it.
+/// When a job is faulty. The error is the first fault, with the name of its column unless all columns have the fault.
 fn check_all(
     subjects: &[Subject<'_>],
     plain: &Job,

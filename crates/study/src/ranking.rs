@@ -56,7 +56,7 @@ pub struct Ranked {
 pub enum Standing {
     /// The kernel is better than the best other kernel, or is the only one with a figure.
     Wins,
-    /// The kernel is not told apart from the best other kernel.
+    /// The figures do not tell the kernel apart from the best other kernel.
     Ties,
     /// The kernel is worse than the best other kernel.
     Loses,

@@ -1,4 +1,5 @@
-//! A grid of runs whose results go to a store. A sweep can be divided into parts, and goes on from stored results.
+//! A set of runs, all combinations of some values, whose results go to a store. A sweep can be divided into parts, and
+//! goes on from stored results.
 //!
 //! ```toml
 //! experiments = ["parallelio"]
@@ -125,7 +126,7 @@ impl Sweep {
     /// its folder. `find` returns workloads by name.
     ///
     /// # Errors
-    /// The first fault, with its line.
+    /// When the text is faulty. The error is the first fault, with its line.
     pub fn parse(file: &str, text: &str, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
         let node = Node::parse(file, text)?;
         node.only(&KEYS)?;
@@ -410,7 +411,7 @@ fn check_once(sets: &[(Set, Vec<Place>)]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a grid of `combinations` combinations and `seeds` seeds can be planned.
+/// Checks that a sweep of `combinations` combinations with `seeds` seeds each can be planned.
 fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     let place_of = |keys: [&str; 2]| {
         let found = keys.into_iter().find_map(|key| node.get(key));

@@ -192,7 +192,7 @@ impl Recorded {
 /// Name of the suite's file in messages.
 const FILE: &str = "crates/study/truth.toml";
 
-/// Name of the file of the last results, as in messages.
+/// Name, in messages, of the file with the last results of comparisons.
 const LAST_FILE: &str = "crates/study/truth-last.toml";
 
 /// The machine on which all loads run.

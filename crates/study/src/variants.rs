@@ -61,9 +61,9 @@ impl Variants {
     /// that applies to none of the request's kernels is left out.
     ///
     /// # Errors
-    /// The first unknown or wrong item, as for [`Plan::new`]. Also when the experiment has no variants, or none that
-    /// matches `only`; when neither the experiment nor `rows` selects rows; and when a variant sets a key to which the
-    /// request gives several values, since that variant would lack columns.
+    /// The errors of [`Plan::new`]. Also when the experiment has no variants, or none that matches `only`; when neither
+    /// the experiment nor `rows` selects rows; and when a variant sets a key to which the request gives several values,
+    /// since that variant would lack columns.
     pub fn new(
         request: &Request,
         rows: &[String],

@@ -3,11 +3,11 @@
 //! Each task has a region of its own. First the task stores every page once, in order. Then it loads and verifies
 //! random pages, and stores some of them again. The reported rates are those of this second part.
 //!
-//! The tasks keep step, as the threads of a parallel program with barriers do. Without this, chance decides a whole
-//! run: a task whose region happens to be in memory touches it a hundred times as often as a task that waits for
-//! faults, so reclaim finds the first task's pages in use and takes the other tasks' pages. Then either all tasks fault
-//! alike, or a few tasks never fault and do most of the operations. With equal work, every region keeps the same share
-//! of its pages in memory, on any ground.
+//! The tasks keep step, as the threads of a parallel program with barriers do. If the tasks did not keep step, chance
+//! would decide a whole run: a task whose region happens to be in memory touches it a hundred times as often as a task
+//! that waits for faults, so reclaim finds the first task's pages in use and takes the other tasks' pages. Depending on
+//! chance, all tasks would fault equally often, or a few tasks would never fault and do most of the operations. With
+//! equal work, every region keeps the same share of its pages in memory, on any ground.
 //!
 //! A region may be a private mapping of a file instead, whose pages are copied when they are first stored to.
 

@@ -45,8 +45,8 @@ pub struct Params {
     pub link_mib: Sourced<[u64; 2]>,
     /// Time that the linker computes, ms.
     pub link_ms: Sourced<u64>,
-    /// Share of its touched memory that a compiler touches again in each part of its work, percent: one contiguous
-    /// stretch at a random place. Default 0: each page is touched only once.
+    /// Part of a compiler's touched memory that the compiler touches again in each part of its work, percent: one
+    /// contiguous stretch at a random place. Default 0: each page is touched only once.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Whether memory of compilers and linkers may have huge pages. Default: no, since these programs allocate memory

@@ -38,8 +38,8 @@ impl Chooser {
         }
     }
 
-    /// Makes a chooser that samples Zipf ranks by rejection only. Files that are in a simulated machine's memory before
-    /// a run use this sampler: changing it changes published figures.
+    /// Makes a chooser that samples Zipf ranks by rejection only. This sampler decides which pages of files are in a
+    /// simulated machine's memory before a run, so a change of the sampler changes published figures.
     ///
     /// # Panics
     /// When `pages` is 0.

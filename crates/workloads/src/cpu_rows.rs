@@ -12,7 +12,7 @@ pub struct Who<'a> {
     pub prefix: &'a str,
     /// Name of these tasks in report rows.
     pub name: &'a str,
-    /// Whether each task has a row of its own if there are several.
+    /// Whether, if there are several tasks, each of them has a row of its own.
     pub tells_each: bool,
 }
 

@@ -186,8 +186,8 @@ fn write_until_refused<S: System>(system: &S) -> Result<(u64, Fate), SystemError
     fate(system, was_refused, ended).map(|fate| (pages, fate))
 }
 
-/// Returns how a program ended whose last operation was `ended`; its error if the program was neither killed nor refused
-/// what it wanted.
+/// Returns how a program ended. `ended` is the outcome of the program's last operation. Returns its error if the
+/// program was neither killed nor refused what it wanted.
 fn fate<S: System>(system: &S, was_refused: bool, ended: Result<(), SystemError>) -> Result<Fate, SystemError> {
     if system.is_killed() {
         Ok(Fate::Killed)

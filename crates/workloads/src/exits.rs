@@ -30,11 +30,11 @@ const STAYS: &str = "stays";
 pub struct Params {
     /// Memory of the program that stays, percent of memory. Default 40.
     pub stays_percent: u64,
-    /// Memory of the program that stays in MiB at full scale, instead of `stays_percent`.
+    /// Memory of the program that stays, MiB at full scale; given instead of `stays_percent`.
     pub stays_mib: Option<u64>,
     /// Memory of each program that ends, percent of memory. Default 80.
     pub program_percent: u64,
-    /// Memory of each program that ends in MiB at full scale, instead of `program_percent`.
+    /// Memory of each program that ends, MiB at full scale; given instead of `program_percent`.
     pub program_mib: Option<u64>,
     /// Number of programs that end. Default 3.
     pub programs: u64,

@@ -18,8 +18,9 @@ use figures::scale::Scale;
 use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 
-/// The file that is read, and the name under which the contents of the memory are made.
+/// Name of the file that is read.
 const FILE: &str = "read";
+/// Name from which the test pattern of the anonymous memory is made.
 const MEMORY: &str = "memory";
 
 /// Pages of a MiB.
@@ -208,8 +209,8 @@ fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), Syst
     Ok((rows(params, &times, freed), system.is_killed()))
 }
 
-/// Asks the group to free pages, if the parameters say so. Returns its counters before and after, and whether as much as
-/// was asked for was freed.
+/// Asks the group to free pages, if the parameters say so. Returns the group's counters before and after, and whether
+/// the group freed as much as was requested.
 fn reclaim<S: System>(system: &S, params: &Params) -> Result<Option<(Vmstat, Vmstat, bool)>, SystemError> {
     let Some(group) = params.group.as_ref().filter(|_| params.reclaim_mib > 0) else { return Ok(None) };
     let stat = || system.group_stat(group).map(Option::unwrap_or_default);

@@ -386,9 +386,11 @@ impl Inodes {
     }
 }
 
-/// States of a build: running, completed or failed.
+/// State of a build that runs.
 const RUNNING: u8 = 0;
+/// State of a completed build.
 const DONE: u8 = 1;
+/// State of a failed build.
 const FAILED: u8 = 2;
 
 /// A started build of one tree: its task, its progress and its state.

@@ -1,10 +1,11 @@
 //! Memory full of pages that cannot be reclaimed, beside a control group that reclaims for itself.
 //!
-//! One task does all, so that it runs alike on each ground. It fills memory with anonymous pages, until free memory is
-//! below the low mark, on a machine without swap: kswapd can never balance the node. Then it alternately reads on in a file
-//! in its group, which is at `memory.high` and so reclaims its own pages, and reads a random page of a hot file outside
-//! of the group. Does kswapd give up, or does it run on and evict the hot file again and again?
-//! Source: mechanisms/modern, 8 (the posting "mm/vmscan: fix unintended reset of kswapd_failures", December 2025).
+//! One task does all the work, so that the workload runs alike on each ground. The task fills memory with anonymous
+//! pages, until free memory is below the low mark, on a machine without swap: kswapd can never balance the node. Then
+//! the task alternates between two reads: it reads on in a file in its group, which is at `memory.high` and so reclaims
+//! its own pages, and it reads a random page of a hot file outside of the group. The workload shows whether kswapd
+//! gives up, or runs on and evicts the hot file again and again. Source: mechanisms/modern, 8 (the posting "mm/vmscan:
+//! fix unintended reset of kswapd_failures", December 2025).
 
 use super::big_file;
 use super::random::Size;
@@ -21,8 +22,9 @@ use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The file that the group reads, and the hot file.
+/// Name of the file that the group reads.
 const OWN: &str = "own";
+/// Name of the hot file, which is read outside of the group.
 const HOT: &str = "hot";
 
 /// Number of the random stream for reads of the hot file.
@@ -31,8 +33,9 @@ const STREAM: u64 = 7100;
 /// Pages that are filled between two looks at free memory.
 const STEP_PAGES: u32 = 16;
 
-/// Free memory that anonymous pages leave, percent of the high mark: halfway between the min mark, which is at two thirds,
-/// and the low mark, at five sixths. What a group frees at a time, some 100 pages, must not reach the high mark.
+/// Free memory that anonymous pages leave, percent of the high mark. The min mark is at two thirds of the high mark and
+/// the low mark at five sixths; this value is halfway between them. The some 100 pages that a group frees at a time
+/// must not raise free memory to the high mark.
 const FILL_TO_PERCENT: u64 = 75;
 
 /// Parameters of the workload `hopeless`, from `[params]` in an experiment's file.
@@ -188,18 +191,18 @@ impl<S: System> Reader<S> {
     }
 }
 
-/// What was measured.
+/// The measurements of a run.
 struct Course {
-    /// CPU time of kswapd, percent of a CPU; none if the system does not tell it.
+    /// CPU time of kswapd, percent of a CPU; none if the system does not measure it.
     kswapd_cpu: Option<f64>,
-    /// Runs of kswapd (`pageoutrun`) in each half of the time.
+    /// Number of runs of kswapd (`pageoutrun`) in each half of the measurement.
     runs: [u64; 2],
     reads: u64,
     seconds: f64,
     counters: Vmstat,
 }
 
-/// Reads alternately in the group and outside of it, for the time of the parameters.
+/// Reads alternately in the group and outside of it, for the duration that `params` states.
 fn alternate<S: System>(system: &S, params: &Params, reader: &mut Reader<S>) -> Result<Course, SystemError> {
     let mut rng = system.rng(STREAM);
     let (before, profile, began) = (system.vmstat(), system.profile(), system.now());

@@ -187,7 +187,7 @@ impl<S: System> HotSet<S> {
     }
 }
 
-/// Moves the task to a group, if one is named.
+/// Moves the task to `group`. Does nothing if `group` is none.
 fn enter<S: System>(system: &S, group: &Option<String>) -> Result<(), SystemError> {
     group.as_deref().map_or(Ok(()), |group| system.enter_group(Some(group)))
 }

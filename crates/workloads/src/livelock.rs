@@ -37,10 +37,13 @@ const STREAMS: [u64; 2] = [7000, 7500];
 /// Number of the hog's random stream.
 const STREAM_OF_HOG: u64 = 6999;
 
-/// Names of the files that hold code.
+/// Name of the file with the server's code.
 const SERVER: &str = "server";
+/// Name of the files with the code of the other programs.
 const PROGRAM: &str = "program";
+/// Name of the files with the code of the shared libraries.
 const LIBRARY: &str = "library";
+/// Name of the file with the hog's code.
 const HOG: &str = "hog";
 
 /// Name of the file that a task reads beside the programs.

@@ -615,7 +615,7 @@ const COUNTERS: [(&str, &str); 21] = [
     ("nr_vmscan_write", "pages"),
 ];
 
-/// Counters of huge pages: the name in kernels before 4.5, and the name from 4.5 on.
+/// Counters of huge pages, each with its name before Linux 4.5 and its name since Linux 4.5.
 const HUGE_PAGE_COUNTERS: [[&str; 2]; 3] = [
     ["thp_fault_alloc", "thp_fault_alloc"],
     ["thp_fault_fallback", "thp_fault_fallback"],

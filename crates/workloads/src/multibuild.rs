@@ -51,7 +51,8 @@ pub struct Params {
     pub text_mib: Sourced<u64>,
     /// Memory that a compiler uses, MiB: smallest and largest.
     pub memory_mib: Sourced<[u64; 2]>,
-    /// Share of its touched memory that a compiler touches again in each part of its work, percent. Default 0.
+    /// Part of a compiler's touched memory that the compiler touches again in each part of its work, percent. Default
+    /// 0.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Mean time that a compiler computes, ms.

@@ -37,8 +37,9 @@ const ITEM_BYTES_ASSUMED: u64 = VALUE_BYTES + 4096;
 /// Size of a chunk in the slab class that items fall into, bytes, with the default growth factor.
 const CHUNK_BYTES: u64 = 17352;
 
-/// Size of a slab page of memcached, in bytes and in pages.
+/// Size of a slab page of memcached, bytes.
 const SLAB_BYTES: u64 = 1 << 20;
+/// Size of a slab page of memcached, in pages of the machine.
 const SLAB_PAGES: u64 = SLAB_BYTES / PAGE_BYTES as u64;
 
 /// Number of chunks in a slab page.
@@ -402,11 +403,11 @@ fn serve<S: System>(
     Ok((operations, during))
 }
 
-/// Runs `dd`: waits until most of memory is in use or the server is filled, then for `delay`, then writes and syncs. Returns the start and the
-/// duration of the write.
+/// Runs `dd`: waits until most of memory is in use or the server is filled, waits for `delay`, then writes and syncs.
+/// Returns the start and the duration of the write.
 ///
-/// The script checks memory every two seconds. A random delay from the run's seed decides when its first check is, as
-/// if the script had been started by hand.
+/// The benchmark's script checks memory every two seconds. A random delay from the run's seed decides when the first
+/// check is, as if the script had been started by hand.
 fn write_behind<S: System>(
     system: &S,
     delay: Nanos,

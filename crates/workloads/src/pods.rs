@@ -155,7 +155,7 @@ fn kills<S: System>(system: &S) -> u64 {
 struct Fate {
     /// Time for which the pod ran, s.
     ran_s: f64,
-    /// Pages that the pod had at most.
+    /// Largest number of pages that the pod had.
     pages: u64,
     was_killed: bool,
 }
@@ -170,7 +170,8 @@ struct Pod {
 }
 
 impl Pod {
-    /// Grows in even steps, and uses its pages at random, until its time is over or it is killed.
+    /// Runs the pod, which grows in even steps and then uses its pages at random, until its time is over or it is
+    /// killed.
     fn run<S: System>(&self, system: &S) -> Result<Fate, SystemError> {
         system.enter_group(Some(&self.group))?;
         let (began, mut rng) = (system.now(), system.rng(self.stream));

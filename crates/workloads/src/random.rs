@@ -22,10 +22,10 @@ pub enum Access {
     /// By a copy, as with `pread`.
     #[default]
     Copy,
-    /// In place: in a page pinned by the engine, or on `linux` and `guest` in a shared mapping of the file.
+    /// In place. The page is pinned by the engine, or on `linux` and `guest` is in a shared mapping of the file.
     InPlace,
-    /// Through a mapping of the file, with faults and with the accessed bits of page tables. On a system that cannot
-    /// map files, as `in-place`.
+    /// Through a mapping of the file, with faults and with the accessed bits of page tables. A system that cannot map
+    /// files reads in place instead.
     Mapped,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn extent(operations: Option<u64>, tasks: u64, time_s: u64, file_page
     Extent { time_s, operations: done.saturating_add(file_pages), file_pages, wait_s: 0 }
 }
 
-/// Refuses less than one task or more than 1024, less than a page for each task, and 16 TiB of pages or more.
+/// Refuses a number of tasks outside 1 to 1024, fewer pages than tasks, and 16 TiB of pages or more.
 pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), String> {
     if !(1..=1024).contains(&tasks) {
         return Err(format!("{tasks} tasks: from 1 to 1024 can be started"));

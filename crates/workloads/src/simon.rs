@@ -266,10 +266,13 @@ impl Workload for Simon {
     }
 }
 
-/// States of the run.
+/// State of the run before the large process is told to end.
 const RUNNING: u8 = 0;
+/// State of the run after the large process was told to end.
 const PROCESS_ENDS: u8 = 1;
+/// State of the run after its time is over.
 const OVER: u8 = 2;
+/// State of the run after a task has failed.
 const FAILED: u8 = 3;
 
 /// State shared by the tasks and their watcher.

@@ -7,7 +7,7 @@
 //! touches.
 //!
 //! Touches are simulated as samples: one page is touched, which sets its accessed bit and uses the processor's
-//! translations. This touch stands for [`Params::sample`] touches of similar pages.
+//! translations. This one touch stands for [`Params::sample`] touches of similar pages.
 
 use super::meter::add_profile;
 use crate::extent::{Extent, times};

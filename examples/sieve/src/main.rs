@@ -1,7 +1,8 @@
-//! The command `highwater` with a policy more, and a comparison of policies without an engine.
+//! The command `highwater` with one more policy, and a comparison of policies without an engine.
 //!
 //! * `cargo run --release -p sieve -- compare randread --scale 1/16 --kernels highwater,highwater+lru.policy=own`
-//! * `cargo run --release -p sieve -- replay [REQUESTS]`: hit ratios, and requests a second, of Zipf-distributed keys.
+//! * `cargo run --release -p sieve -- replay [REQUESTS]` prints hit ratios, and requests a second, for requests of
+//!   Zipf-distributed keys.
 
 mod policy;
 
@@ -14,7 +15,7 @@ use policy::Sieve;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Keys that are requested, and pages that are cached.
+/// Number of different keys that are requested. Each key stands for a page.
 const KEYS: u32 = 1_000_000;
 const CAPACITY: u32 = 100_000;
 

@@ -1,11 +1,11 @@
-//! SIEVE: a hand goes from the oldest page to the newest, takes marks away, and evicts the first page without one. Pages that
-//! stay keep their place. (Zhang et al., "SIEVE is simpler than LRU", NSDI 2024.)
+//! The policy SIEVE: a hand moves from the oldest page to the newest, clears marks, and evicts the first page without a
+//! mark. Pages that stay keep their place. (Zhang et al., "SIEVE is simpler than LRU", NSDI 2024.)
 
 use engine::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
 use engine::memory::{Flags, List, NO_FRAME};
 use machine::FrameNumber;
 
-/// Pages in the order in which they came, and the hand.
+/// The pages in the order in which they came, and the hand.
 #[derive(Debug, Default)]
 pub struct Sieve {
     list: List,
@@ -13,7 +13,8 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    /// The page before another one, towards the newest; behind the newest the hand begins again at the oldest.
+    /// Returns the next page for the hand: the page that came right after `page`. Returns `None` after the newest page;
+    /// the hand then begins again at the oldest.
     fn before<P: Pages>(pages: &P, page: FrameNumber) -> Option<FrameNumber> {
         let before = pages.previous(page);
         (before != NO_FRAME).then_some(FrameNumber(before))
@@ -45,7 +46,8 @@ impl<P: Pages> Policy<P> for Sieve {
         }
     }
 
-    /// Uses through the file were looked at by the hand: this is about those by page tables, and what came since.
+    /// Keeps a victim that was touched. The hand has seen uses through the file before; `touched` counts uses by page
+    /// tables, and uses since then.
     fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
         if seen.touched > 0 { Verdict::Activate } else { Verdict::Reclaim }
     }

@@ -97,7 +97,7 @@ struct Row {
     label: String,
     /// Name of the kernel, or of the base of the line's kernel file.
     kernel: Option<String>,
-    /// Whether the line shows published figures.
+    /// `true` if the line shows published figures.
     #[serde(default)]
     print: bool,
     /// The seeds over which the line shows median and range; seed 1 by default.
@@ -141,7 +141,7 @@ impl Plan {
         Ok(Self { tables, machines, reclaim_costs, machine: Value::Table(machine) })
     }
 
-    /// Returns the text of the kernel file for a line; none if the line does not change the kernel.
+    /// Returns the text of the kernel file for a line; `None` if the line does not change the kernel.
     fn kernel_file(base: &str, row: &Row) -> Result<Option<String>, String> {
         if row.choices.is_empty() {
             return Ok(None);
@@ -153,7 +153,7 @@ impl Plan {
         toml::to_string(&keys).map(Some).map_err(|error| format!("{}: {error}", row.label))
     }
 
-    /// Returns the text of the machine file for a line; none if the line does not change the machine.
+    /// Returns the text of the machine file for a line; `None` if the line does not change the machine.
     fn machine_file(&self, row: &Row) -> Result<Option<String>, String> {
         let told = |error| format!("{}: {error}", row.label);
         let mut machine = self.machine.clone();

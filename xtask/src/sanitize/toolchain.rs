@@ -38,7 +38,7 @@ impl Toolchain {
     /// Returns a toolchain whose programs run with a sanitizer under `options`.
     ///
     /// # Errors
-    /// What is missing.
+    /// When no toolchain can do this. The error says what is missing.
     pub fn with(sanitizer: Sanitizer, options: &str) -> Result<Self, String> {
         Self::first(|toolchain| {
             match sanitizer {

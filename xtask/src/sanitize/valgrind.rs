@@ -55,7 +55,7 @@ pub fn check() -> Result<Ended, String> {
     Ok(Ended::Clean)
 }
 
-/// Returns the path of the test program for a source, from cargo's messages; none if it was not built.
+/// Returns the path of the test program for a source, from cargo's messages; `None` if it was not built.
 fn program(messages: &str, source: &str) -> Option<String> {
     messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

@@ -13,7 +13,7 @@ pub struct Experiment {
     /// Name of the experiment's folder.
     #[serde(skip)]
     pub name: String,
-    /// Names of the experiment's kernels. The others are compared with the first.
+    /// Names of the experiment's kernels. All kernels after the first are compared with the first.
     pub kernels: Vec<String>,
     /// Name of the experiment's main row.
     pub main_row: String,
@@ -64,7 +64,7 @@ pub struct Found {
     pub value: f64,
     /// Unit of the figure.
     pub unit: String,
-    /// Whether a higher figure is better.
+    /// `true` if a higher figure is better.
     pub is_higher_better: bool,
 }
 
@@ -168,7 +168,7 @@ impl Record {
         self.of(case).is_some_and(Result::is_err)
     }
 
-    /// Returns the outcome of a run; none if the record has none.
+    /// Returns the outcome of a run; `None` if the record has none.
     pub fn of(&self, case: &Case) -> Option<&Result<Found, String>> {
         self.0.get(case)
     }

@@ -52,15 +52,15 @@ impl Change {
 }
 
 /// Returns the change of the median from `base` to `figures`, as a share of the median of `base`; positive if `figures`
-/// are better. Returns none if either has no figures.
+/// are better. Returns `None` if either has no figures.
 pub fn change(figures: &[&Found], base: &[&Found]) -> Option<f64> {
     let (ours, theirs) = (median(figures)?, median(base)?);
     let change = if ours == theirs { 0.0 } else { (ours - theirs) / theirs.abs() };
     Some(if figures[0].is_higher_better { change } else { -change })
 }
 
-/// Returns the sign of the change from `base` to `figures`; none if either has no figures. With several seeds, a change
-/// has a sign only if all figures of one kernel are above or all are below all figures of the other kernel.
+/// Returns the sign of the change from `base` to `figures`; `None` if either has no figures. With several seeds, a
+/// change has a sign only if all figures of one kernel are above or all are below all figures of the other kernel.
 pub fn of(figures: &[&Found], base: &[&Found]) -> Option<Sign> {
     let change = change(figures, base)?;
     let [ours, theirs] = [figures, base].map(range);

@@ -21,7 +21,7 @@ const TASKS: &str = "tasks";
 impl FromStr for Asked {
     type Err = String;
 
-    /// Parses `NAME` or `NAME:KEY=VALUE,…`. Names of tasks may stand behind each other: `tasks=a,b*`.
+    /// Parses `NAME` or `NAME:KEY=VALUE,…`. The key `tasks` may have several names: `tasks=a,b*`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         check_name(name)?;
@@ -80,8 +80,8 @@ impl Asked {
         std::iter::once(format!("+group={name}")).chain(keys).collect()
     }
 
-    /// Returns the option that gave the part of this group that a text is about; none if it is about something else.
-    /// The text is the place of an error, which names a change of [`Asked::changes`].
+    /// Returns the option that gave a part of this group. `place` is the place of an error, which names a change of
+    /// [`Asked::changes`]. Returns none if the place is about something else.
     #[must_use]
     pub fn option_at(&self, place: &str) -> Option<String> {
         let Self { name, keys } = self;
@@ -93,7 +93,7 @@ impl Asked {
     }
 }
 
-/// Returns a value as on the command line.
+/// Returns a value in the form of the command line.
 fn plain(value: &str) -> String {
     value.replace(['[', ']', '"'], "")
 }

@@ -15,7 +15,8 @@ pub(crate) fn tables(file: &Node) -> &[Node] {
     }
 }
 
-/// Returns the list of groups in a file, which is added if the file has none; none if the key has another value.
+/// Returns the list of groups in a file. Adds an empty list if the file has none. Returns none if the key has another
+/// value.
 fn list(file: &mut Node) -> Option<&mut Vec<Node>> {
     let place = file.place.clone();
     let Value::Table(entries) = &mut file.value else { return None };
@@ -34,15 +35,15 @@ fn text<'n>(table: &'n Node, key: &str) -> Option<&'n str> {
     table.get(key).and_then(Node::as_text)
 }
 
-/// Returns whether a group is called `name`: this is its name, or its path by its parent.
+/// Returns whether a group is called `name`: whether `name` is the group's own name, or its path through its parent.
 fn is_called(table: &Node, name: &str) -> bool {
     let Some(own) = text(table, "name") else { return false };
     let path = || text(table, "parent").is_some_and(|parent| format!("{parent}/{own}") == name);
     own == name || path()
 }
 
-/// Returns the index of the group called `name` in a list: the one with this path, or else the only one whose last name it
-/// is.
+/// Returns the index of the group called `name` in a list: the group with this path, or else the only group whose last
+/// name this is.
 pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     let path = |table: &Node| {
         let own = text(table, "name")?;
@@ -91,8 +92,8 @@ pub(super) const LEVELS_MAX: usize = 100;
 /// Length of the longest list of groups in an error.
 const HINT_MAX: usize = 300;
 
-/// Replaces the names and parents of a machine's groups by paths, and moves each parent that does not exist before its
-/// children in front of them. Does nothing about values of a wrong type, which the reader of the groups refuses.
+/// Replaces the names and parents of a machine's groups by paths. Moves each parent that is listed after its children
+/// before them. Does nothing about values of a wrong type, which the reader of the groups refuses.
 ///
 /// # Errors
 /// When there are too many groups or levels, when a parent is unknown, when its name may be one of several groups, or
@@ -183,7 +184,9 @@ impl<'t> Paths<'t> {
                     [one] => self.known[*one].as_deref(),
                     [] => self.groups.contains_key(parent).then_some(parent),
                     _ => {
-                        return Err(self.refused(n, &format!("there are several groups `{parent}`: expected the path of one")));
+                        return Err(
+                            self.refused(n, &format!("there are several groups `{parent}`: expected the path of one"))
+                        );
                     }
                 };
                 let Some(above) = above else { return Ok(false) };

@@ -34,7 +34,7 @@ choices! {
 
     /// States whether a write counts as a use of its page, as a read does (`mark_page_accessed`).
     written: Written = Used, drawn 142 {
-        /// Yes.
+        /// Yes, a write counts as a use.
         Used,
         /// No: a page that is only written stays inactive.
         LeftAlone,
@@ -44,7 +44,7 @@ choices! {
     huge_pages: HugePages = Never, drawn 85 {
         /// Yes, if the aligned range of 2 MiB around the page lies within the region and was not touched yet.
         Always,
-        /// No.
+        /// No, anonymous faults do not try for huge pages.
         Never,
     }
 
@@ -66,7 +66,7 @@ choices! {
 
     /// States whether khugepaged reclaims and compacts to get a huge page (`khugepaged/defrag`).
     khugepaged_defrag: KhugepagedDefrag = Yes, drawn 106, with "access.khugepaged" in ["on"] {
-        /// Yes, as a fault does.
+        /// Yes, khugepaged reclaims and compacts as a fault does.
         Yes,
         /// No: khugepaged only takes a free huge page.
         No,
@@ -106,9 +106,9 @@ choices! {
 
     /// The list that a page joins after it was read from swap.
     swapped_in: SwappedIn = Active, drawn 86 {
-        /// The active list, and the fault counts as a use.
+        /// The page joins the active list, and the fault counts as a use.
         Active,
-        /// The inactive list.
+        /// The page joins the inactive list.
         Inactive,
     }
 }

@@ -6,12 +6,12 @@ use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, IoError, Machine, Operation, PAGE_BYTES, Request};
 
-/// Pages that a device reads into and writes from directly.
+/// A buffer of pages that a device reads into or writes from directly.
 #[derive(Debug)]
 pub struct DirectBuffer(Vec<FrameNumber>);
 
 impl<M: Machine> Access<M> {
-    /// Allocates a buffer of `pages` pages for direct I/O. *May sleep.*
+    /// Allocates a buffer of `pages` pages for direct I/O. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted.
@@ -36,7 +36,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Reads or writes a whole buffer at block `block` of a device, and waits until the device is done. *May sleep.*
+    /// Reads or writes a whole buffer at block `block` of a device, and waits until the device is done. This function
+    /// may sleep.
     ///
     /// # Errors
     /// The error that the device returned.

@@ -13,8 +13,8 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::HeldBack;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
 
-/// Number of dirtied pages that is worth a pause, and after which a new task is first checked. If too many pages are
-/// dirty, a task is checked after at most a quarter of this number.
+/// Number of dirtied pages for which a pause is worth it. A new task is first checked after this many dirtied pages.
+/// While too many pages are dirty, a task is checked after at most a quarter of this number.
 const POLL_PAGES: u64 = 32;
 
 /// The longest pause of a writer.
@@ -23,8 +23,8 @@ const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 /// Intended length of a pause: long enough to be worth a sleep, short enough not to be noticed.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
-/// Time that a writer waits while pages of its file cannot be written, before it gets the error. By then the flusher
-/// has tried ten times, unless the disk takes longer.
+/// Time that a writer waits while pages of its file cannot be written, before the write fails with their error. By then
+/// the flusher has tried ten times, unless the disk takes longer.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
 /// Interval at which a writer checks again whether its file's pages can be written.
@@ -51,7 +51,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Counts a page that became dirty. From time to time, checks whether the task must pause. *May sleep.*
+    /// Counts a page that became dirty. From time to time, checks whether the task must pause. This function may sleep.
     pub(super) fn balance_dirty_pages_ratelimited(&self, task: &mut Task, device: DeviceId) {
         match self.choices.dirty_throttle {
             DirtyThrottle::ForWriteback => return self.balance_dirty_pages_by_waiting(task, device),
@@ -73,8 +73,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Counts pages that a write of the task made dirty and that were clean before. Does so only for the value
-    /// `ForWriteback` of `access.dirty_throttle`.
+    /// Counts pages that were clean before a write of the task made them dirty. Does nothing unless
+    /// `access.dirty_throttle` is `ForWriteback`.
     pub(super) fn note_dirtied(&self, task: &mut Task, pages: u64) {
         match self.choices.dirty_throttle {
             DirtyThrottle::ForWriteback => task.pages_dirtied += pages,
@@ -83,7 +83,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// While more pages are dirty than the limit allows, waits until pages have been written. *May sleep.*
+    /// While more pages are dirty than the limit allows, waits until pages have been written. This function may sleep.
     fn balance_dirty_pages_by_waiting(&self, task: &mut Task, device: DeviceId) {
         if task.pages_dirtied == 0 {
             return;
@@ -132,7 +132,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Holds back a task that is about to dirty a file whose pages cannot be written, until they are written or
-    /// [`REFUSAL_AFTER`] has passed. *May sleep.*
+    /// [`REFUSAL_AFTER`] has passed. This function may sleep.
     ///
     /// # Errors
     /// When the pages still cannot be written.

@@ -32,7 +32,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// While too many pages are dirty, writes 1.5 times as many pages as the task has dirtied since its last check.
-    /// *May sleep.*
+    /// This function may sleep.
     pub(super) fn balance_dirty_pages_by_writing(&self, task: &mut Task, device: DeviceId) {
         let _span = self.machine.span(Func::BalanceDirtyPages);
         let backing = self.backing(device);
@@ -64,9 +64,9 @@ impl<M: Machine> Access<M> {
     }
 
     /// Returns the dirty limits and the number of dirty pages, if the task must write pages itself; otherwise `None`.
-    /// It must if the device's pages exceed the task's limit, or all dirty pages exceed the global limit. The task's
-    /// limit is the device's limit, less up to an eighth in proportion to the task's share of all pages dirtied since
-    /// the start. So the task that dirties most is paused first.
+    /// The task must write if the device's dirty pages exceed the task's limit, or all dirty pages exceed the global
+    /// limit. The task's limit is the device's limit, less up to an eighth in proportion to the task's share of all
+    /// pages dirtied since the start. So the task that dirties most is paused first.
     fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
         let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
         let device_limit = self.device_limit(backing, limits.dirty);

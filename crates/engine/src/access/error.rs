@@ -11,9 +11,9 @@ use std::fmt;
 pub enum Error {
     /// No page is free and none can be made free.
     OutOfMemory {
-        /// The request that failed.
+        /// The allocation request that failed.
         cause: OutOfMemory,
-        /// Number of free pages; only reclaim may use them.
+        /// Number of free pages. They are left for tasks that reclaim.
         free_pages: u64,
         /// Number of free swap slots.
         free_slots: u32,
@@ -26,11 +26,11 @@ pub enum Error {
     },
     /// A page of a file could not be read.
     Read {
-        /// Number of the file.
+        /// Number of the file that the error is about.
         file: u32,
-        /// First byte of the page.
+        /// Offset of the page's first byte in the file, bytes.
         offset: u64,
-        /// The error of the device.
+        /// The error that the device reported.
         source: IoError,
     },
     /// Page tables have reached the limit on their memory. A page table stays until its region is dropped.
@@ -40,33 +40,33 @@ pub enum Error {
     },
     /// A page could not be read back from swap.
     SwapRead {
-        /// The slot that could not be read.
+        /// Number of the swap slot that could not be read.
         slot: u32,
-        /// The error of the device.
+        /// The error that the device reported.
         source: IoError,
     },
     /// Pages of a file could not be written since a task last asked for such errors.
     Write {
-        /// Number of the file.
+        /// Number of the file that the error is about.
         file: u32,
-        /// First byte of the last page that could not be written.
+        /// Offset in the file of the last page that could not be written, bytes.
         offset: u64,
-        /// The error of the device.
+        /// The error that the device reported.
         source: IoError,
     },
     /// The device has no block for a page that is to be written.
     NoSpace {
-        /// Number of the file.
+        /// Number of the file that the error is about.
         file: u32,
-        /// First byte that was not written.
+        /// Offset in the file of the first byte that was not written.
         offset: u64,
     },
     /// The system grants no memory for the file's index (its table from page numbers to frames) this far from the
     /// file's start.
     NoIndex {
-        /// Number of the file.
+        /// Number of the file that the error is about.
         file: u32,
-        /// First byte of the page that could not be indexed.
+        /// Offset in the file of the page that could not be indexed, bytes.
         offset: u64,
     },
     /// The page has as many readers as its descriptor can count.
@@ -76,9 +76,9 @@ pub enum Error {
     },
     /// A page after the end of its file was touched through a mapping (`SIGBUS`), or was to be pinned for writing.
     BeyondEnd {
-        /// Number of the file.
+        /// Number of the file that the error is about.
         file: u32,
-        /// First byte of the page.
+        /// Offset of the page's first byte in the file, bytes.
         offset: u64,
     },
     /// The task was killed.

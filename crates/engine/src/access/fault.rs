@@ -23,12 +23,12 @@ const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
     Yes,
-    /// The task was already throttled for this write.
+    /// The fault does not throttle the task, because it was already throttled for this write.
     No,
 }
 
 impl<M: Machine> Access<M> {
-    /// Touches consecutive pages of a region, as a program does by reading or writing them. *May sleep.*
+    /// Touches consecutive pages of a region, as a program does by reading or writing them. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, swap cannot be read, or the task was killed.
@@ -51,10 +51,10 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Writes bytes into a region, from byte `offset` on. *May sleep.*
+    /// Writes bytes into a region, from byte `offset` on. This function may sleep.
     ///
     /// # Errors
-    /// As [`Access::touch`].
+    /// Returns the errors of [`Access::touch`].
     pub fn write_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.for_each_piece(task, region, offset, bytes.len(), true, |frame, in_page, range| {
             self.machine.write_frame(frame, in_page, &bytes[range]);
@@ -62,10 +62,10 @@ impl<M: Machine> Access<M> {
     }
 
     /// Reads bytes of a region, from byte `offset` on. Bytes that were never written read as zero, and reading them
-    /// allocates no page table. *May sleep.*
+    /// allocates no page table. This function may sleep.
     ///
     /// # Errors
-    /// As [`Access::touch`].
+    /// Returns the errors of [`Access::touch`].
     pub fn read_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         bytes.fill(0);
         let length = bytes.len();
@@ -98,8 +98,9 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Takes a reference to the page that is mapped at `page`, and its latch. Returns the page's frame; `None` if no
-    /// page is mapped there with the rights that the access needs, or the mapping changed meanwhile.
+    /// Pins the page that is mapped at `page`: takes a reference to it, and its latch. Returns the page's frame.
+    /// Returns `None` if no page is mapped there with the rights that the access needs, or the mapping changed
+    /// meanwhile.
     ///
     /// A huge page is split first, because each of its pages has its own latch. A smaller folio is latched as a whole.
     ///
@@ -170,7 +171,7 @@ impl<M: Machine> Access<M> {
         result.map(|dirtied| dirtied.is_some())
     }
 
-    /// Maps a page. Returns the device if the fault dirtied a page of a file, otherwise `None`.
+    /// Maps a page. Returns the file's device if the fault dirtied a page of a file, otherwise `None`.
     fn handle_fault(
         &self,
         task: &mut Task,

@@ -11,7 +11,7 @@ use machine::{DeviceId, Machine, Nanos};
 /// A task that the engine itself needs. The simulator or the library starts each of them once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelTask {
-    /// The kswapd of a node, which reclaims there.
+    /// The kswapd of a node, which reclaims the node's memory.
     Kswapd(NodeId),
     /// The flusher of a device, which writes dirty pages to it.
     Flusher(DeviceId),

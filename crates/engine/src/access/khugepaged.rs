@@ -23,18 +23,18 @@ use std::sync::Arc;
 /// Counts of khugepaged's work, as its folder in sysfs shows them.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// Ranges that became huge pages (`pages_collapsed`).
+    /// Number of ranges that became huge pages (`pages_collapsed`).
     collapsed: AtomicU64,
     /// Number of completed scans of all regions (`full_scans`).
     full_scans: AtomicU64,
 }
 
-/// The place at which khugepaged continues.
+/// The place at which khugepaged continues its scan of regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     /// Number of the first region that is not scanned yet.
     region: u32,
-    /// The first page of that region that is not scanned yet.
+    /// Number of the first page in `region` that is not scanned yet.
     page: u32,
 }
 
@@ -43,7 +43,7 @@ struct Place {
 enum Looked {
     /// Khugepaged goes on: each range became a huge page or stays as it is.
     GoesOn,
-    /// A range qualifies, but khugepaged got no huge page for it.
+    /// A range could become a huge page, but khugepaged got no memory for it.
     NoMemory,
 }
 

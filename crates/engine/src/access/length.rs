@@ -19,15 +19,15 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[must_use = "the page that it cuts is held until the end is released"]
 pub struct HeldEnd {
-    /// The future end of the file, bytes.
+    /// The length of the file after the truncation, bytes.
     bytes: u64,
-    /// The page that is cut, if the end lies within a page.
+    /// The page that the new end cuts, if the end lies within a page.
     pinned: Option<PinnedForWrite>,
 }
 
 impl<M: Machine> Access<M> {
-    /// Sets the length of a file to `bytes`. Bytes after the new end are dropped; added bytes read as zeroes. *May
-    /// sleep.*
+    /// Sets the length of a file to `bytes`. Bytes after the new end are dropped; added bytes read as zeroes. This
+    /// function may sleep.
     ///
     /// # Errors
     /// When the page that the new end cuts cannot be read, or memory for it is exhausted; nothing has changed then.
@@ -43,7 +43,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Prepares to truncate a file to `bytes` bytes, and changes nothing yet. Latches the page at the new end. If pages
-    /// are stable (`writeback.stable_pages`), no write of this page is under way or begins. *May sleep.*
+    /// are stable (`writeback.stable_pages`), no write of this page is under way or begins. This function may sleep.
     ///
     /// # Errors
     /// When the page at the new end cannot be read, or memory for it is exhausted.
@@ -59,7 +59,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Truncates a file at an end that [`Access::hold_end`] holds. When this returns, no page after the end is in
-    /// memory or under writeback. *May sleep.*
+    /// memory or under writeback. This function may sleep.
     pub fn cut(&self, file: &Arc<File<M>>, end: &HeldEnd) {
         let old_end = file.end_page();
         let in_page = (end.bytes % PAGE_BYTES as u64) as usize;
@@ -80,7 +80,7 @@ impl<M: Machine> Access<M> {
         self.give_file_blocks(file, from..old_end.max(file.end_page()));
     }
 
-    /// Releases an end that [`Access::hold_end`] holds. *May sleep.*
+    /// Ends a truncation that [`Access::hold_end`] began: releases the page at the new end. This function may sleep.
     pub fn release_end(&self, file: &Arc<File<M>>, end: HeldEnd) {
         if let Some(pinned) = end.pinned {
             self.unpin_write(file, pinned);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
     /// Maps `pages` pages of a file, from its page `first_page` on. The file stays open until the region is dropped.
-    /// *May sleep.*
+    /// This function may sleep.
     ///
     /// # Errors
     /// When the file's inode or directory entry was dropped, and memory for a new one is exhausted.
@@ -34,10 +34,10 @@ impl<M: Machine> Access<M> {
     }
 
     /// Writes the dirty pages of the file that a shared mapping maps, and waits until they are on the device (`msync`).
-    /// Does nothing for other regions. *May sleep.*
+    /// Does nothing for other regions. This function may sleep.
     ///
     /// # Errors
-    /// As [`Access::fsync`].
+    /// Returns the errors of [`Access::fsync`].
     pub fn sync_region(&self, task: &mut Task, region: &Region<M>) -> Result<(), Error> {
         match &region.file {
             Some(mapped) if mapped.mode.sharing == Sharing::Shared => self.fsync(task, &mapped.file),
@@ -189,7 +189,7 @@ impl<M: Machine> Access<M> {
         dirtied
     }
 
-    /// Marks a locked page dirty before it is written through a mapping (`page_mkwrite`). *May sleep.*
+    /// Marks a locked page dirty before it is written through a mapping (`page_mkwrite`). This function may sleep.
     fn dirty_mapped_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> Result<(), Error> {
         let offset = u64::from(self.frames[frame].index()) * PAGE_BYTES as u64;
         self.prepare_write(file, frame, offset)?;

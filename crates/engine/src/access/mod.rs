@@ -65,7 +65,7 @@ impl<M: Machine> Deref for Access<M> {
 }
 
 impl<M: Machine> Access<M> {
-    /// Creates the floor, with nothing touched yet.
+    /// Creates this layer (*floor*) of the engine. Khugepaged's counts begin at 0.
     pub fn new(allocate: Allocate<M>, choices: Choices) -> Self {
         Self { allocate, choices, khugepaged: khugepaged::Done::default() }
     }
@@ -81,7 +81,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Creates an empty file on a device, with its inode and directory entry. The file is not open yet. *May sleep.*
+    /// Creates an empty file on a device, with its inode and directory entry. The file is not open yet. This function
+    /// may sleep.
     ///
     /// # Errors
     /// When memory for the inode or the directory entry is exhausted.
@@ -99,8 +100,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Opens a file. Shrinkers keep the file's inode, and so its pages, until each open is followed by a close. *May
-    /// sleep.*
+    /// Opens a file. Shrinkers keep the file's inode, and so its pages, until each open is followed by a close. This
+    /// function may sleep.
     ///
     /// # Errors
     /// When the inode or directory entry was dropped, and memory for a new one is exhausted.
@@ -117,10 +118,10 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Looks a file up, as a walk of a file system does. The engine keeps only the inode and the directory entry of
-    /// such a file; both are in use only during this call and may be dropped afterwards. Looked-up files are numbered
-    /// separately from all other files. Returns whether the inode had to be created; if so, a machine that simulates
-    /// the device has to simulate a read of the inode. *May sleep.*
+    /// Looks a file up, as a walk of a file system does. Of a looked-up file, the engine keeps only the inode and the
+    /// directory entry, which are in use only during this call and may be dropped afterwards. Looked-up files are
+    /// numbered separately from all other files. Returns whether the inode had to be created; if so, a machine that
+    /// simulates the device has to simulate a read of the inode. This function may sleep.
     ///
     /// # Errors
     /// When memory for the inode or the directory entry is exhausted.
@@ -145,10 +146,10 @@ impl<M: Machine> Access<M> {
     }
 
     /// Allocates a block for a user outside of the engine. The user returns it by
-    /// [`Memory::take_back`](crate::memory::Memory::take_back). *May sleep*, if `gfp` allows it.
+    /// [`Memory::take_back`](crate::memory::Memory::take_back). This function may sleep if `gfp` allows it.
     ///
     /// # Errors
-    /// As [`Allocate::allocate`].
+    /// Returns the errors of [`Allocate::allocate`].
     pub fn take_block(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<Block, OutOfMemory> {
         self.allocate(task, gfp, order).map(|head| self.lend(head, order))
     }
@@ -160,8 +161,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Adds an object to an object cache, and first allocates a slab if no slab of the cache has a free place. *May
-    /// sleep.*
+    /// Adds an object to an object cache, and first allocates a slab if no slab of the cache has a free place. This
+    /// function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted.
@@ -189,7 +190,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Makes sure that the index of a file has a node and a slot for a page that is about to be added. *May sleep.*
+    /// Makes sure that the index of a file has a node and a slot for a page that is about to be added. This function
+    /// may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, or the system has no memory for the index at this distance from the file's start.
@@ -213,7 +215,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Removes a file: drops all its pages without writing the dirty ones, and frees its blocks. The file must not be
-    /// in use. *May sleep.*
+    /// in use. This function may sleep.
     pub fn unlink(&self, file: &File<M>) {
         self.truncate_pages(file, 0);
         for cache in self.object_caches.iter() {

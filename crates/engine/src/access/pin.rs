@@ -109,8 +109,8 @@ impl<M: Machine> Access<M> {
         Some((frame, descriptor))
     }
 
-    /// Notes the use of a latched page and returns `true`, if the page is valid and not marked for readahead. Otherwise
-    /// releases the page and returns `false`.
+    /// If a latched page is valid and not marked for readahead, notes its use and returns `true`. Otherwise releases
+    /// the page and returns `false`.
     #[inline(never)]
     fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
         // A page marked for readahead is left to a caller that knows the reader's readahead window and can start the
@@ -126,7 +126,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Pins a page of a file for reading, and reads it from the device if it is not in memory. The caller will next
-    /// read `wanted_pages` pages from this one on. *May sleep.*
+    /// read `wanted_pages` pages from this one on. This function may sleep.
     ///
     /// # Errors
     /// When the page cannot be read, or memory for it is exhausted.
@@ -150,7 +150,7 @@ impl<M: Machine> Access<M> {
         self.put_shared(frame);
     }
 
-    /// Pins a page of a file for writing. If the page is not valid, reads it first. *May sleep.*
+    /// Pins a page of a file for writing. If the page is not valid, reads it first. This function may sleep.
     ///
     /// # Errors
     /// When the page lies after the end of the file, it cannot be read, memory is exhausted, the device has no block
@@ -188,7 +188,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Releases a page that was pinned for writing. Bytes after the end that the file had when the page was pinned
-    /// become zeroes again. *May sleep.*
+    /// become zeroes again. This function may sleep.
     pub fn unpin_write(&self, file: &Arc<File<M>>, pinned: PinnedForWrite) {
         let PinnedForWrite { frame: page, bytes } = pinned;
         let frame = self.frames.head(page);
@@ -215,7 +215,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Pins a page of a region. Returns `None` if the page is to be read and was never written; such a page is all
-    /// zeroes. *May sleep.*
+    /// zeroes. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, or swap cannot be read.
@@ -249,7 +249,7 @@ impl<M: Machine> Access<M> {
         Ok(None)
     }
 
-    /// Releases a page of a region. *May sleep.*
+    /// Releases a page of a region that [`Access::pin_region`] pinned. This function may sleep.
     pub fn unpin_region(&self, frame: FrameNumber, write: bool) {
         let head = self.frames.head(frame);
         if write

@@ -1,7 +1,7 @@
 //! The end of processes: by themselves (`exit_mm`), or by the reaper after a kill (`oom_reaper`).
 //!
-//! *Flow*: the user of the engine calls [`Access::exit_process`] after the last task of a killed process has ended. Should a
-//! killed process not end within two seconds, the reaper frees its anonymous memory. *Locks*: as
+//! *Flow*: the user of the engine calls [`Access::exit_process`] after the last task of a killed process has ended. If
+//! a killed process does not end within two seconds, the reaper frees its anonymous memory. *Locks*: those of
 //! [`Access::drop_region`]. *Description*: mechanisms/killer, 3.
 
 use super::Access;
@@ -10,7 +10,8 @@ use machine::Machine;
 use machine::atomic::Ordering::Release;
 
 impl<M: Machine> Access<M> {
-    /// Ends a killed process: drops the regions that it still has. Its tasks must have ended. *May sleep.*
+    /// Ends a killed process: drops the regions that the process still has. Its tasks must have ended. This function
+    /// may sleep.
     pub fn exit_process(&self, process: &Process) {
         for region in self.regions_of(process.id) {
             self.drop_region(&region);
@@ -33,8 +34,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Frees the anonymous memory of a killed process, and private copies of pages of files. A page
-    /// that a task of the process maps meanwhile is freed when the process exits.
+    /// Frees the anonymous memory of a killed process, and private copies of pages of files. A page that a task of the
+    /// process maps meanwhile is freed when the process exits.
     #[doc(alias = "__oom_reap_task_mm")]
     fn reap(&self, process: &Process) {
         let is_private =

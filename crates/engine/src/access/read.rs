@@ -9,7 +9,7 @@ use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step};
 
 impl<M: Machine> Access<M> {
     /// Reads from a file at a byte offset. Returns the number of bytes read, which is smaller than the length of
-    /// `bytes` only at the end of the file. *May sleep.*
+    /// `bytes` only at the end of the file. This function may sleep.
     ///
     /// # Errors
     /// When a page cannot be read, or memory for it is exhausted. The bytes before that page were read.
@@ -143,7 +143,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Prepares to read a locked folio of a file: adds the pages that have a block to `bio`, and fills the others with
-    /// zeroes. Returns the number of pages to be read. If it is 0, the folio is valid and unlocked now.
+    /// zeroes. Returns the number of pages to be read. If this number is 0, the folio is valid and unlocked on return.
     pub(super) fn start_filling(&self, file: &File<M>, head: FrameNumber, bio: &mut Bio) -> u32 {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         if folio.is_large() {
@@ -166,7 +166,7 @@ impl<M: Machine> Access<M> {
         reads
     }
 
-    /// Removes a page that could not be read from its file, so that the next reader tries again.
+    /// Removes a page whose read has failed from its file, so that the next reader tries again.
     pub(super) fn drop_failed_page(&self, file: &File<M>, frame: FrameNumber) {
         self.lock_page(frame);
         let descriptor = &self.frames[frame];

@@ -16,8 +16,8 @@ use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES};
 use std::ops::Range;
 
-/// If the faults of a mapping that missed the page cache outnumber those that hit it by more than this, only the
-/// missing page is read (`MMAP_LOTSAMISS`).
+/// Largest number by which a mapping's faults that missed the page cache may exceed the faults that hit it. Above this
+/// number, a fault reads only the missing page (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
 
 /// A readahead window takes at most memory divided by this number, so that a few readers cannot fill all of memory by
@@ -50,20 +50,21 @@ impl<M: Machine> Access<M> {
     /// Starts to read the missing pages of a range, and does not wait for them. If the range is longer than the largest
     /// readahead window, reads only its beginning: half as many pages as are free or on an inactive file list, but at
     /// least one such window. A longer read would evict pages that were just read, and pages that other tasks use.
-    /// Stops early when memory is short. *May sleep.*
+    /// Stops early when memory is short. This function may sleep.
     #[doc(alias = "force_page_cache_readahead")]
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Later);
     }
 
-    /// Starts reads as [`Access::prefetch`], for pages that the caller needs as soon as they are in memory.
+    /// Starts to read pages as [`Access::prefetch`] does, but the caller needs these pages as soon as they are in
+    /// memory.
     pub fn start_read(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Now);
     }
 
     /// Returns the part of a range that is read at once: the whole range if it fits into the largest window of a
     /// sequential reader. Of a longer range, returns the beginning: half as many pages as are free or on an inactive
-    /// file list, but at least such a window.
+    /// file list, but at least one such window.
     fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
         let least = self.window_max(ReadPattern::Sequential);
         if pages.len() <= least as usize {
@@ -108,7 +109,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Starts the next window, because a marked page was reached.
+    /// Starts the next readahead window, because the reader has reached the marked page of the present one.
     pub(super) fn async_readahead(&self, task: &mut Task, file: &File<M>, state: &mut ReadState, page: u32) {
         let _span = self.machine.span(Func::AsyncReadahead);
         let is_next = page == state.start + state.pages - state.async_pages.min(state.pages);

@@ -25,7 +25,8 @@ const SEGMENT_BYTES: u64 = 1448;
 pub struct Unacknowledged(Vec<SlabNumber>);
 
 impl<M: Machine> Access<M> {
-    /// Sends `bytes` bytes: copies them into socket buffers, one for each packet. Returns the buffers. *May sleep.*
+    /// Sends `bytes` bytes: copies them into socket buffers, one for each packet. Returns the buffers. This function
+    /// may sleep.
     ///
     /// # Errors
     /// When memory is exhausted; then nothing is sent.

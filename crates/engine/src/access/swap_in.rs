@@ -17,12 +17,12 @@ use crate::swap::choices::{SwapReadahead, SwapWindows};
 use crate::task::Task;
 use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stalled, Step};
 
-/// The slots that are read together with the wanted slot.
+/// The swap slots that are read for a fault on one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
     /// The wanted slot and its neighbours; the kernel's choices and the region's swap window decide how many.
     Window,
-    /// The wanted slot alone.
+    /// Only the wanted slot.
     Nothing,
 }
 
@@ -198,8 +198,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Allocates a page that is charged to the group whose page was swapped out; to the task's group if that group was
-    /// removed (mechanisms/groups, 1).
+    /// Allocates a page and charges it to `owner`, the group whose page was swapped out. If this group was removed,
+    /// charges the page to the task's group (mechanisms/groups, 1).
     fn allocate_for(&self, owner: GroupId, task: &mut Task, gfp: Gfp) -> Result<FrameNumber, OutOfMemory> {
         let is_live = self.groups.as_ref().is_some_and(|groups| !owner.is_root() && groups.is_live(owner));
         let own = if is_live { std::mem::replace(&mut task.group, owner) } else { task.group };

@@ -15,7 +15,7 @@ use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {
-    /// Drops a region that is not in use any more. *May sleep.*
+    /// Drops a region that is not in use any more. This function may sleep.
     pub fn drop_region(&self, region: &Region<M>) {
         let _span = self.machine.span(Func::ExitMmap);
         self.drain_before_use();
@@ -30,7 +30,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Empties all entries of a region, which is closing.
+    /// Empties all entries of a region that is closing, because it is dropped or its process was killed.
     pub(super) fn empty_region(&self, region: &Region<M>) {
         for part in region.parts_with_table(0) {
             self.zap_pages(region, part);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
     /// Writes to a file at a byte offset, and extends the file if the bytes go beyond its end. The bytes are on the
-    /// device after [`Access::fsync`]. *May sleep.*
+    /// device after [`Access::fsync`]. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, the device has no room, a page that is written in part cannot be read, or pages of the
@@ -24,10 +24,10 @@ impl<M: Machine> Access<M> {
     }
 
     /// Writes to a file only up to its present length, and does not extend it. Returns the number of bytes written,
-    /// which is smaller if the file became shorter meanwhile. *May sleep.*
+    /// which is smaller if the file became shorter meanwhile. This function may sleep.
     ///
     /// # Errors
-    /// As [`Access::write`].
+    /// Returns the errors of [`Access::write`].
     pub fn write_within(
         &self,
         task: &mut Task,
@@ -102,9 +102,9 @@ impl<M: Machine> Access<M> {
         Err(Error::NoSpace { file: file.id, offset })
     }
 
-    /// Finds or adds the folio that holds a page of a file. Returns it locked, with a reference and the exclusive
-    /// latch. The page is valid, unless `is_whole` says that all of it is about to be written. If pages are stable, the
-    /// page is not under writeback.
+    /// Finds or adds the folio that holds a page of a file. Returns the folio locked, with a reference and the
+    /// exclusive latch. The page is valid, unless `is_whole` says that all of it is about to be written. If pages are
+    /// stable (`writeback.stable_pages`), the page is not under writeback.
     pub(super) fn grab_page(
         &self,
         task: &mut Task,
@@ -168,7 +168,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
+    /// Writes all dirty pages of a file and waits until they are on the device. This function may sleep.
     ///
     /// # Errors
     /// When a write of one of the file's pages has failed since a task last called this function. If several handles
@@ -177,8 +177,8 @@ impl<M: Machine> Access<M> {
         self.fsync_since(task, file, &file.reported)
     }
 
-    /// Syncs a file as [`Access::fsync`], for a handle that already got the errors of the first `seen` failed writes
-    /// ([`File::failed_writes`]).
+    /// Syncs a file as [`Access::fsync`] does, for a handle that already got the errors of the first `seen` failed
+    /// writes ([`File::failed_writes`]).
     ///
     /// # Errors
     /// When more than `seen` writes have failed. The new failures then count as reported to this handle.
@@ -192,7 +192,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Writes all dirty pages of a file, and waits until each is on the device or its write has failed. The file counts
-    /// the failures. *May sleep.*
+    /// the failures. This function may sleep.
     pub fn write_dirty_pages(&self, file: &Arc<File<M>>) {
         let _span = self.machine.span(Func::Fsync);
         self.machine.spend(Step::SyscallEntry, 1);

@@ -1,4 +1,4 @@
-//! A balloon: takes memory offline while other tasks use memory, and takes no more than it makes room for.
+//! A balloon, which takes memory offline while other tasks use memory. It takes only as much as it makes room for.
 
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};
@@ -8,24 +8,24 @@ use crate::task::Task;
 use machine::note::Work;
 use machine::{FrameNumber, Machine, Nanos, Order, WaitReason, Waiting};
 
-/// Wait before another attempt after a reclaim that freed nothing.
+/// Time that the balloon waits after a reclaim that freed nothing, before it reclaims again.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
 
-/// Limit of a score above which memory counts as too full to shrink. Each fruitless reclaim adds its weight to the
-/// score. With the weights in [`Allocate::take_offline_pages`], the score exceeds the limit after a tenth of a second
-/// if nothing can be scanned or freed, after a second while pages are being written, and after ten seconds while pages
-/// are freed and other tasks take them.
+/// Largest value of a score at which the balloon continues; above it, memory counts as too full to shrink. Each
+/// fruitless reclaim adds its weight to the score. With the weights in [`Allocate::take_offline_pages`], the score
+/// exceeds the limit after a tenth of a second if nothing can be scanned or freed, after a second while pages are being
+/// written, and after ten seconds while pages are freed and other tasks take them.
 const FRUITLESS_MAX: u32 = 5000;
 
 impl<M: Machine> Allocate<M> {
-    /// Takes up to `most` pages offline, at least one, and adds them to `taken`. *May sleep.*
+    /// Takes up to `most` pages offline, at least one, and adds them to `taken`. The calling task may sleep.
     ///
-    /// Above the low mark, takes free pages as any request would. Below the low mark, takes no more pages than it has
-    /// just reclaimed itself. So the balloon does not reduce the free pages that other tasks find, and the marks are
-    /// set for the memory that remains.
+    /// Above the low mark, takes free pages as any request does. Below the low mark, takes at most as many pages as
+    /// this task has just reclaimed. So the balloon does not reduce the number of free pages that other tasks find. The
+    /// marks are then computed anew for the memory that remains.
     ///
     /// # Errors
-    /// When no page can be freed any more.
+    /// Fails when no page can be freed any more.
     pub fn take_offline_pages(
         &self,
         task: &mut Task,

@@ -1,8 +1,8 @@
-//! Charges of pages to the memory control group of the task that wants them (mechanisms/groups, 1 to 4).
+//! Charges of pages to the memory control group of the task that requests the pages (mechanisms/groups, 1 to 4).
 //!
-//! At the group's limit, or that of an ancestor, the task reclaims in the subtree of the group whose limit it met
-//! (`try_charge`). Above a `high` line the charge goes through. The task notes its pages, and pays on its way out of the
-//! engine ([`super::throttle_high`]).
+//! If a charge would exceed the limit of the group or of an ancestor, the task first reclaims in the subtree of the
+//! group that has this limit (`try_charge`). A charge that exceeds only a `high` line succeeds. The task then records
+//! the number of pages, and is throttled for them before it leaves the engine ([`super::throttle_high`]).
 
 use super::limit::RETRIES_MAX;
 use super::out_of_memory::{Exhausted, Hope};
@@ -19,11 +19,12 @@ use machine::note::Work;
 use machine::{FrameNumber, Machine, Order, Stalled, WaitReason, Waiting};
 
 impl<M: Machine> Allocate<M> {
-    /// Charges 2^`order` pages to the group of the task, if the pages are for files, programs, or page tables. Returns the group
-    /// that was charged; the root group if none was. *May sleep*, if `gfp` allows it.
+    /// Charges 2^`order` pages to the group of the task, if the pages are for files, programs, or page tables. Returns
+    /// the group that was charged, or the root group if no group was charged. The calling task may sleep, if `gfp`
+    /// allows it.
     ///
     /// # Errors
-    /// When the limit of the group, or of an ancestor, refuses the pages, and reclaim made no room.
+    /// Fails when the pages would exceed the limit of the group or of an ancestor, and reclaim made no room.
     #[inline]
     #[doc(alias = "mem_cgroup_charge")]
     pub(super) fn charge(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<GroupId, OutOfMemory> {
@@ -35,7 +36,8 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Ends a charge: notes the group at the page that was found, or takes the charge back if none was found.
+    /// Ends a charge: records the group in the descriptor of the page `found`, or takes back the charge if `found` is
+    /// `None`.
     #[inline]
     pub(super) fn commit_charge(&self, group: GroupId, order: Order, found: Option<FrameNumber>) {
         let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) else { return };
@@ -124,8 +126,8 @@ impl<M: Machine> Allocate<M> {
         Ok(group)
     }
 
-    /// Reclaims in the group `full`, whose limit was met, until the pages can be charged. Returns the number of pages
-    /// that were added to the counters.
+    /// Reclaims in the group `full`, whose limit has no room for the pages, until the pages can be charged. Returns the
+    /// number of pages that were added to the counters.
     fn make_room_in(
         &self,
         groups: &Groups<M>,
@@ -189,9 +191,9 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// After the `rounds`-th reclaim that freed nothing, puts pages that wait in batches on the lists. Where no process
-    /// can be killed, as in the library, also waits a little: other tasks may have pages for a moment that can then be
-    /// freed, for example because they are being read.
+    /// Puts pages that wait in per-CPU batches on the LRU lists, after the `rounds`-th reclaim that freed nothing.
+    /// Where no process can be killed, as in the library, also waits a little, because other tasks may hold pages that
+    /// can be freed a moment later, for example pages that are being read.
     fn wait_for_others(&self, rounds: u32) {
         if self.has_mortal_processes() {
             self.list_for_next(Progress::Nothing);

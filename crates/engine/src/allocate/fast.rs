@@ -9,13 +9,13 @@ use machine::{FrameNumber, Machine, Order, Step};
 /// The mark down to which a request may take pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// The low mark. The request wakes no other task.
+    /// The low mark. A request that stays above this mark does not wake kswapd.
     Low,
     /// The min mark.
     Min,
     /// The high mark, so that the request succeeds only if another task has just freed pages.
     High,
-    /// No mark: the request may take the last page.
+    /// No mark: the request may take even the last free page.
     Nothing,
 }
 
@@ -80,7 +80,8 @@ impl<M: Machine> Allocate<M> {
         zones.find_map(|zone| self.take_above(zone, classzone, gfp, order, bound))
     }
 
-    /// Takes a block on a machine with several nodes. If a zone is at its mark, `make_room` may free pages in it.
+    /// Takes a block on a machine with several nodes. If a zone is at its mark, `make_room` is called and may free
+    /// pages in the zone.
     #[cold]
     fn take_from_nodes(
         &self,
@@ -127,8 +128,8 @@ impl<M: Machine> Allocate<M> {
         found.or_else(|| if left_out { zones().find_map(take) } else { None })
     }
 
-    /// Returns whether the zone's share of the dirty limit lets the request use the zone. Only the fast path spreads
-    /// dirty pages over zones; the slow path uses any zone.
+    /// Returns whether the zone has fewer dirty pages than its share of the dirty limit, so that the request may use
+    /// the zone. Only the fast path spreads dirty pages over zones; the slow path uses any zone.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
         let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();

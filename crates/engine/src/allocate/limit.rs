@@ -1,9 +1,10 @@
-//! The limit of the memory cgroup that contains all tasks. A request that would exceed the limit first frees pages
-//! (`try_charge`).
+//! The limit of the memory cgroup that contains all tasks. A task whose request would exceed the limit first frees
+//! pages (`try_charge`).
 //!
 //! The limit has no watermarks and no kswapd. Each task that allocates at the limit reclaims a cluster of pages
 //! (`SWAP_CLUSTER_MAX`), even if much memory is free (mechanisms/modern, 6). If nothing can be freed, the task waits.
-//! In cgroups of version 1, a task would then be killed; here, and in the `linux` ground, this is turned off.
+//! In Linux with cgroups of version 1, a task would then be killed. The engine kills none, and the `linux` ground turns
+//! such kills off.
 
 use super::{Allocate, OutOfMemory};
 use crate::memory::{Gfp, MigrateType};
@@ -15,7 +16,7 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::Work;
 use machine::{Machine, Nanos, Order, Stalled, WaitReason, Waiting};
 
-/// Number of reclaims without success before a task at a limit gives up, or sleeps (`MAX_RECLAIM_RETRIES`).
+/// Number of reclaims that free nothing before a task at a limit gives up, or sleeps (`MAX_RECLAIM_RETRIES`).
 pub(super) const RETRIES_MAX: u32 = 16;
 
 /// Interval at which a waiting request reclaims again. Linux wakes the request when a page is freed. If all tasks wait,
@@ -23,17 +24,17 @@ pub(super) const RETRIES_MAX: u32 = 16;
 const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 /// Time after which a request that gets no page reports that memory is exhausted. The `linux` ground uses the same
-/// time. It is long enough for ten updates of the counters that tell reclaim the lengths of its lists: they are at most
-/// two seconds old (`lru.cgroup_counters`).
+/// time. In this time, the counters that tell reclaim the lengths of its lists are updated ten times, because they are
+/// at most two seconds old (`lru.cgroup_counters`).
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {
     /// Makes room for 2^`order` pages under the limit, if the request is charged. Only requests for pages of files and
-    /// programs are charged. *May sleep*, if `gfp` allows it.
+    /// programs are charged. The calling task may sleep, if `gfp` allows it.
     ///
     /// # Errors
-    /// When nothing could be freed for 20 s. Fails earlier if `gfp` allows no wait or no retry, or if the order is
-    /// above 0 and [`RETRIES_MAX`] reclaims did not make room.
+    /// Fails when nothing could be freed for 20 s. Fails earlier if `gfp` allows no wait or no retry, or if the order
+    /// is above 0 and [`RETRIES_MAX`] reclaims did not make room.
     #[doc(alias = "mem_cgroup_charge")]
     pub(super) fn make_room_under(
         &self,

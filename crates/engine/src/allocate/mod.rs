@@ -1,11 +1,10 @@
 //! Allocation: the fast path, and the slow path below the low mark.
 //!
 //! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]). If that fails, it wakes kswapd, tries
-//! at the min mark, compacts, reclaims, tries again, and in the end kills a process
-//! ([`out_of_memory`]) or reports that memory is exhausted ([`slow`]). In a
-//! cgroup with a limit, room is first made under the limit (`limit`). The pages of a task in a control group are charged
-//! to it (`charge`, `throttle_high`). *Called by* `access`. *Locks*: none of its own.
-//! *Description*: mechanisms/reclaim, 15, 16.
+//! at the min mark, compacts, reclaims, tries again, and in the end kills a process ([`out_of_memory`]) or reports that
+//! memory is exhausted ([`slow`]). In a cgroup with a limit, room is first made under the limit (`limit`). The pages of
+//! a task in a control group are charged to the group (`charge`, `throttle_high`). The module is called by `access`.
+//! *Locks*: the module has no lock of its own. *Description*: mechanisms/reclaim, 15, 16.
 //!
 //! Next: [`crate::access`].
 
@@ -33,12 +32,12 @@ use out_of_memory::Killer;
 use std::ops::Deref;
 use zonelist_cache::ZonelistCache;
 
-/// The error of a request that got no block: none is free, and none can be made free.
+/// The error of a request for a block of pages: no block is free, and none can be made free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
     /// The order of the request.
     pub order: Order,
-    /// The control group whose limit refused the request, with the limit, pages; `None` if memory itself is exhausted.
+    /// The control group whose limit refused the request, and the limit in pages; `None` if memory itself is exhausted.
     pub full: Option<(GroupId, u64)>,
 }
 
@@ -68,7 +67,7 @@ impl std::error::Error for OutOfMemory {}
 /// The layer (*floor*) of the engine that allocates pages.
 pub struct Allocate<M: Machine> {
     reclaim: Reclaim<M>,
-    /// A cache for each node. Empty if there is one node, or if the kernel has no such caches.
+    /// The zonelist cache of each node. Empty on a machine with one node, and for kernels without zonelist caches.
     zonelist_caches: Vec<ZonelistCache>,
     times_at_limit: AtomicU64,
     killer: Killer<M>,
@@ -85,7 +84,7 @@ impl<M: Machine> Deref for Allocate<M> {
 }
 
 impl<M: Machine> Allocate<M> {
-    /// Creates the floor, with nothing allocated yet.
+    /// Creates the layer above `reclaim`, with nothing allocated yet.
     pub fn new(reclaim: Reclaim<M>, choices: Choices) -> Self {
         let cached_nodes = match choices.zonelist_cache {
             ZonelistCacheUse::Kept if reclaim.nodes.len() > 1 => reclaim.nodes.len(),
@@ -96,21 +95,20 @@ impl<M: Machine> Allocate<M> {
         Self { reclaim, zonelist_caches, times_at_limit: AtomicU64::new(0), killer, choices }
     }
 
-    /// Returns the number of requests that would have exceeded the limit of the memory cgroup of all tasks.
+    /// Returns the number of requests that met the limit of the memory cgroup that contains all tasks.
     #[doc(alias = "memory.events")]
     pub fn times_at_limit(&self) -> u64 {
         self.times_at_limit.load(Relaxed)
     }
 
-    /// Allocates 2^`order` contiguous pages, and returns the first, which has one reference. *May sleep*, if `gfp`
-    /// allows it.
+    /// Allocates 2^`order` contiguous pages, and returns the first one, which has one reference. The calling task may
+    /// sleep, if `gfp` allows it.
     ///
     /// # Errors
     /// Fails when no page is free and none can be made free, as far as `gfp` allows reclaim.
     #[doc(alias = "alloc_pages")]
     pub fn allocate(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<FrameNumber, OutOfMemory> {
         let _span = self.machine.span(Func::AllocPages);
-        self.release_orphans();
         if order > Order::ZERO {
             self.stat.count(Event::AllocHighOrder, 1);
         }
@@ -136,19 +134,19 @@ impl<M: Machine> Allocate<M> {
     /// Allocates a page for the kernel's own use, counted in `gauge`.
     ///
     /// # Errors
-    /// As [`Allocate::allocate`].
+    /// Fails as [`Allocate::allocate`] does.
     pub fn allocate_kernel(&self, task: &mut Task, gfp: Gfp, gauge: Gauge) -> Result<FrameNumber, OutOfMemory> {
         let frame = self.allocate(task, gfp, Order::ZERO)?;
         self.take_for_kernel(frame, Order::ZERO, gauge);
         Ok(frame)
     }
 
-    /// Adds a slab to a cache. The slab is a block of the order that the cache wants, if one can be had without much
-    /// effort (`__GFP_NORETRY | __GFP_NOWARN`); otherwise it is a single page. If no zone is above its low mark, even
-    /// the attempt without much effort wakes kswapd for the order, and reclaims once.
+    /// Adds a slab to a cache. The slab is a block of the order that the cache prefers, if such a block can be
+    /// allocated with little effort (`__GFP_NORETRY | __GFP_NOWARN`); otherwise it is a single page. If no zone is
+    /// above its low mark, even the attempt with little effort wakes kswapd for the order, and reclaims once.
     ///
     /// # Errors
-    /// As [`Allocate::allocate`] for a single page.
+    /// Fails as [`Allocate::allocate`] does for a single page.
     pub fn add_slab(&self, task: &mut Task, slabs: &SlabCache<M>) -> Result<(), OutOfMemory> {
         let (gfp, gauge, order) = (slabs.kind().gfp(), slabs.kind().gauge(), slabs.order());
         if order > Order::ZERO

@@ -21,27 +21,28 @@ use std::ops::ControlFlow;
 /// Longest time that a request waits for congested device queues before its next round (`allocate.retry_wait`).
 const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 
-/// Number of fruitless reclaims after which memory counts as exhausted. A reclaim is fruitless if it found no page to
-/// scan, or freed none in zones that count as hopeless.
+/// Number of fruitless reclaims in a row after which memory counts as exhausted. A reclaim is fruitless if it found no
+/// page to scan, or freed no page in zones that count as hopeless.
 ///
 /// - A reclaim that freed a page sets the count to 0.
-/// - A reclaim that met a zone in which another task freed a page sets the count to 0, too, but only for [`HOPED_MAX`].
+/// - A reclaim that met a zone in which another task freed a page sets the count to 0, too, but only until
+///   [`HOPED_MAX`] has passed.
 /// - A reclaim that only waited for a write leaves the count as it is. The written page may be one that cannot be
 ///   freed.
 ///
 /// This rule replaces that of mechanisms/reclaim, 17.1, for two reasons. First, a zone that is never scanned is never
-/// hopeless, so a request that finds no page to scan would try endlessly. Second, a request in a hopeless zone would
-/// fail at once, even if pages that were held during the last scan have been released since: only a freed page clears
-/// the mark. So all reclaims but the first ignore the mark, and also sums of counters that may be old
-/// (`lru.cgroup_counters`). Linux trusts both to the end and then kills a process. The waits between reclaims add up to
-/// a quarter of a second, in which other tasks release pages that they hold for a moment, even if a thread gets no CPU
-/// for a while.
+/// marked hopeless, so a request that finds no page to scan would try endlessly. Second, a request in a hopeless zone
+/// would fail at once, even if pages that were held during the last scan have been released since: only a freed page
+/// clears the zone's mark as hopeless. So all reclaims but the first ignore this mark, and also sums of counters that
+/// may be old (`lru.cgroup_counters`). Linux relies on the mark and on these sums in every reclaim, and then kills a
+/// process. The waits between the reclaims add up to a quarter of a second. In this time, other tasks release pages
+/// that they hold for a moment, even if a thread gets no CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
 /// Time after which a reclaim that frees nothing counts as fruitless even if it gives hope ([`Progress::Hope`]) or
 /// waited for writes. A disk that has written nothing for so long does not work, or every write to it fails. A zone may
-/// give hope only because other tasks take one of its pages and return it, again and again. The value was chosen; no
-/// other was tried.
+/// give hope only because other tasks repeatedly take one of its pages and return it. The value was chosen without a
+/// comparison with other values.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
 /// Wait of a request after each of its first two fruitless reclaims. The wait doubles after every second reclaim.
@@ -50,13 +51,13 @@ const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 /// The longest wait after a fruitless reclaim.
 const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
-/// The right to go below the min mark of a request whose page is for swap-in.
+/// The right of a request for a page for swap-in to take pages below the min mark.
 const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 
 /// The results of earlier direct compactions for one request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compaction {
-    /// `true` after the first round; later runs of compaction may wait for locks.
+    /// `true` after the first round of the slow path; compaction in later rounds may wait for locks.
     is_later: bool,
     /// `true` if compaction was left out because it had failed shortly before.
     was_deferred: bool,
@@ -70,7 +71,8 @@ struct Wanted {
     gfp: Gfp,
     order: Order,
     rights: MarkRights,
-    /// `true` if the request ends only after many fruitless rounds, and memory then counts as exhausted.
+    /// `true` if the request ends only after many fruitless rounds, after which memory counts as exhausted. `false` if
+    /// the request may fail earlier.
     may_exhaust: bool,
 }
 
@@ -80,30 +82,31 @@ struct Effort {
     compaction: Compaction,
     /// Number of pages that the request's rounds have freed, plus one for each round that freed none.
     reclaimed: u64,
-    /// Number of fruitless rounds since the last round that freed a page or gave hope ([`Progress::Hope`]).
+    /// Number of fruitless rounds since the last round that freed a page or gave hope of free pages
+    /// ([`Progress::Hope`]).
     fruitless_rounds: u32,
-    /// Time of the first round that freed no page but gave hope or waited for a write. `None` after a round that freed
-    /// a page.
+    /// Time of the first round that freed no page but gave hope ([`Progress::Hope`]) or waited for a write. `None`
+    /// after a round that freed a page.
     hopes_since: Option<Nanos>,
 }
 
 /// The next step after a round of reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// A page may be free, now or after a wait.
+    /// The request tries again, because a page may be free, now or after a wait.
     Tries {
-        /// The wait, if the round was fruitless.
+        /// The time to wait before the next try, if the round was fruitless.
         after: Option<Nanos>,
     },
     /// Memory is exhausted: a process is killed, or the request fails.
     Exhausted,
-    /// The round freed no page, and memory does not count as exhausted.
+    /// The round freed no page. Memory does not count as exhausted, because the request must not exhaust it.
     NothingFreed,
 }
 
 impl Effort {
-    /// Counts a round of reclaim that ended at `now`, and returns its progress. If rounds have only given hope or
-    /// waited for writes for [`HOPED_MAX`], returns [`Progress::Nothing`] instead.
+    /// Counts a round of reclaim that ended at `now`, and returns its progress. If, for the time [`HOPED_MAX`], rounds
+    /// have only given hope or waited for writes, returns [`Progress::Nothing`] instead.
     fn count(&mut self, progress: Progress, now: Nanos) -> Progress {
         let counted = match progress {
             Progress::Freed(_) => {
@@ -137,7 +140,7 @@ impl Effort {
     }
 }
 
-/// Returns how long a request waits after its `rounds`-th fruitless reclaim; `rounds` is at least 1.
+/// Returns the time that a request waits after its `rounds`-th fruitless reclaim; `rounds` is at least 1.
 pub(super) fn fruitless_wait(rounds: u32) -> Nanos {
     Nanos(FRUITLESS_WAIT.0 << ((rounds - 1) / 2)).min(FRUITLESS_WAIT_MAX)
 }
@@ -146,7 +149,7 @@ const fn is_fruitless(progress: Progress) -> bool {
     matches!(progress, Progress::Blind | Progress::Nothing)
 }
 
-/// Breaks with `frame` if it is a block, so that the slow path ends; continues if it is `None`.
+/// Returns `Break` with `frame` if it is a block, so that the slow path ends; returns `Continue` if it is `None`.
 fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
     frame.map_or(ControlFlow::Continue(()), |frame| ControlFlow::Break(Some(frame)))
 }
@@ -155,7 +158,7 @@ fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
 enum TurnOrFrame<'a, M: Machine> {
     /// The task has its turn, and reclaims.
     Turn(DirectTurn<'a, M>),
-    /// The request ends: other tasks have freed a page for it, or it gets none.
+    /// The request ends, with a block that other tasks have freed meanwhile, or with none.
     Frame(Option<FrameNumber>),
 }
 
@@ -168,7 +171,7 @@ impl<M: Machine> Allocate<M> {
         found
     }
 
-    /// Notes a slow request and the work done for it, unless it took no time.
+    /// Records a note on a slow request and the work done for it, unless the request took no time.
     pub(super) fn note_slow_request(&self, began: Nanos, gfp: Gfp, order: Order, is_served: bool, work: &Work) {
         if self.machine.now() == began {
             return;
@@ -226,7 +229,8 @@ impl<M: Machine> Allocate<M> {
     }
 
     /// Runs one round of the slow path: tries to allocate if `tries` is set, compacts, reclaims, and tries again.
-    /// Breaks with the block, or with `None` if the request fails; continues if another round follows. *May sleep.*
+    /// Returns `Break` with the block, or with `None` if the request fails; returns `Continue` if another round
+    /// follows. The calling task may sleep.
     fn make_room_once(
         &self,
         task: &mut Task,
@@ -289,8 +293,8 @@ impl<M: Machine> Allocate<M> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the mark down to which a request may take pages if it must not make room itself; `None` if it may make
-    /// room.
+    /// Returns the mark down to which a request may take pages if it must not free or compact memory itself; `None` if
+    /// it may do so.
     fn last_bound(&self, task: &Task, gfp: Gfp) -> Option<Until> {
         // A task that itself makes room must not wait for room. A killed task may use the reserve, so that it ends
         // sooner.
@@ -300,8 +304,9 @@ impl<M: Machine> Allocate<M> {
         (!gfp.wait).then_some(Until::Min)
     }
 
-    /// Waits for the task's turn at direct reclaim, then reclaims and returns the progress. Breaks with a block if
-    /// other tasks have freed one meanwhile, and with `None` if the request must not wait for its turn. *May sleep.*
+    /// Waits for the task's turn at direct reclaim, then reclaims and returns the progress. Returns `Break` with a
+    /// block if other tasks have freed one meanwhile, and `Break` with `None` if the request must not wait for its
+    /// turn. The calling task may sleep.
     fn reclaim_in_turn(
         &self,
         task: &mut Task,
@@ -334,8 +339,8 @@ impl<M: Machine> Allocate<M> {
         ControlFlow::Continue(progress)
     }
 
-    /// If reclaim was fruitless, puts pages that wait in batches on the lists, so that the next reclaim finds them
-    /// (`allocate.fruitless_reclaim`).
+    /// If reclaim was fruitless, puts pages that wait in per-CPU batches on the LRU lists, so that the next reclaim
+    /// finds them (`allocate.fruitless_reclaim`).
     pub(super) fn list_for_next(&self, progress: Progress) {
         match (self.choices.fruitless_reclaim, progress) {
             (FruitlessReclaim::DrainsBatches, Progress::Blind | Progress::Nothing) => self.drain_all(),
@@ -343,9 +348,9 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Waits for a turn at direct reclaim, or for a block that other tasks free meanwhile. A request that need not
-    /// succeed (`no_retry`) does not wait and gets no block. A killed task may take a block from the reserve. *May
-    /// sleep.*
+    /// Waits for a turn at direct reclaim, or for a block that other tasks free meanwhile. A request that is allowed to
+    /// fail early (`no_retry`) does not wait and gets no block. A killed task may take a block from the reserve. The
+    /// calling task may sleep.
     fn turn_or_frame(&self, task: &Task, gfp: Gfp, order: Order, rights: MarkRights) -> TurnOrFrame<'_, M> {
         if let Some(turn) = self.try_begin_direct(task, gfp, order) {
             return TurnOrFrame::Turn(turn);
@@ -450,7 +455,7 @@ impl<M: Machine> Allocate<M> {
     }
 }
 
-/// Returns whether a request is tried in another round, after its rounds have `reclaimed` pages.
+/// Returns whether another round follows for a request whose rounds have freed `reclaimed` pages.
 fn should_retry(gfp: Gfp, order: Order, reclaimed: u64) -> bool {
     !gfp.no_retry && (order <= COSTLY_ORDER || gfp.repeat && reclaimed < order.pages())
 }
@@ -473,8 +478,9 @@ mod tests {
         Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
     }
 
-    /// Each row of the table has a round's progress and the number of fruitless rounds including it, then the outcome
-    /// for a request that may exhaust memory, and for a request that may not.
+    /// Tests the outcomes of a table. Each row has a round's progress and the number of fruitless rounds including this
+    /// round. Then follow the outcome for a request that may exhaust memory, and the outcome for a request that may
+    /// not.
     #[test]
     fn a_round_comes_to_a_try_a_wait_or_an_end() {
         let table = [

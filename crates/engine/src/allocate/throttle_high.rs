@@ -1,7 +1,8 @@
-//! Throttling at `memory.high`: what a task owes that charged pages above the line (mechanisms/groups, 4).
+//! Throttling of tasks that charge pages above the line `memory.high` of a group (mechanisms/groups, 4).
 //!
-//! The task pays on its way out of the engine, where it holds no lock: it reclaims as many pages in each group that is
-//! above its line, and then sleeps, the longer the further the group is above the line.
+//! The task is throttled just before it leaves the engine, where it holds no lock. It reclaims in each group that is
+//! above its line as many pages as it has charged. Then it sleeps; the further the group is above the line, the longer
+//! the task sleeps.
 
 use super::Allocate;
 use super::limit::RETRIES_MAX;
@@ -13,28 +14,31 @@ use crate::task::Task;
 use machine::note::Work;
 use machine::{Machine, Nanos, Stalled, WaitReason, Waiting};
 
-/// Length of a tick, in which sleeps are counted. Distributions build kernels with 250 ticks a second (`CONFIG_HZ`).
+/// Length of a tick, the unit in which the lengths of sleeps are computed. Distributions build kernels with 250 ticks a
+/// second (`CONFIG_HZ`).
 pub(super) const TICK: Nanos = Nanos::from_millis(4);
 
-/// Ticks a second.
+/// Number of ticks in a second.
 const HZ: u64 = 250;
 
-/// Longest sleep (`MEMCG_MAX_HIGH_DELAY_JIFFIES`).
+/// Longest time that a throttled task sleeps (`MEMCG_MAX_HIGH_DELAY_JIFFIES`).
 const SLEEP_MAX: Nanos = Nanos::from_secs(2);
 
-/// Sleeps up to this length are left out.
+/// A throttled task does not sleep if the computed time is at most this long.
 const SLEEP_MIN: Nanos = Nanos::from_millis(10);
 
-/// Number of bits after the binary point of an overage (`MEMCG_DELAY_PRECISION_SHIFT`).
+/// Number of bits after the binary point of an overage, the excess over a `high` line as a part of the line
+/// (`MEMCG_DELAY_PRECISION_SHIFT`).
 const PRECISION_BITS: u32 = 20;
 
-/// The square of an overage is divided by two to this power (`MEMCG_DELAY_SCALING_SHIFT`).
+/// The square of an overage (the excess over a `high` line, as a part of the line) is divided by two to this power
+/// (`MEMCG_DELAY_SCALING_SHIFT`).
 const SCALING_BITS: u32 = 14;
 
 impl<M: Machine> Allocate<M> {
-    /// Makes a task pay for the pages that it charged above a `high` line, if there are any. Called at the end of each
-    /// operation of a task, where it holds no lock. An operation that pins a page for its caller leaves the call to the
-    /// caller, so that the task does not sleep with the page. *May sleep.*
+    /// Throttles a task that has charged pages above a `high` line; does nothing for other tasks. Each operation of a
+    /// task calls this at its end, where the task holds no lock. An operation that pins a page for its caller leaves
+    /// the call to the caller, so that the task does not sleep while the page is pinned. The calling task may sleep.
     #[inline]
     pub fn settle(&self, task: &mut Task) {
         if task.over_high_pages > 0 {
@@ -68,8 +72,8 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Reclaims in each group from that of the task upwards that is above its `high` line. Returns the number of freed
-    /// pages.
+    /// Reclaims in the task's group and in each of its ancestors, where the group is above its `high` line. Returns the
+    /// number of freed pages.
     fn reclaim_high(&self, groups: &Groups<M>, task: &mut Task, pages: u64) -> u64 {
         let mut freed = 0;
         for group in groups.with_ancestors(task.group) {
@@ -85,8 +89,8 @@ impl<M: Machine> Allocate<M> {
     }
 }
 
-/// Returns how far the group, or the ancestor that is furthest above its line, is above its `high` line, as a part of
-/// the line with [`PRECISION_BITS`] bits after the binary point.
+/// Returns the largest overage of the group and its ancestors. An overage is the excess over the `high` line as a part
+/// of the line, with [`PRECISION_BITS`] bits after the binary point.
 fn overage<M: Machine>(groups: &Groups<M>, group: GroupId) -> u64 {
     let of = |group| {
         let high = groups.limit(group, Limit::High).max(1);
@@ -95,8 +99,9 @@ fn overage<M: Machine>(groups: &Groups<M>, group: GroupId) -> u64 {
     groups.over_high(group).map(of).max().unwrap_or_default()
 }
 
-/// Returns how long a task sleeps that charged `pages` pages with this overage. The time grows with the square of the
-/// overage: 1 % takes 4 ms for 64 pages, 5 % takes 0.15 s, and 18 % or more take 2 s.
+/// Returns the time that a task sleeps after it has charged `pages` pages to a group with this overage. The time grows
+/// with the square of the overage. For 64 pages, an overage of 1 % gives 4 ms, 5 % gives 0.15 s, and 18 % or more gives
+/// 2 s.
 fn sleep_of(overage: u64, pages: u64) -> Nanos {
     let square = u128::from(overage) * u128::from(overage);
     let ticks = (square * u128::from(HZ)) >> PRECISION_BITS >> SCALING_BITS;

@@ -1,18 +1,18 @@
-//! The zonelist cache of a node, on machines with several nodes: which zones were found full lately (`zonelist_cache`;
-//! mechanisms/reclaim, 2).
+//! The zonelist cache of a node, on machines with several nodes: the zones that were found full lately
+//! (`zonelist_cache`; mechanisms/reclaim, 2).
 
 use crate::memory::ZoneId;
 use machine::Nanos;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Time after which the cache is emptied, so that all zones are tried again.
+/// Time after which the cache of full zones is emptied, so that requests try all zones again.
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(1);
 
 /// The zones that tasks of one node found full.
 #[derive(Debug)]
 pub(super) struct ZonelistCache {
     full: Vec<AtomicBool>,
-    /// Time at which the cache was last emptied, ns.
+    /// Time at which the cache was last emptied, in ns.
     emptied_at: AtomicU64,
 }
 
@@ -35,7 +35,7 @@ impl ZonelistCache {
         self.full[usize::from(zone.0)].load(Relaxed)
     }
 
-    /// Notes that the zone is full.
+    /// Records that the zone is full.
     pub fn note_full(&self, zone: ZoneId) {
         self.full[usize::from(zone.0)].store(true, Relaxed);
     }

@@ -1,11 +1,11 @@
-//! Anonymous: regions of a process's memory, and the way from a page back to the entries that map it.
+//! Regions of a process's memory, and the way from a page back to the entries that map it.
 //!
-//! *Holds* the regions with their page tables ([`region`]) and which of them map a file ([`reverse_map`]), and the
-//! processes that own regions ([`process`]). *Flow*: a
-//! fault fills an entry; reclaim asks the entries whether they were used ([`Anonymous::page_referenced`]) and empties
-//! them ([`Anonymous::try_to_unmap`]). An entry of anonymous memory then names the swap slot of its page. *Called by*
-//! `writeback`, `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`.
-//! *Description*: mechanisms/reclaim, 1, 9, 12, 20.
+//! *Holds* the regions with their page tables ([`region`]), the lists of the regions that map a file ([`reverse_map`]),
+//! and the processes that own regions ([`process`]). *Flow*: a fault fills an entry. Reclaim checks whether the entries
+//! of a page were used ([`Anonymous::page_referenced`]), and empties the entries ([`Anonymous::try_to_unmap`]). An
+//! entry of anonymous memory then names the swap slot of its page. The module is called by `writeback`, `lru`,
+//! `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`. *Description*:
+//! mechanisms/reclaim, 1, 9, 12, 20.
 //!
 //! Next: [`crate::writeback`], which makes all mappings of a page read-only before it writes the page.
 
@@ -47,7 +47,7 @@ impl<M: Machine> Deref for Anonymous<M> {
 }
 
 impl<M: Machine> Anonymous<M> {
-    /// Creates the layer, without regions.
+    /// Creates this layer of the engine, without regions.
     pub fn new(swap: Swap<M>) -> Self {
         let machine = &swap.machine;
         Self {
@@ -58,8 +58,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Creates a new region of `pages` untouched pages, which belongs to process `owner` if there is one.
-    /// `is_huge_allowed` says whether faults may try for huge pages in it.
+    /// Creates a new region of `pages` untouched pages, which belongs to process `owner`, if any. `is_huge_allowed`
+    /// says whether faults in the region may try for huge pages.
     pub fn create_region(&self, owner: Option<ProcessId>, pages: u32, is_huge_allowed: bool) -> Arc<Region<M>> {
         self.regions.lock().insert(|id| Region::new(&self.machine, id, owner, pages, is_huge_allowed, None))
     }
@@ -69,7 +69,7 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().entries.get(&id).cloned()
     }
 
-    /// Returns all regions, by number.
+    /// Returns all regions, in order of their numbers.
     pub fn regions(&self) -> Vec<Arc<Region<M>>> {
         self.regions.lock().entries.values().cloned().collect()
     }
@@ -82,8 +82,8 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().entries.remove(&region.id);
     }
 
-    /// Replaces the mappings of a locked folio of the swap cache by swap entries with the folio's slots. The mappings'
-    /// reference is dropped.
+    /// Replaces the mappings of a locked folio of the swap cache by swap entries with the folio's slots. The reference
+    /// that the mappings share is dropped.
     fn unmap_anonymous_folio(&self, head: FrameNumber, region: &Region<M>) {
         let descriptor = &self.frames[head];
         let (page, slot) = (descriptor.index(), descriptor.swap_slot());

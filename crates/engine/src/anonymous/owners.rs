@@ -1,4 +1,4 @@
-//! Finds the owners of the pages of a list.
+//! Finds the owner of a page, for the pages of a list.
 
 use super::{Anonymous, Region};
 use crate::memory::Owner;
@@ -7,8 +7,8 @@ use machine::{FrameNumber, Machine};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A cache of the last owners that were looked up: a file (by [`FileOwners`], to which it dereferences) and a region.
-/// It helps because most pages of a list have the same owner.
+/// A cache of the file and the region that were looked up last. The file is in a [`FileOwners`], to which this type
+/// dereferences. The cache saves look-ups because consecutive pages of a list mostly have the same owner.
 pub struct Owners<M: Machine> {
     files: FileOwners<M>,
     region: Option<Arc<Region<M>>>,

@@ -1,7 +1,7 @@
-//! Processes: owners of regions, among which the out-of-memory killer chooses (mechanisms/killer).
+//! Processes, which own regions and among which the out-of-memory killer chooses (mechanisms/killer).
 //!
-//! A process is created by the user of the engine, who names it in [`crate::Task::process`] of each of its tasks. Where
-//! nobody creates a process, as in the library, nothing can be killed.
+//! The user of the engine creates processes, and stores the number of a process in [`crate::Task::process`] of each of
+//! the process's tasks. Without processes, as in the library, nothing can be killed.
 
 use super::{Anonymous, Region};
 use crate::memory::GroupId;
@@ -13,16 +13,16 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId(pub u32);
 
-/// The state of a process, as the killer sees it.
+/// The state of a process, as the out-of-memory killer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum State {
     /// The process runs.
     Alive,
-    /// The process was killed, and its memory has not come back yet.
+    /// The process was killed, and its memory has not been freed yet.
     Killed,
-    /// The process was killed, and nobody waits for its memory: the reaper has freed what it could, or its group was
-    /// killed on demand.
+    /// The process was killed, and no request waits for its memory: the reaper has freed as much of the memory as it
+    /// could, or the process's group was killed on demand.
     Reaped,
     /// The process has ended.
     Gone,
@@ -36,7 +36,7 @@ pub struct Process {
     /// The name of the process.
     pub name: String,
     group: AtomicU16,
-    /// The bits of an `i16`.
+    /// The process's `oom_score_adj`, as the bits of an `i16`.
     oom_score_adj: AtomicU16,
     state: AtomicU8,
 }
@@ -54,19 +54,20 @@ impl Process {
         GroupId(self.group.load(Relaxed))
     }
 
-    /// Moves the process to a control group. Its pages stay charged to the groups that they were charged to.
+    /// Moves the process to a control group. The pages of the process stay charged to its earlier groups.
     pub fn enter_group(&self, group: GroupId) {
         self.group.store(group.0, Relaxed);
     }
 
-    /// Returns what the killer adds to the size of the process, in thousandths of the memory for which it chooses
-    /// (`/proc/PID/oom_score_adj`).
+    /// Returns the number that the out-of-memory killer adds to the size of the process, in thousandths of the memory
+    /// that is exhausted (`/proc/PID/oom_score_adj`).
     #[must_use]
     pub fn oom_score_adj(&self) -> i16 {
         self.oom_score_adj.load(Relaxed).cast_signed()
     }
 
-    /// Sets what the killer adds to the size of the process. Values outside -1000 to 1000 count as the nearest of them.
+    /// Sets the number that the out-of-memory killer adds to the size of the process, in thousandths of the memory that
+    /// is exhausted. A value outside of the range from -1000 to 1000 counts as the nearest value in this range.
     pub fn set_oom_score_adj(&self, adj: i16) {
         self.oom_score_adj.store(adj.clamp(Self::NEVER, Self::FIRST).cast_unsigned(), Relaxed);
     }
@@ -93,7 +94,8 @@ impl Process {
         self.state.store(State::Reaped as u8, Relaxed);
     }
 
-    /// Notes that the process has ended, so that it is not chosen any more. Its regions, if it left some, stay.
+    /// Records that the process has ended, so that the out-of-memory killer does not choose it. Regions that the
+    /// process has left stay as they are.
     pub fn set_gone(&self) {
         self.state.store(State::Gone as u8, Relaxed);
     }
@@ -103,39 +105,40 @@ impl Process {
     }
 }
 
-/// The memory of a process, pages.
+/// The memory of a process, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resident {
-    /// Length of all regions (`total_vm`).
+    /// Length of all regions together (`total_vm`).
     pub mapped: u64,
-    /// Anonymous pages in memory.
+    /// Number of anonymous pages in memory.
     pub anon: u64,
-    /// Pages of files that are mapped.
+    /// Number of mapped pages of files.
     pub file: u64,
-    /// Anonymous pages in swap.
+    /// Number of anonymous pages in swap.
     pub swapped: u64,
-    /// Page-table pages.
+    /// Number of page-table pages.
     pub tables: u64,
 }
 
 impl Resident {
-    /// Returns the pages in memory (`rss`).
+    /// Returns the number of pages in memory (`rss`).
     #[must_use]
     pub const fn rss(&self) -> u64 {
         self.anon + self.file
     }
 }
 
-/// Number of places in the first part of [`Processes`]. Each further part has twice as many as the one before.
+/// Number of places in the first part of [`Processes`]. Each further part has twice as many places as the part before
+/// it.
 const FIRST_PART: u32 = 64;
 
-/// Number of parts, which have places for all numbers.
+/// Number of parts of [`Processes`]: enough for the largest number of a process.
 const PARTS: usize = 26;
 
 /// A part of [`Processes`], with a place for each process.
 type Part = Box<[OnceLock<Arc<Process>>]>;
 
-/// All processes, also those that have ended. They are kept without a lock, because the start of a task must take no
+/// All processes, including those that have ended. The table has no lock, because the start of a task must take no
 /// simulated time.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
@@ -144,7 +147,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Returns the part with place `n`, and the number of the place in it.
+    /// Returns the number of the part that has place `n`, and the number of the place within the part.
     const fn place(n: u32) -> (usize, usize) {
         let part = (n / FIRST_PART + 1).ilog2();
         (part as usize, (n - FIRST_PART * ((1 << part) - 1)) as usize)
@@ -157,7 +160,7 @@ impl Processes {
         places[place].get_or_init(|| Arc::new(make(ProcessId(n + 1)))).clone()
     }
 
-    /// Returns the processes that have not ended, by number.
+    /// Returns the processes that have not ended, in order of their numbers.
     fn iter(&self) -> impl Iterator<Item = &Arc<Process>> {
         let places = (0..self.count.load(Relaxed)).map(Self::place);
         let added = places.filter_map(|(part, place)| self.parts[part].get()?[place].get());
@@ -166,8 +169,8 @@ impl Processes {
 }
 
 impl<M: Machine> Anonymous<M> {
-    /// Creates a process in a control group, with an `oom_score_adj` of 0. This takes no simulated time. If such a process
-    /// is killed and never ends, requests wait for its memory until [`crate::KernelTask::OomReaper`] runs.
+    /// Creates a process in a control group, with an `oom_score_adj` of 0. The call takes no simulated time. If the
+    /// process is killed and never ends, requests wait for its memory until [`crate::KernelTask::OomReaper`] runs.
     pub fn create_process(&self, name: &str, group: GroupId) -> Arc<Process> {
         self.processes.add(|id| Process {
             id,
@@ -178,7 +181,7 @@ impl<M: Machine> Anonymous<M> {
         })
     }
 
-    /// Returns all processes that have not ended, by number.
+    /// Returns all processes that have not ended, in order of their numbers.
     pub fn processes(&self) -> Vec<Arc<Process>> {
         self.processes.iter().cloned().collect()
     }
@@ -188,14 +191,14 @@ impl<M: Machine> Anonymous<M> {
         self.processes.iter().any(|process| process.oom_score_adj() != Process::NEVER)
     }
 
-    /// Returns the regions of a process, by number.
+    /// Returns the regions of a process, in order of their numbers.
     pub(crate) fn regions_of(&self, id: ProcessId) -> Vec<Arc<Region<M>>> {
         let regions = self.regions.lock();
         regions.entries.values().filter(|region| region.owner == Some(id)).cloned().collect()
     }
 
-    /// Counts the memory of a process by its page tables. This takes real time in proportion to the process's memory,
-    /// but no simulated time: a kernel has these numbers at hand.
+    /// Counts the memory of a process by its page tables. The call takes real time in proportion to the process's
+    /// memory, but no simulated time, because a real kernel keeps these numbers.
     pub fn resident(&self, id: ProcessId) -> Resident {
         let mut sum = Resident::default();
         for region in self.regions_of(id) {

@@ -1,4 +1,4 @@
-//! Regions: memory of one process, anonymous or of a file, with a page table of 64-bit entries.
+//! Regions: ranges of a process's memory, anonymous or of a file, each with a page table of 64-bit entries.
 //!
 //! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does. It is filled, emptied
 //! or turned into a swap entry under the region's `page_table` lock. An anonymous page is mapped once, so its reverse
@@ -14,7 +14,7 @@ use machine::{FrameNumber, LockClass, Machine};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Number of entries of a page-table page.
+/// Number of entries in a page-table page.
 pub const ENTRIES: u32 = 512;
 
 /// A page-table entry.
@@ -24,32 +24,34 @@ pub struct Entry(u64);
 impl Entry {
     /// An entry that was never used.
     pub const NONE: Self = Self(0);
-    /// The entry maps a page.
+    /// Set if the entry maps a page.
     const PRESENT: u64 = 1 << 0;
-    /// The page may be written without a fault.
+    /// Set if the page may be written without a fault.
     const WRITABLE: u64 = 1 << 1;
-    /// The page was touched since this bit was last cleared.
+    /// Set if the page was touched since this bit was last cleared.
     const ACCESSED: u64 = 1 << 2;
-    /// The page was written since it was mapped.
+    /// Set if the page was written since it was mapped.
     const DIRTY: u64 = 1 << 3;
-    /// The entry maps the shared page of zeroes.
+    /// Set if the entry maps the shared page of zeroes.
     const ZERO: u64 = 1 << 4;
-    /// The page is in swap.
+    /// Set if the page is in swap.
     const SWAP: u64 = 1 << 5;
-    /// The frame holds a page of the region's file, not an anonymous page.
+    /// Set if the frame holds a page of the region's file, not an anonymous page.
     const FILE: u64 = 1 << 6;
-    /// The entry maps a huge page, that is, all pages of a page-table page.
+    /// Set if the entry maps a huge page, that is, all pages that one page-table page maps.
     const HUGE: u64 = 1 << 7;
     const SHIFT: u32 = 8;
 
-    /// Returns an entry that maps a frame and is marked as touched; if `writable`, also as written.
+    /// Returns an entry that maps a frame with an anonymous page and is marked as touched. If `writable` is set, the
+    /// entry may be written and is marked as written, too.
     #[must_use]
     pub const fn mapped(frame: FrameNumber, writable: bool) -> Self {
         let write = if writable { Self::WRITABLE | Self::DIRTY } else { 0 };
         Self(Self::PRESENT | Self::ACCESSED | write | (frame.0 as u64) << Self::SHIFT)
     }
 
-    /// Returns an entry that maps a page of the region's file and is marked as touched; if `writable`, also as written.
+    /// Returns an entry that maps a page of the region's file and is marked as touched. If `writable` is set, the entry
+    /// may be written and is marked as written, too.
     #[must_use]
     pub const fn mapped_file(frame: FrameNumber, writable: bool) -> Self {
         Self(Self::mapped(frame, writable).0 | Self::FILE)
@@ -73,7 +75,7 @@ impl Entry {
         self.0 == 0
     }
 
-    /// Returns the frame that the entry maps; `None` if it maps none, or the shared page of zeroes.
+    /// Returns the frame that the entry maps; `None` if the entry maps no frame, or maps the shared page of zeroes.
     #[must_use]
     #[inline]
     pub const fn frame(self) -> Option<FrameNumber> {
@@ -90,19 +92,19 @@ impl Entry {
         if self.0 & Self::SWAP != 0 { Some((self.0 >> Self::SHIFT) as u32) } else { None }
     }
 
-    /// Returns whether the shared page of zeroes is mapped.
+    /// Returns whether the entry maps the shared page of zeroes.
     #[must_use]
     pub const fn is_zero_page(self) -> bool {
         self.0 & Self::ZERO != 0
     }
 
-    /// Returns whether a page of the region's file is mapped.
+    /// Returns whether the entry maps a page of the region's file.
     #[must_use]
     pub const fn is_file(self) -> bool {
         self.0 & Self::FILE != 0
     }
 
-    /// Returns whether the page is mapped by the single entry of a huge page.
+    /// Returns whether the entry belongs to a huge page, which a single entry maps.
     #[must_use]
     #[inline]
     pub const fn is_huge(self) -> bool {
@@ -126,7 +128,7 @@ impl Entry {
         self.0 & Self::DIRTY != 0
     }
 
-    /// Returns whether an access can continue without a fault; `write` says whether it writes.
+    /// Returns whether an access through the entry needs no fault; `write` says whether the access writes.
     #[must_use]
     #[inline]
     pub const fn allows(self, write: bool) -> bool {
@@ -134,12 +136,12 @@ impl Entry {
         self.0 & wanted == wanted
     }
 
-    /// Returns the entry with another frame.
+    /// Returns the entry changed so that it maps another frame.
     pub(super) const fn of_frame(self, frame: FrameNumber) -> Self {
         Self(self.0 & ((1 << Self::SHIFT) - 1) | (frame.0 as u64) << Self::SHIFT)
     }
 
-    /// Returns the entry made writable, dirty and accessed.
+    /// Returns the entry changed so that it is writable, dirty and accessed.
     #[must_use]
     pub const fn made_writable(self) -> Self {
         Self(self.0 | Self::WRITABLE | Self::DIRTY | Self::ACCESSED)
@@ -150,8 +152,8 @@ impl Entry {
 #[derive(Debug)]
 struct Table {
     entries: Box<[AtomicU64]>,
-    /// The entry one level up. It may map a huge page while all of `entries` are [`Entry::NONE`]; otherwise it is
-    /// [`Entry::NONE`].
+    /// The entry one level up, which points to this table. It may map a huge page while all of `entries` are
+    /// [`Entry::NONE`]; at other times it is [`Entry::NONE`].
     huge: AtomicU64,
     /// `true` if an entry was newly marked as touched since this flag was last read and cleared.
     is_touched: AtomicBool,
@@ -159,14 +161,14 @@ struct Table {
     frame: FrameNumber,
 }
 
-/// Page-table pages of a part of a region.
+/// The page-table pages of a part of a region.
 type Directory = Box<[OnceLock<Table>]>;
 
-/// Number of page-table pages of a directory, which map 8 GiB of a region. A region of 16 TiB costs 48 KiB before it is
-/// written.
+/// Number of page-table pages of a directory. Together they map 8 GiB of a region. A region of 16 TiB takes 48 KiB
+/// before its first page is touched.
 const DIRECTORY: u32 = 4096;
 
-/// The reason why no table was made for a page. The caller owns the frame for the table again.
+/// The reason why no page-table page was made for a page. The error returns the frame for the table to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoTable {
     /// Another task has made the table already.
@@ -179,28 +181,29 @@ pub enum NoTable {
 pub struct Region<M: Machine> {
     /// The region's number in the table of regions.
     pub id: u32,
-    /// Length of the region, pages.
+    /// Length of the region, in pages.
     pub pages: u32,
     /// `true` if faults may try for a huge page in this region.
     pub is_huge_allowed: bool,
-    /// The process that the region belongs to, if there is one.
+    /// The process to which the region belongs; `None` if it belongs to no process.
     pub owner: Option<ProcessId>,
     /// The file that the region maps; `None` for anonymous memory.
     pub file: Option<FileMapping<M>>,
     /// The number of slots that the region's faults read from swap together.
     pub(crate) swap_window: SwapWindow,
-    /// `true` if the region is about to be dropped. Set before the region's entries are emptied, because a page that
-    /// was mapped later would stay mapped.
+    /// `true` if the region is about to be dropped. The flag is set before the region's entries are emptied, because a
+    /// page that was mapped after that would stay mapped.
     pub(crate) is_closing: AtomicBool,
-    /// A bit for each lruvec (its number modulo 64): set if an entry was touched since the bit was last read for that
-    /// lruvec.
+    /// A bit for each lruvec, at the lruvec's number modulo 64. The bit is set if an entry was touched since the bit
+    /// was last read for this lruvec.
     touched: AtomicU64,
-    /// The tables, [`DIRECTORY`] in each directory.
+    /// The page-table pages, in directories of [`DIRECTORY`] each.
     directories: Box<[OnceLock<Directory>]>,
     locks: Box<[M::Lock<()>]>,
 }
 
-/// Number of locks of one region. Neighbouring tables have different locks, so faults seldom compete for one.
+/// Number of page-table locks of one region. Neighbouring page-table pages have different locks, so faults seldom
+/// compete for the same lock.
 const LOCKS: usize = 16;
 
 impl<M: Machine> Region<M> {
@@ -227,13 +230,13 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Returns the lock of a page's entry.
+    /// Returns the lock that guards a page's entry.
     #[inline]
     pub fn page_table(&self, page: u32) -> &M::Lock<()> {
         &self.locks[(page / ENTRIES) as usize % self.locks.len()]
     }
 
-    /// Returns whether the page's table exists.
+    /// Returns whether the page-table page for a page exists.
     #[inline]
     pub fn has_table(&self, page: u32) -> bool {
         self.table(page).is_some()
@@ -246,7 +249,7 @@ impl<M: Machine> Region<M> {
         directory[(table % DIRECTORY) as usize].get()
     }
 
-    /// Returns the tables that exist, with the first page of each.
+    /// Returns the page-table pages that exist, each with the number of the first page that it maps.
     fn tables(&self) -> impl Iterator<Item = (u32, &Table)> + '_ {
         let directories = (0..).step_by(DIRECTORY as usize).zip(&self.directories);
         let made = directories.filter_map(|(first, directory)| directory.get().map(|directory| (first, directory)));
@@ -254,25 +257,26 @@ impl<M: Machine> Region<M> {
             .filter_map(|(number, table)| table.get().map(|table| (number * ENTRIES, table)))
     }
 
-    /// Returns the parts of the region from page `from` on that have a table.
+    /// Returns the parts of the region from page `from` on for which a page-table page exists.
     pub fn parts_with_table(&self, from: u32) -> impl Iterator<Item = Range<u32>> + '_ {
         let parts = self.tables().map(|(start, _)| start..(start + ENTRIES - 1).min(self.pages - 1) + 1);
         parts.filter(move |part| part.end > from).map(move |part| part.start.max(from)..part.end)
     }
 
-    /// Returns whether the page is anonymous and has no table. Such a page is all zeroes.
+    /// Returns whether a page is anonymous and no page-table page exists for it, so that its contents are zeroes.
     ///
     /// # Panics
-    /// When `page` lies outside the region.
+    /// Panics when `page` lies outside the region.
     #[inline]
     pub fn is_untouched(&self, page: u32) -> bool {
         self.file.is_none() && self.slot(page).is_none()
     }
 
-    /// Makes the page's table in `frame`.
+    /// Makes the page-table page for a page in `frame`.
     ///
     /// # Errors
-    /// If the table exists already, or the host system grants no memory for it. The error gives the frame back.
+    /// Fails if the page-table page exists already, or the host system grants no memory for it. The error has the
+    /// frame.
     pub fn make_table(&self, page: u32, frame: FrameNumber) -> Result<(), NoTable> {
         let table = page / ENTRIES;
         let place = &self.directories[(table / DIRECTORY) as usize];
@@ -297,7 +301,7 @@ impl<M: Machine> Region<M> {
     /// Returns the entry of a page.
     ///
     /// # Panics
-    /// When `page` lies outside the region.
+    /// Panics when `page` lies outside the region.
     #[inline]
     pub fn entry(&self, page: u32) -> Entry {
         self.slot(page).map_or(Entry::NONE, |slot| match slot.load(Ordering::Acquire) {
@@ -306,8 +310,8 @@ impl<M: Machine> Region<M> {
         })
     }
 
-    /// Returns the entry of a page whose own entry, `slot`, was empty. If a huge page is mapped there, the result is
-    /// the page's part of the huge page's entry.
+    /// Returns the entry of a page whose own entry, `slot`, was empty. If a huge page is mapped where the page lies,
+    /// the result is made from the huge page's entry; otherwise it is an empty entry.
     #[cold]
     fn huge_part(&self, page: u32, slot: &AtomicU64) -> Entry {
         let huge = self.table(page).map_or(Entry::NONE, |table| Entry(table.huge.load(Ordering::Acquire)));
@@ -327,7 +331,7 @@ impl<M: Machine> Region<M> {
         Entry(self.table(page)?.huge.load(Ordering::Acquire)).frame()
     }
 
-    /// Adds the pages of the region that are in memory, in swap, and in page tables.
+    /// Adds to `sum` the numbers of the region's pages that are in memory and in swap, and of its page-table pages.
     pub(super) fn add_resident(&self, sum: &mut Resident) {
         for (_, table) in self.tables() {
             sum.tables += 1;
@@ -342,8 +346,9 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Maps a huge page where `page` lies, marked as touched and written, if no entry there is in use. Returns whether
-    /// it did. The caller holds the entries' lock; the region may have huge pages.
+    /// Maps a huge page where `page` lies, marked as touched and written, if none of the entries there is in use.
+    /// Returns whether the huge page was mapped. The caller holds the entries' lock, and the region may have huge
+    /// pages.
     pub(crate) fn try_map_huge(&self, page: u32, head: FrameNumber) -> bool {
         let Some(table) = self.table(page) else { return false };
         debug_assert!(self.is_huge_allowed, "region {} is to have no huge page", self.id);
@@ -356,8 +361,8 @@ impl<M: Machine> Region<M> {
         is_unused
     }
 
-    /// Returns the entries of all pages in the table of `page`; `None` if there is no table, or if one entry maps a
-    /// huge page there. The caller holds the entries' lock.
+    /// Returns all entries of the page-table page for `page`. Returns `None` if there is no page-table page, or if a
+    /// single entry maps a huge page where `page` lies. The caller holds the entries' lock.
     pub(crate) fn small_entries(&self, page: u32) -> Option<impl Iterator<Item = Entry> + '_> {
         let table = self.table(page).filter(|table| table.huge.load(Ordering::Acquire) == 0)?;
         Some(table.entries.iter().map(|entry| Entry(entry.load(Ordering::Acquire))))
@@ -374,12 +379,14 @@ impl<M: Machine> Region<M> {
         table.entries.iter().for_each(|entry| entry.store(0, Ordering::Release));
     }
 
-    /// Takes the entry of a huge page away; returns it. The caller holds the entries' lock.
+    /// Removes the entry of the huge page that is mapped where `page` lies, and returns it. The caller holds the
+    /// entries' lock.
     pub(crate) fn unmap_huge(&self, page: u32) -> Entry {
         self.table(page).map_or(Entry::NONE, |table| Entry(table.huge.swap(0, Ordering::AcqRel)))
     }
 
-    /// Maps each page of a huge page by its own entry. The caller holds the entries' lock.
+    /// Maps each page of a huge page by an entry of its own instead of the huge page's entry. The caller holds the
+    /// entries' lock.
     #[doc(alias = "split_huge_pmd")]
     pub(crate) fn split_huge(&self, page: u32) {
         let Some(table) = self.table(page) else { return };
@@ -392,7 +399,8 @@ impl<M: Machine> Region<M> {
         table.huge.store(0, Ordering::Release);
     }
 
-    /// Replaces the entry of a page and returns the old one. The page's table exists and maps no huge page.
+    /// Replaces the entry of a page and returns the old entry. A page-table page for the page must exist, and no huge
+    /// page may be mapped there.
     #[inline]
     pub fn replace(&self, page: u32, entry: Entry) -> Entry {
         debug_assert!(self.huge_page(page).is_none(), "page {page} of region {} is part of a huge page", self.id);
@@ -404,8 +412,8 @@ impl<M: Machine> Region<M> {
         Entry(before)
     }
 
-    /// Changes the frame that a page's entry maps; the other bits of the entry stay. The caller holds the entry's lock
-    /// and has taken all references of the old frame.
+    /// Changes the frame that a page's entry maps, and leaves the other bits of the entry as they are. The caller holds
+    /// the entry's lock and has frozen the references to the old frame.
     pub(crate) fn replace_frame(&self, page: u32, to: FrameNumber) {
         let slot = self.slot(page).expect("a page that is mapped has a table");
         let moved = |entry: u64| Some(Entry(entry).of_frame(to).0);
@@ -414,12 +422,12 @@ impl<M: Machine> Region<M> {
         debug_assert!(before.is_ok_and(|entry| Entry(entry).frame().is_some()), "page {page} is not mapped");
     }
 
-    /// Touches pages one after the other as the processor does, up to the first page that needs a fault. Returns that
-    /// page; `None` if no page needs a fault. Sets the accessed bit of each touched page and, for a write, the dirty
-    /// bit.
+    /// Touches pages one after the other as the processor does, up to the first page that needs a fault. Returns the
+    /// page that needs a fault; `None` if no page needs one. Sets the accessed bit of each touched page and, for a
+    /// write, the dirty bit.
     ///
     /// # Panics
-    /// When a page lies outside the region.
+    /// Panics when a page lies outside the region.
     #[inline]
     pub fn touch(&self, pages: Range<u32>, write: bool) -> Option<u32> {
         assert!(pages.end <= self.pages, "pages {pages:?} of a region of {} pages", self.pages);
@@ -444,8 +452,8 @@ impl<M: Machine> Region<M> {
         None
     }
 
-    /// Notes that an entry of a table was marked as touched. The caller has marked the entry first, because a walk
-    /// clears the notes before it reads entries.
+    /// Records that an entry of a page-table page was marked as touched. The caller has marked the entry before this
+    /// call, because a walk clears the record before it reads entries.
     #[inline]
     fn note_touched(&self, table: &Table) {
         // Most of the time another task has noted this before, and nothing is written.
@@ -457,20 +465,20 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Returns whether an entry was marked as touched since the last call for the same lruvec, and clears the lruvec's
-    /// bit.
+    /// Returns whether an entry of the region was marked as touched since the last call for the same lruvec, and clears
+    /// the lruvec's bit.
     pub(crate) fn take_touched(&self, lruvec: LruvecId) -> bool {
         let bit = 1 << (u32::from(lruvec.0) % u64::BITS);
         self.touched.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// Returns whether an entry of the table where `page` lies was marked as touched since the last call for the table,
-    /// and clears the table's flag.
+    /// Returns whether an entry of the page-table page for `page` was marked as touched since the last call for this
+    /// page-table page, and clears its flag.
     pub(crate) fn take_table_touched(&self, page: u32) -> bool {
         self.table(page).is_some_and(|table| table.is_touched.swap(false, Ordering::AcqRel))
     }
 
-    /// Marks the table as touched again, because its entries were not examined.
+    /// Sets the touched flag of the page-table page for `page` again, because its entries were not examined.
     pub(crate) fn note_table_touched(&self, page: u32) {
         if let Some(table) = self.table(page) {
             self.note_touched(table);
@@ -509,11 +517,11 @@ impl<M: Machine> Region<M> {
 /// The result of touching a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Touched {
-    /// A fault is needed.
+    /// The page was not touched, because a fault is needed.
     Not,
-    /// The entry was marked as touched before.
+    /// The entry was already marked as touched before the touch.
     Again,
-    /// The entry was not marked as touched before.
+    /// The entry was not marked as touched before the touch.
     Anew,
 }
 
@@ -541,7 +549,7 @@ fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     }
 }
 
-/// Touches a page through the entry of a huge page, after its own entry, `slot`, allowed no access.
+/// Touches a page through the entry of a huge page, after the page's own entry, `slot`, allowed no access.
 #[cold]
 fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> Touched {
     loop {
@@ -563,7 +571,7 @@ fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> Touched {
     }
 }
 
-/// Collects values; `None` if the system grants no memory for them.
+/// Collects values; returns `None` if the system grants no memory for them.
 fn try_collect<T>(values: impl ExactSizeIterator<Item = T>) -> Option<Box<[T]>> {
     let mut collected = Vec::new();
     collected.try_reserve_exact(values.len()).ok()?;

@@ -1,12 +1,12 @@
-//! Mappings of a page of a file: from the page to the page-table entries (`rmap`, `i_mmap`).
+//! The reverse map of pages of files, which leads from a page to the page-table entries that map it (`rmap`, `i_mmap`).
 //!
-//! A file knows the regions that map it; a page's number gives the place of its entry in each of them. An entry is made
-//! and looked up under the page lock, so the holder of the lock sees all mappings. *Dirtying*: an entry of a shared
-//! mapping becomes writable only after the page was marked dirty, and writeback removes the right to write before it
-//! clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a dirty page, and unmapping has no
-//! dirty bit to transfer. *Locks*: the lock of the list of mappers, with no lock inside it; after its release, each
-//! region's `page_table`. *Description*: mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux
-//! since 2.6.19.
+//! There is a list of the regions that map each file. The number of a page gives the place of its entry in each region.
+//! An entry is made and looked up under the page lock, so the holder of the lock sees all mappings. *Dirtying*: an
+//! entry of a shared mapping becomes writable only after the page was marked dirty, and writeback makes the entry
+//! read-only before it clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a dirty page,
+//! and unmapping has no dirty bit to transfer. *Locks*: the lock of the list of mappers (regions that map a file),
+//! inside which no other lock is taken; after its release, each region's `page_table`. *Description*:
+//! mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux 2.6.19 and later.
 
 use super::{Anonymous, Entry, Owners, ProcessId, Region};
 use crate::memory::{Flags, Owner};
@@ -20,19 +20,19 @@ use std::sync::{Arc, Weak};
 /// The visibility of writes to a mapped file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Shared: the writes change the file's contents.
+    /// The mapping is shared: writes change the file's contents.
     #[default]
     Shared,
-    /// Private: a page that is written becomes an anonymous copy.
+    /// The mapping is private: a page that is written becomes an anonymous copy.
     Private,
 }
 
 /// The properties of a mapping of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapMode {
-    /// The visibility of writes.
+    /// The visibility of writes through the mapping.
     pub sharing: Sharing,
-    /// `true` if the mapping is a program's text. Some kernels keep its pages longer.
+    /// `true` if the mapping is a program's text, whose pages some kernels keep longer.
     pub is_executable: bool,
     /// The expected access pattern (`madvise`).
     pub pattern: ReadPattern,
@@ -40,32 +40,32 @@ pub struct MapMode {
 
 /// The part of a file that a region maps.
 pub struct FileMapping<M: Machine> {
-    /// The file.
+    /// The file that the region maps.
     pub file: Arc<File<M>>,
     /// The file's page at which the region begins.
     pub first_page: u32,
     /// The mode of the mapping.
     pub mode: MapMode,
-    /// State of the readahead that faults on the mapping do.
+    /// State of the readahead by faults on the mapping.
     pub(crate) state: M::Lock<ReadState>,
 }
 
 impl<M: Machine> FileMapping<M> {
-    /// Returns the page of a region of `pages` pages that maps page `index` of the file; `None` if the region does not
-    /// map that page.
+    /// Returns the number of the region's page that maps page `index` of the file; `None` if the region, which has
+    /// `pages` pages, does not map this page of the file.
     fn place(&self, index: u32, pages: u32) -> Option<u32> {
         index.checked_sub(self.first_page).filter(|page| *page < pages)
     }
 }
 
-/// The list of the regions that map a file. It is replaced as a whole, so that it can be walked without a lock.
+/// The list of the regions that map a file. The list is replaced as a whole, so that it can be walked without a lock.
 type Mappers<M> = Arc<[Weak<Region<M>>]>;
 
-/// The lists of the regions that map a file, by the file's number. Few files are ever mapped.
+/// For each mapped file, by the file's number, the list of the regions that map it. Few files are ever mapped.
 type MappersByFile<M> = BTreeMap<u32, Mappers<M>>;
 
 /// Number of locks for the lists of mappers. Files that were made one after the other have different locks, so tasks
-/// seldom compete for one.
+/// seldom compete for the same lock.
 const MAPPER_LOCKS: usize = 64;
 
 /// The regions that map each file.
@@ -97,7 +97,7 @@ impl<M: Machine> FileMappers<M> {
     }
 }
 
-/// A mapping that was removed for the time in which its folio moves to other frames.
+/// A mapping that is removed while its folio moves to other frames, and is restored afterwards.
 pub(crate) struct TakenMapping<M: Machine> {
     region: Arc<Region<M>>,
     page: u32,
@@ -106,12 +106,14 @@ pub(crate) struct TakenMapping<M: Machine> {
     entry: Entry,
 }
 
-/// The use of a page through its mappings since the last call of [`Anonymous::page_referenced`].
+/// The use of a page through its mappings since the last call of [`Anonymous::page_referenced`] for the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedUse {
-    /// Number of mappings through which the page was touched. Mappings that announced sequential access do not count.
+    /// Number of mappings through which the page was touched. Mappings for which the program has announced sequential
+    /// access do not count.
     pub touched: u32,
-    /// Number of mappings counted in `touched` that announced neither sequential nor random access (`vma_has_recency`).
+    /// Number of mappings counted in `touched` for which the program has announced neither sequential nor random access
+    /// (`vma_has_recency`).
     pub recent: u32,
     /// `true` if a mapping counted in `touched` is executable.
     pub is_executable: bool,
@@ -171,7 +173,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Returns the use of a page through its mappings since the last call, and clears their accessed bits.
+    /// Returns the use of a page through its mappings since the last call for this page, and clears the mappings'
+    /// accessed bits.
     pub fn page_referenced(&self, frame: FrameNumber, owners: &mut Owners<M>) -> MappedUse {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -189,8 +192,8 @@ impl<M: Machine> Anonymous<M> {
         MappedUse { touched, recent: touched, is_executable: false }
     }
 
-    /// Returns the number of entries of a large folio in a region that were touched since the last call. A huge page
-    /// has one entry.
+    /// Returns the number of a region's entries that map a large folio and were touched since the last call for this
+    /// folio. A huge page has one entry.
     #[cold]
     fn folio_touched(&self, head: FrameNumber, region: &Region<M>) -> u32 {
         let first = self.frames[head].index();
@@ -219,9 +222,9 @@ impl<M: Machine> Anonymous<M> {
         found
     }
 
-    /// Removes all mappings of a locked page. The entries of a page in the swap cache become swap entries with its
-    /// slot; the entries of a page of a file become empty. The references of the mappings are dropped; the caller holds
-    /// a reference of its own.
+    /// Removes all mappings of a locked page. The entries of a page in the swap cache become swap entries with the
+    /// page's slot; the entries of a page of a file become empty. The references of the mappings are dropped. The
+    /// caller holds a reference of its own.
     pub fn try_to_unmap(&self, frame: FrameNumber, owners: &mut Owners<M>) {
         let _span = self.machine.span(Func::TryToUnmap);
         match self.frames[frame].owner() {
@@ -253,9 +256,9 @@ impl<M: Machine> Anonymous<M> {
         });
     }
 
-    /// Removes all mappings of a locked folio of a file for a while, so that no task uses it; a fault waits for the
-    /// folio's lock. Returns the mappings for [`Anonymous::give_mappings`]. Their references are dropped; the caller
-    /// holds a reference of its own.
+    /// Removes all mappings of a locked folio of a file for a while, so that no task uses the folio; a fault waits for
+    /// the folio's lock. Returns the mappings, which [`Anonymous::give_mappings`] restores. The references of the
+    /// mappings are dropped. The caller holds a reference of its own.
     pub(crate) fn take_mappings(&self, file: &File<M>, frame: FrameNumber) -> Vec<TakenMapping<M>> {
         let mut taken = Vec::new();
         if self.frames[frame].mappings() == 0 {
@@ -274,7 +277,7 @@ impl<M: Machine> Anonymous<M> {
     }
 
     /// Restores mappings that [`Anonymous::take_mappings`] removed, so that they map the folio with head `to`, which
-    /// the caller has locked. Leaves out mappings whose region, or whose part of the file, went away meanwhile.
+    /// the caller has locked. Leaves out mappings whose region, or whose part of the file, was removed meanwhile.
     pub(crate) fn give_mappings(&self, file: &File<M>, to: FrameNumber, taken: Vec<TakenMapping<M>>) {
         let first = self.frames[to].index();
         for TakenMapping { region, page, part, entry } in taken {
@@ -301,8 +304,8 @@ impl<M: Machine> Anonymous<M> {
         );
     }
 
-    /// Takes the right to write a locked page away from all its mappings. The next task that writes the page faults,
-    /// and marks the page dirty again (`page_mkclean`).
+    /// Makes all mappings of a locked page read-only (`page_mkclean`). The next task that writes the page through a
+    /// mapping faults, and marks the page dirty again.
     pub(crate) fn write_protect_page(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].mappings() == 0 {
             return;
@@ -319,9 +322,9 @@ impl<M: Machine> Anonymous<M> {
         if self.frames[frame].is_anon() { Gauge::NrAnonPages } else { Gauge::NrMapped }
     }
 
-    /// Accounts a mapping that was just made of one page, which may be a part of a large folio. Returns `true` if the
-    /// mapping takes over the caller's reference of the folio. A further mapping of a large folio does not, because all
-    /// mappings of a large folio have one reference together.
+    /// Counts a mapping that was just made of one page, which may be a part of a large folio. Returns `true` if the
+    /// mapping takes over the caller's reference to the folio. If a large folio is already mapped, a further mapping
+    /// does not take over the reference, because all mappings of a large folio share one.
     #[must_use = "the mapping has the caller's reference, or the caller has it still"]
     #[doc(alias = "folio_add_file_rmap_pte")]
     pub(crate) fn mapped(&self, frame: FrameNumber) -> bool {
@@ -332,8 +335,8 @@ impl<M: Machine> Anonymous<M> {
         change.moves_reference()
     }
 
-    /// Accounts a mapping that was just made of one page, and gives it the caller's reference of the folio. If the
-    /// mapping needs none, drops the reference.
+    /// Counts a mapping that was just made of one page, and gives it the caller's reference to the folio. If the
+    /// mapping needs no reference, drops the reference.
     pub(crate) fn give_to_mapping(&self, frame: FrameNumber) {
         if !self.mapped(frame) {
             let last = self.frames[self.frames.head(frame)].put();
@@ -341,8 +344,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Accounts a mapping of one page that was just removed. Returns whether the caller now has the mapping's reference
-    /// of the folio, and has to drop it.
+    /// Counts the removal of a mapping of one page. Returns whether the mapping's reference to the folio passes to the
+    /// caller, which then has to drop it.
     #[must_use = "the caller has to drop the reference"]
     #[doc(alias = "folio_remove_rmap_pte")]
     pub(crate) fn unmapped(&self, frame: FrameNumber) -> bool {
@@ -353,7 +356,7 @@ impl<M: Machine> Anonymous<M> {
         change.moves_reference()
     }
 
-    /// Accounts a mapping of one page that was just removed, and drops its reference, if it had one. The caller holds
+    /// Counts the removal of a mapping of one page, and drops the mapping's reference, if it had one. The caller holds
     /// another reference.
     pub(crate) fn end_mapping(&self, frame: FrameNumber) {
         if self.unmapped(frame) {
@@ -362,7 +365,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Accounts the one entry that maps all pages of a huge page, after it was made (`sign` 1) or removed (-1).
+    /// Counts the single entry that maps all pages of a huge page, after the entry was made (`sign` 1) or removed
+    /// (`sign` -1).
     pub(crate) fn count_huge_mapping(&self, head: FrameNumber, sign: i64) {
         let is_changed = if sign > 0 { self.frames[head].map() } else { self.frames[head].unmap() };
         debug_assert!(is_changed, "{head} is mapped twice: {:?}", self.frames[head]);

@@ -1,4 +1,4 @@
-//! Remembers where the two scanners of a zone stopped, and in which pageblocks they found nothing
+//! Records where the two scanners of a zone stopped, and in which pageblocks they found nothing
 //! (mechanisms/reclaim, 23.4).
 
 use super::Compact;
@@ -9,9 +9,9 @@ use machine::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 /// Number of pages in a pageblock.
 pub(super) const BLOCK_PAGES: u32 = PAGEBLOCK_ORDER.pages() as u32;
 
-/// Mark of a pageblock in which the scanner for pages to move found none.
+/// Mark of a pageblock in which the scanner for pages to move found no page.
 pub(super) const NOTHING_TO_MOVE: u8 = 1;
-/// Mark of a pageblock in which the scanner for free pages found none.
+/// Mark of a pageblock in which the scanner for free pages found no page.
 pub(super) const NOTHING_FREE: u8 = 2;
 
 /// The cached positions and marks of one zone. Positions are numbers of pages from the zone's start.
@@ -21,9 +21,9 @@ pub(super) struct Cached {
     pub(super) migrate: AtomicU32,
     /// Position at which the scanner for free pages starts.
     pub(super) free: AtomicU32,
-    /// Marks of each pageblock: [`NOTHING_TO_MOVE`], [`NOTHING_FREE`], both or none.
+    /// The marks of each pageblock: [`NOTHING_TO_MOVE`], [`NOTHING_FREE`], both, or neither.
     blocks: Box<[AtomicU8]>,
-    /// `true` if a task's run has scanned the whole zone since the marks were last forgotten.
+    /// `true` if a task's run has scanned the whole zone since the marks were last cleared.
     pub(super) is_scanned: AtomicBool,
 }
 
@@ -40,8 +40,8 @@ impl Cached {
         }
     }
 
-    /// Returns whether the pageblock at `at` has the mark `mark`: the last search of the mark's scanner found nothing
-    /// there.
+    /// Returns whether the pageblock at `at` has the mark `mark`, because the scanner to which the mark belongs found
+    /// nothing there in its last search.
     pub(super) fn is_marked(&self, at: u32, mark: u8) -> bool {
         self.blocks[(at / BLOCK_PAGES) as usize].load(Relaxed) & mark != 0
     }
@@ -52,7 +52,8 @@ impl Cached {
 }
 
 impl<M: Machine> Compact<M> {
-    /// Forgets in which pageblocks nothing was found. Both scanners then start at the ends of the zone again.
+    /// Clears the marks of all pageblocks in which a scanner found nothing. Both scanners then start at the ends of the
+    /// zone again.
     #[doc(alias = "reset_isolation_suitable")]
     pub(super) fn forget_marks(&self, zone: &Zone<M>) {
         let cached = &self.state(zone).cached;
@@ -62,7 +63,8 @@ impl<M: Machine> Compact<M> {
         cached.is_scanned.store(false, Relaxed);
     }
 
-    /// Called when kswapd goes to sleep. Forgets the marks of the zone if a task's run has scanned the zone completely.
+    /// Clears the marks of the zone's pageblocks if a task's run has scanned the whole zone. Kswapd calls this when it
+    /// goes to sleep.
     pub fn note_kswapd_sleeps(&self, zone: &Zone<M>) {
         if self.state(zone).cached.is_scanned.load(Relaxed) {
             self.forget_marks(zone);

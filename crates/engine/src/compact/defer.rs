@@ -1,4 +1,4 @@
-//! Deferred compaction: after failures, compaction is skipped for a number of requests (mechanisms/reclaim, 23.9).
+//! Deferral of compaction: after failures, compaction is skipped for a number of requests (mechanisms/reclaim, 23.9).
 
 use super::Compact;
 use super::choices::{DeferAfter, Deferral, KswapdEndsDeferral, Passes};
@@ -12,7 +12,7 @@ use crate::memory::Zone;
 pub(super) struct Failures {
     considered: AtomicU32,
     shift: AtomicU32,
-    /// The smallest order that failed.
+    /// The smallest order for which compaction failed.
     order_failed: AtomicU32,
 }
 
@@ -27,8 +27,8 @@ impl<M: Machine> Compact<M> {
         &self.state(zone).failures
     }
 
-    /// Returns whether a run waits for locks and scans all pageblocks. `is_later` is `true` if the same request has
-    /// compacted before.
+    /// Returns whether a run of compaction for a request waits for locks and scans all pageblocks. `is_later` is `true`
+    /// if the request has compacted before.
     pub(crate) const fn compaction_waits(&self, is_later: bool) -> bool {
         match self.choices.passes {
             Passes::One => true,
@@ -36,8 +36,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Notes that compaction for `order` failed. From now on twice as many attempts as before are skipped, up to a
-    /// limit.
+    /// Records that compaction for `order` failed. The number of attempts that are skipped doubles, up to a limit.
     pub fn defer(&self, zone: &Zone<M>, order: Order) {
         let failures = self.failures(zone);
         failures.considered.store(0, Relaxed);
@@ -46,7 +45,8 @@ impl<M: Machine> Compact<M> {
         failures.order_failed.fetch_min(u32::from(order.0), Relaxed);
     }
 
-    /// Returns whether a failure defers later runs. `waits` says whether the failed run waits for locks.
+    /// Returns whether a failure of a run defers later runs. `waits` says whether the failed run was one that waits for
+    /// locks.
     pub(crate) fn defers_after(&self, waits: bool) -> bool {
         match self.choices.defer_after {
             DeferAfter::AnyRun => true,
@@ -54,7 +54,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Counts an attempt of compaction for `order`. Returns whether this attempt is skipped.
+    /// Counts an attempt to compact the zone for `order`. Returns whether this attempt is skipped.
     #[must_use]
     pub fn is_deferred(&self, zone: &Zone<M>, order: Order) -> bool {
         let failures = self.failures(zone);
@@ -71,8 +71,8 @@ impl<M: Machine> Compact<M> {
         considered < limit
     }
 
-    /// Returns whether compaction of a zone was deferred the maximum number of times, so that it starts again from the
-    /// ends of the zone.
+    /// Returns whether the deferral of compaction of a zone has reached its largest length and is over. The scanners of
+    /// the next run then start at the ends of the zone.
     #[doc(alias = "compaction_restarting")]
     pub(super) fn restarts(&self, zone: &Zone<M>, order: Order) -> bool {
         let failures = self.failures(zone);
@@ -82,14 +82,14 @@ impl<M: Machine> Compact<M> {
             && failures.considered.load(Relaxed) >= 1 << shift
     }
 
-    /// Returns whether a request of `order` or of a smaller order failed lately.
+    /// Returns whether compaction of the zone failed lately for `order` or for a smaller order.
     #[must_use]
     pub fn has_failed(&self, zone: &Zone<M>, order: Order) -> bool {
         u32::from(order.0) >= self.failures(zone).order_failed.load(Relaxed)
     }
 
-    /// Notes that kswapd compacted a zone, which has a block of the order now. With `KswapdEndsDeferral::Yes`, this
-    /// ends the deferral.
+    /// Records that kswapd compacted a zone and that the zone has a free block of the order. With
+    /// `KswapdEndsDeferral::Yes`, this ends the deferral.
     pub(crate) fn note_kswapd_success(&self, zone: &Zone<M>, order: Order) {
         match self.choices.kswapd_ends_deferral {
             KswapdEndsDeferral::Yes => self.note_success(zone, order),
@@ -97,7 +97,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Notes that a request of `order` succeeded, so that compaction is not skipped for the next request.
+    /// Records that a request of `order` succeeded, so that compaction is not skipped for the next request.
     pub fn note_success(&self, zone: &Zone<M>, order: Order) {
         let failures = self.failures(zone);
         failures.considered.store(0, Relaxed);
@@ -107,8 +107,8 @@ impl<M: Machine> Compact<M> {
         });
     }
 
-    /// Returns the number of consecutive failures, up to `max_defer_shift`. After n failures, 2^n - 1 attempts are
-    /// skipped.
+    /// Returns the number of consecutive failures of compaction, up to `max_defer_shift`. After n failures, 2^n - 1
+    /// attempts are skipped.
     #[must_use]
     pub fn defer_shift(&self, zone: &Zone<M>) -> u32 {
         self.failures(zone).shift.load(Relaxed)

@@ -1,4 +1,5 @@
-//! The scanner for free pages: from high frames to low ones, a pageblock at a time (mechanisms/reclaim, 23.6).
+//! The scanner for free pages, which goes from high frames to low ones, a pageblock at a time
+//! (mechanisms/reclaim, 23.6).
 
 use super::Compact;
 use super::cached::{BLOCK_PAGES, NOTHING_FREE};
@@ -11,9 +12,9 @@ use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
 impl<M: Machine> Compact<M> {
-    /// Takes free pages off their lists until the run has `wanted` free pages, or until the scanner reaches the place
-    /// from which pages are moved. If the run already has `wanted` free pages but no block of `order`, takes only the
-    /// free pages of the next pageblock that has any.
+    /// Takes free pages off their lists until the run has `wanted` free pages, or until this scanner meets the scanner
+    /// for pages to move. If the run already has `wanted` free pages but no block of `order`, takes only the free pages
+    /// of the next pageblock that has any.
     pub(super) fn isolate_freepages(&self, zone: &Zone<M>, run: &mut Run, wanted: u64, order: Order) {
         let _span = self.machine.span(Func::IsolateFreepages);
         let cached = &self.state(zone).cached;
@@ -84,8 +85,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Notes that a pageblock had free pages. Later runs begin at `highest`, the highest pageblock that had free pages,
-    /// if this kernel lets them begin there.
+    /// Records that a pageblock had free pages. Later runs begin at `highest`, the highest pageblock that had free
+    /// pages, if this kernel lets them begin there.
     fn note_found(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let is_told = match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced => run.request.order.is_some(),
@@ -97,8 +98,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Notes the end of a search. Later runs begin at `highest`, the highest pageblock that had free pages, if this
-    /// kernel lets them begin there and the cached position is still the zone's last pageblock.
+    /// Records the end of a search for free pages. Later runs begin at `highest`, the highest pageblock that had free
+    /// pages, if this kernel lets them begin there and the cached position is still the zone's last pageblock.
     fn note_searched(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let free = &self.state(zone).cached.free;
         let is_told = match self.choices.start {
@@ -162,8 +163,8 @@ impl<M: Machine> Compact<M> {
         taken
     }
 
-    /// Returns whether the search ends because other tasks wait for the zone's lock or the CPU. A run that waits for
-    /// locks does not end, but lets the other tasks run.
+    /// Returns whether the search for free pages ends because other tasks wait for the zone's lock or the CPU. A run
+    /// that waits for locks does not end its search, but lets the other tasks run.
     fn gives_up_search(&self, zone: &Zone<M>, run: &Run) -> bool {
         match self.choices.contention {
             Contention::Held => return false,

@@ -1,4 +1,5 @@
-//! The scanner for pages to move: from low frames to high ones, a pageblock at a time (mechanisms/reclaim, 23.5).
+//! The scanner for pages to move, which goes from low frames to high ones, a pageblock at a time
+//! (mechanisms/reclaim, 23.5).
 
 use super::Compact;
 use super::cached::{BLOCK_PAGES, NOTHING_TO_MOVE};
@@ -10,7 +11,7 @@ use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Machine, Step};
 
-/// Number of frames after which the lock of the lists is released.
+/// Number of scanned frames after which the scanner releases the lock of the LRU lists.
 const HELD_FRAMES: u32 = 32;
 
 /// The result of the scan of a pageblock.
@@ -20,7 +21,7 @@ pub(super) enum BlockScan {
     Pages,
     /// No page of the pageblock was isolated; the run goes on.
     Nothing,
-    /// The run ends.
+    /// The run of compaction ends.
     Abort,
 }
 
@@ -32,7 +33,7 @@ enum Others {
 }
 
 impl<M: Machine> Compact<M> {
-    /// Takes up to 32 pages of the scanner's pageblock off their lists. Returns the result.
+    /// Takes up to 32 pages of the scanner's pageblock off their LRU lists. Returns the result of the scan.
     pub(super) fn isolate_migratepages(&self, zone: &Zone<M>, run: &mut Run) -> BlockScan {
         let _span = self.machine.span(Func::IsolateMigratepages);
         let start = run.migrate_at;
@@ -73,8 +74,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Waits while too many pages are isolated. Returns `false` if too many are isolated and the run must not wait, or
-    /// if the run was killed. *May sleep.*
+    /// Waits while too many pages are isolated. Returns `false` if too many pages are isolated and the run must not
+    /// wait, or if the calling task was killed. The calling task may sleep.
     fn may_isolate(&self, zone: &Zone<M>, run: &Run) -> bool {
         while self.are_too_many_isolated_to_move(zone) {
             if !run.request.waits || self.machine.is_killed() {
@@ -93,8 +94,8 @@ impl<M: Machine> Compact<M> {
             || self.is_marking(run) && self.state(zone).cached.is_marked(start, NOTHING_TO_MOVE)
     }
 
-    /// Takes pages of a pageblock off their lists. Returns the position at which the scan stopped, and whether it gave
-    /// up because other tasks wait for the lock or the CPU.
+    /// Takes pages of a pageblock off their LRU lists. Returns the position at which the scan stopped, and whether the
+    /// scan gave up because other tasks wait for the lock or the CPU.
     fn isolate_in_block(&self, zone: &Zone<M>, run: &mut Run, start: u32, end: u32) -> (u32, bool) {
         let mut offset = start;
         let mut look = Look { lists: None, since: start };
@@ -128,8 +129,8 @@ impl<M: Machine> Compact<M> {
         (offset, gave_up)
     }
 
-    /// Isolates the folio at a frame, if it is on a list and the run may take it. Returns the number of frames to
-    /// advance.
+    /// Isolates the folio at a frame, if the folio is on an LRU list and the run may take it. Returns the number of
+    /// frames that the scan advances.
     fn isolate_at<'a>(&'a self, run: &mut Run, look: &mut Look<'a, M>, frame: FrameNumber) -> u32 {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -156,21 +157,21 @@ impl<M: Machine> Compact<M> {
                 && folio.order < run.request.order.map_or(PAGEBLOCK_ORDER, |wanted| wanted.min(PAGEBLOCK_ORDER))
     }
 
-    /// Charges the frames that were scanned since the last call.
+    /// Charges the CPU time for the frames that were scanned since the last call.
     fn account(&self, zone: &Zone<M>, look: &mut Look<'_, M>, offset: u32) {
         self.machine.spend_on(Step::ScanFrame, zone.start, offset - look.since);
         look.since = offset;
     }
 
-    /// Notes that this run has scanned or skipped the pageblock before `end`. If the run has isolated no page so far,
-    /// later runs start at `end` or behind it.
+    /// Records that this run has scanned or skipped the pageblock that ends at `end`. If the run has isolated no page
+    /// so far, later runs start at `end` or above it.
     fn note_passed(&self, zone: &Zone<M>, run: &Run, end: u32) {
         if self.is_marking(run) && !run.found_pages {
             self.state(zone).cached.migrate.fetch_max(end, Relaxed);
         }
     }
 
-    /// Returns whether a run marks pageblocks in which it finds nothing, and skips marked ones.
+    /// Returns whether a run marks pageblocks in which it finds nothing, and skips marked pageblocks.
     pub(super) fn is_marking(&self, run: &Run) -> bool {
         match self.choices.start {
             Start::CachedBoth => run.request.order.is_some(),
@@ -198,7 +199,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns whether the lruvecs of the zone have more than half as many isolated pages as listed ones.
+    /// Returns whether the number of isolated pages of the zone's lruvecs is more than half the number of pages on
+    /// their lists.
     fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
         let isolated: u64 =
             Family::ALL.into_iter().map(|family| self.isolated_pages_beside(self.lruvec_of(zone), family)).sum();
@@ -210,6 +212,6 @@ impl<M: Machine> Compact<M> {
 /// The scan of one pageblock.
 struct Look<'a, M: Machine> {
     lists: Option<HeldLists<'a, M>>,
-    /// The first frame that was not charged yet.
+    /// The first frame whose scan was not charged yet.
     since: u32,
 }

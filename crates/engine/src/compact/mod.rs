@@ -3,9 +3,10 @@
 //! *Holds* for each zone the recent failures of compaction ([`defer`]), and the places at which its scanners stopped
 //! (`cached`). *Flow*: a run ([`Compact::compact_zone`]) checks whether it could help ([`suitable`]). Then one scanner
 //! takes movable pages from low frames (`migrate_scanner`), and another takes free pages from high frames
-//! (`free_scanner`). [`crate::migrate`] moves the pages to the free ones, until the scanners meet or there is a block.
-//! *Called by* `reclaim` and `allocate`; calls no reclaim. *Locks*: `lru` and `zone`, one at a time. *Description*:
-//! mechanisms/reclaim, 23; for later kernels, mechanisms/modern, 5.
+//! (`free_scanner`). [`crate::migrate`] moves the movable pages to the free ones, until the scanners meet or there is a
+//! free block of the wanted order. The module is called by `reclaim` and `allocate`, and never calls reclaim. *Locks*:
+//! `lru` and `zone`, one of the two at a time. *Description*: mechanisms/reclaim, 23; for later kernels,
+//! mechanisms/modern, 5.
 //!
 //! Next: [`crate::reclaim`].
 

@@ -11,12 +11,12 @@ use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Machine, Order, Step};
 
-/// The purpose of a run.
+/// The purpose of a run of compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactRequest {
     /// The order of the wanted block; `None` if the whole zone is to be compacted (`/proc/sys/vm/compact_memory`).
     pub order: Option<Order>,
-    /// Migrate type of the request.
+    /// Migrate type of the request for which the run compacts.
     pub kind: MigrateType,
     /// `true` if the run waits for locks and lets other tasks run; `false` if it skips work or gives up instead.
     pub waits: bool,
@@ -24,14 +24,14 @@ pub struct CompactRequest {
     pub is_kswapd: bool,
 }
 
-/// The result of a run.
+/// The result of a run of compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The outcome of the run, or the reason why there was none.
+    /// The outcome of the run, or the reason why nothing was compacted.
     pub suitability: Suitability,
     /// The block that the run took for its request, with one reference on the first page.
     pub captured: Option<FrameNumber>,
-    /// `true` if the run gave up because others waited.
+    /// `true` if the run gave up because other tasks waited for its lock or its CPU.
     pub was_contended: bool,
 }
 
@@ -41,7 +41,7 @@ impl Ended {
     }
 }
 
-/// A run under way. Positions are numbers of pages from the zone's start.
+/// A run of compaction that is under way. Positions are numbers of pages from the zone's start.
 pub(super) struct Run {
     pub(super) request: CompactRequest,
     /// Position of the scanner for pages to move.
@@ -59,15 +59,15 @@ pub(super) struct Run {
     /// `true` if the run gives up because other tasks waited for its lock or its CPU.
     pub(super) is_contended: bool,
     /// `true` once a scanner has found something in this run: `found_pages` for the scanner for pages to move,
-    /// `found_free` for the scanner for free pages. With `Start::CachedBoth`, the scanner then no longer moves the
-    /// cached position at which later runs start.
+    /// `found_free` for the scanner for free pages. With `Start::CachedBoth`, the scanner then leaves the cached
+    /// position, at which later runs start, as it is.
     pub(super) found_pages: bool,
     pub(super) found_free: bool,
     captured: Option<FrameNumber>,
 }
 
 impl<M: Machine> Compact<M> {
-    /// Compacts a zone for a request, if compaction could help. *May sleep.*
+    /// Compacts a zone for a request, if compaction could help. The calling task may sleep.
     pub fn compact_zone(&self, zone: &Zone<M>, request: CompactRequest) -> Ended {
         if let Some(order) = request.order {
             let suitability = self.suitable(zone, order);
@@ -93,7 +93,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Compacts all zones as far as possible (`/proc/sys/vm/compact_memory`). *May sleep.*
+    /// Compacts all zones as far as possible (`/proc/sys/vm/compact_memory`). The calling task may sleep.
     pub fn compact_memory(&self) {
         self.drain_all();
         self.drain_all_per_cpu();
@@ -173,7 +173,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns `Suitability::Continue` while a run goes on, and otherwise the suitability with which it ends.
+    /// Returns `Suitability::Continue` if a run goes on, and otherwise the result with which the run ends.
     #[doc(alias = "compact_finished")]
     fn progress(&self, zone: &Zone<M>, run: &mut Run) -> Suitability {
         let ends_contended = match self.choices.contention {
@@ -204,8 +204,8 @@ impl<M: Machine> Compact<M> {
         if is_there { Suitability::Partial } else { Suitability::Continue }
     }
 
-    /// Lets the scanner for free pages start again at the zone's end after the scanners have met, if it started
-    /// elsewhere. Returns whether the run goes on.
+    /// Handles the meeting of the two scanners. If the scanner for free pages did not start at the zone's end, lets it
+    /// start again there. Returns whether the run goes on.
     fn wraps(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted
@@ -225,7 +225,7 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Moves the isolated pages. Returns whether there were too few free pages to move them to.
+    /// Moves the isolated pages to free pages. Returns whether there were too few free pages.
     fn move_pages(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         let pages = std::mem::take(&mut run.pages);
         let mut wanted = pages.count();

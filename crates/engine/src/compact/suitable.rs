@@ -6,23 +6,24 @@ use crate::memory::{MAX_ORDERS, MarkRights, Zone};
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine, Order, Step};
 
-/// The result of the check, and of a run. The larger the value, the further compaction gets.
+/// The result of a check whether compaction could help, and of a run of compaction. The larger the value, the further
+/// compaction has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suitability {
     /// Reclaim has to come first: too few pages are free for other pages to move to, or the request fails for lack of
     /// memory.
     Skipped,
-    /// Compaction could make a block.
+    /// Compaction could make a block of the wanted order.
     Continue,
     /// The request would succeed without more compaction, or a run ended before it had scanned the whole zone.
     Partial,
-    /// A run went through the whole zone.
+    /// A run scanned the whole zone.
     Complete,
 }
 
 impl<M: Machine> Compact<M> {
-    /// Returns the fragmentation index of free memory for a request. It is -1000 if a block of the order is free.
-    /// Otherwise it is near 0 if memory is lacking, and near 1000 if free memory is in small pieces.
+    /// Returns the fragmentation index of free memory for a request. The index is -1000 if a block of the order is
+    /// free. Otherwise it is near 0 if too little memory is free, and near 1000 if free memory is in small pieces.
     #[must_use]
     pub fn fragmentation_index(&self, zone: &Zone<M>, order: Order) -> i64 {
         let blocks = |o: usize| zone.nr_free[o].load(Relaxed);
@@ -39,8 +40,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns whether compaction of the zone could help a request of the order ([`Suitability::Continue`]), or why
-    /// not.
+    /// Returns [`Suitability::Continue`] if compaction of the zone could help a request of the order; otherwise returns
+    /// the reason why it could not.
     #[must_use]
     #[doc(alias = "compaction_suitable")]
     pub fn suitable(&self, zone: &Zone<M>, order: Order) -> Suitability {

@@ -1,4 +1,4 @@
-//! All choices together, and for each of their values the first kernel that has it.
+//! The list of all choices, and for each value of a choice the first kernel that has this value.
 //!
 //! Each choice is declared by the floor that reads it ([`crate::choice`]).
 
@@ -8,7 +8,7 @@ use super::{Kernel, Origin, SECTIONS, Setting, defaults, files};
 use placed::Value;
 use std::sync::LazyLock;
 
-/// The first kernel that has a value.
+/// The first kernel that has a value, and the source of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since {
     /// Name of the kernel.
@@ -18,24 +18,25 @@ pub struct Since {
 }
 
 impl Choice {
-    /// Returns the choice with a path such as `lru.swappiness`, or with a key alone; `None` if there is no such choice.
+    /// Returns the choice that `path` names, such as `lru.swappiness`, or a key without its section; `None` if there is
+    /// no such choice.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
     }
 
-    /// Returns all conditions under which the choice is read: those of its section and its own.
+    /// Returns all conditions under which the choice is read: the conditions of its section and its own conditions.
     pub fn conditions(&self) -> impl Iterator<Item = &'static Condition> {
         let of_section =
             SECTIONS.iter().find(|section| section.name == self.section).map_or(&[][..], |it| it.conditions);
         of_section.iter().chain(self.own_conditions)
     }
 
-    /// Returns the reason why the choice is not read: a key with its value, such as `lru.policy = classic`. `None` if
-    /// the choice is read, as far as is known. `value_of` returns the values of other keys and the facts of the
-    /// machine. If it returns `None` for a name, the condition counts as fulfilled.
+    /// Returns the reason why the engine does not read the choice: another key with its value, such as `lru.policy =
+    /// classic`. Returns `None` if the engine reads the choice, as far as is known. `value_of` returns the values of
+    /// other keys and the facts of the machine. If it returns `None` for a name, the condition counts as fulfilled.
     ///
-    /// If a key is not read itself, a condition that needs a value of this key does not hold.
+    /// If the engine does not read a key, a condition that needs a value of this key does not hold.
     #[must_use]
     pub fn unused(&self, value_of: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         self.conditions().find_map(|condition| {
@@ -51,7 +52,7 @@ impl Choice {
     /// Returns the value in [`super::ROOT`], which a kernel has if no file of its chain names the key.
     ///
     /// # Panics
-    /// Never: every choice has a default.
+    /// Never panics, because every choice has a default.
     #[must_use]
     pub fn default(&self) -> Value {
         let defaults = defaults();
@@ -73,7 +74,7 @@ impl Choice {
     /// the kernels that are built on it.
     ///
     /// # Panics
-    /// Never: the kernels of the engine are sound, as tests prove.
+    /// Never panics, because the kernels of the engine are sound, as tests prove.
     #[must_use]
     pub fn in_kernels(&self) -> Vec<(Value, Since)> {
         let mut found: Vec<(Value, Since)> = Vec::new();

@@ -28,8 +28,8 @@ use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// Divisor: the pages that wait on all CPUs together are at most all pages of memory divided by this number. Each CPU
-/// may have one waiting page in any case. Chosen; no other value was tried.
+/// Divisor for the limit of waiting pages. The pages that wait on all CPUs together are at most all pages of memory
+/// divided by this number. Each CPU may have one waiting page in any case. No other value was tried.
 const WAITING_PART: u64 = 64;
 
 /// While all pages of a kind go on lists, one page in this many is dropped as a probe. Probes show whether pages of the
@@ -41,12 +41,13 @@ const PROBE_EVERY: u32 = 32;
 /// docs/studies/admission.md.
 const LISTED_EVERY: u32 = 8;
 
-/// Divisor for the least number of pages that memory is said to hold: all pages of memory divided by this number.
-/// Refault distances are compared with the number of listed file pages, or with this minimum if it is more. Chosen; no
-/// other value was tried. docs/studies/admission.md says what happens without a minimum.
+/// Divisor for the smallest number of pages that memory is assumed to hold: all pages of memory divided by this number.
+/// Refault distances are compared with the number of listed file pages, or with this minimum if it is larger. No other
+/// value was tried. docs/studies/admission.md says what happens without a minimum.
 const LEAST_HELD_PART: u64 = 8;
 
-/// Largest number of waiting pages that are judged (listed or freed) at once when there is no room for a reader's page.
+/// Largest number of waiting pages that a reader judges (lists or frees) at once when there is no room for its own
+/// page.
 ///
 /// The reader judges them in addition to its own read. When half of the waiting pages, 32, were judged at once, one
 /// read in 32 took twice as long, and these slow reads set the 99th percentile. 2, 4, 8, 16 and 32 were tried on zram
@@ -61,9 +62,9 @@ const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
-    /// Puts a page that a task is about to read on a list, or lets it wait. Not for pages that are read ahead. `shadow`
-    /// is the shadow that the page's slot in the file's index held. A page that is about to be mapped (`maps_page`)
-    /// need not wait, because it would go on a list in any case.
+    /// Puts a page on a list, or lets it wait, when a task is about to read it. `shadow` is the shadow that the page's
+    /// slot in the file's index held. A page that is about to be mapped (`maps_page`) need not wait, because it would
+    /// go on a list in any case. Pages that are read ahead go on a list through [`Lru::add`] instead.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>, maps_page: bool) {
         let how = Insert::Read { shadow };
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
@@ -86,8 +87,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Counts the return of a page to memory, if it has left a shadow. Returns the kind under which the page is counted
-    /// if it is dropped after one use.
+    /// Counts the return of a page to memory, if the page left a shadow. Returns the kind under which the page is
+    /// counted if it is dropped after one use.
     fn note_refault(&self, frame: FrameNumber, shadow: Option<Shadow>) -> Left {
         let Some(shadow) = shadow else { return Left::UsedOnce };
         let is_missed = self.workingset.note_refault(shadow);
@@ -117,7 +118,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Judges the pages that wait on this CPU.
+    /// Ends the wait of the pages that wait on this CPU: lists or frees each one.
     pub(super) fn judge_waiting(&self) {
         if let Some(waiting) = &self.waiting {
             let pages = std::mem::take(&mut *waiting.local());
@@ -125,7 +126,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts the pages of a file that wait on this CPU on lists. The caller is about to drop the file's pages, and
+    /// Moves the pages of a file that wait on this CPU to lists. The caller is about to drop the file's pages, and
     /// counts how many it drops.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
@@ -142,12 +143,12 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a page waits on this CPU.
+    /// Returns whether a page waits on this CPU for its admission to a list.
     pub(super) fn is_waiting(&self, frame: FrameNumber) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| waiting.local().iter().any(|(waits, _)| *waits == frame))
     }
 
-    /// Puts the pages that wait on all CPUs on lists.
+    /// Moves the pages that wait for admission on any CPU to lists.
     pub(super) fn list_all_waiting(&self) {
         let Some(waiting) = &self.waiting else { return };
         let mut taken = Vec::new();
@@ -155,7 +156,8 @@ impl<M: Machine> Lru<M> {
         taken.into_iter().for_each(|pages| self.list(pages));
     }
 
-    /// Ends the wait of pages. If memory is short, frees pages that were used only once; puts all others on lists.
+    /// Ends the wait of `pages`. If memory is short, frees pages that were used only once, and puts all others on
+    /// lists.
     fn judge(&self, mut pages: Waiting) {
         if !pages.is_empty() && !self.has_room() {
             let waited = pages.len() as u32;
@@ -184,7 +186,7 @@ impl<M: Machine> Lru<M> {
         self.list(pages);
     }
 
-    /// Puts the pages that waited on lists.
+    /// Puts pages on lists when their wait ends.
     fn list(&self, pages: Waiting) {
         let pages: Batch = pages.into_iter().map(|(frame, _)| frame).collect();
         self.flush(&pages, Apply::Add(None));

@@ -1,9 +1,9 @@
 //! Batches in front of the LRU lock ("pagevecs").
 //!
 //! Insertions, activations and rotations are parked in small per-CPU arrays, and applied under one hold of the lock for
-//! each run of pages of one lruvec in one zone. A parked page has one more reference, so that it cannot be freed or reclaimed until
-//! its CPU flushes. With `Rotation::BatchedWithoutReference` a parked page can be freed, and the flush passes over a
-//! frame that no longer holds it. Description: mechanisms/reclaim, 8 and 9.
+//! each run of pages of one lruvec in one zone. A parked page has one more reference, so that it cannot be freed or
+//! reclaimed until its CPU flushes. With `Rotation::BatchedWithoutReference` a parked page can be freed, and the flush
+//! passes over a frame that no longer holds the page. Description: mechanisms/reclaim, 8 and 9.
 
 use super::choices::{ActivationBatch, AddFlush, ListChoice, Rotation};
 use super::{Insert, ListKind, Lru};
@@ -25,7 +25,8 @@ pub struct Batches {
     add: [Batch; ListKind::ALL.len()],
     activate: Batch,
     rotate: Batch,
-    /// The owner and the number of each page in `rotate`; empty if the batch holds references to its pages.
+    /// The owner of each page in `rotate`, and the page's number within that owner; empty if the batch holds references
+    /// to its pages.
     rotate_places: Vec<Place>,
 }
 
@@ -51,8 +52,8 @@ impl<M: Machine> Lru<M> {
         self.choices.batch as usize
     }
 
-    /// Puts a page that is on no list on the active list of its family (anonymous or file) if `active` is `true`, and
-    /// otherwise on the family's inactive list. `how` says where the page comes from; some policies use it.
+    /// Adds an unlisted page to a list of its family (anonymous or file): to the active list if `active` is `true`, and
+    /// otherwise to the inactive list. `how` says where the page comes from; some policies use it.
     #[doc(alias = "lru_cache_add")]
     pub fn add(&self, frame: FrameNumber, how: Insert, active: bool) {
         let Some(active) = self.note_coming(frame, how, active) else { return };
@@ -89,8 +90,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes one use of a page. With the classic policy and without `Activation::AtScan`, each use brings an inactive
-    /// page one step further: to referenced, to active, to active and referenced.
+    /// Notes one use of a page. With the classic policy and without `Activation::AtScan`, each use moves an inactive
+    /// page to the next of these states: referenced; active; active and referenced.
     #[inline(always)]
     #[doc(alias = "mark_page_accessed")]
     pub fn mark_accessed(&self, frame: FrameNumber) {
@@ -107,7 +108,7 @@ impl<M: Machine> Lru<M> {
         self.batches.local().add.iter().any(|batch| batch.contains(&frame))
     }
 
-    /// Moves a page on an inactive list to the active one.
+    /// Moves a page from an inactive list to the active list, at once or through a batch.
     pub(super) fn activate(&self, frame: FrameNumber) {
         self.frames[frame].get();
         match self.choices.activation_batch {
@@ -154,7 +155,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts a page that is to be rotated into a batch without taking a reference.
+    /// Parks a page in the batch of pages to rotate, without taking a reference to the page.
     fn park_unheld(&self, frame: FrameNumber) {
         let full = {
             let mut batches = self.batches.local();
@@ -168,8 +169,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Drains the local CPU's batches before a scan of reclaim, which finds only pages on lists. Then judges the pages
-    /// that wait for admission.
+    /// Drains the local CPU's batches before reclaim scans, because a scan finds only pages on lists. Then lists or
+    /// frees the pages that wait for admission.
     pub fn drain_before_scan(&self) {
         self.drain_local();
         self.judge_waiting();
@@ -181,7 +182,7 @@ impl<M: Machine> Lru<M> {
         self.drain_local();
     }
 
-    /// Applies the local CPU's batches to the pages that wait in them.
+    /// Applies the local CPU's batches: each page that waits in a batch is added, activated or rotated.
     #[doc(alias = "lru_add_drain")]
     fn drain_local(&self) {
         let _span = self.machine.span(Func::LruAddDrain);
@@ -189,7 +190,7 @@ impl<M: Machine> Lru<M> {
         self.flush_all(taken);
     }
 
-    /// Applies all CPUs' batches to the pages that wait in them, and puts pages that wait for admission on lists.
+    /// Applies the batches of all CPUs, and puts pages that wait for admission on lists.
     pub fn drain_all(&self) {
         let mut taken = Vec::new();
         self.batches.for_each_cpu(|batches| taken.push(std::mem::take(batches)));

@@ -4,7 +4,7 @@ use super::{Family, ListKind, Lru};
 use crate::memory::Zone;
 use machine::{FrameNumber, Machine};
 
-/// The name of a list, for messages and comparison.
+/// The name of an LRU list, for messages and comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListName(pub(super) ListKind);
 

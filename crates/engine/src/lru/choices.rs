@@ -82,7 +82,7 @@ choices! {
 
     /// The way in which a page becomes active at its second access.
     activation_batch: ActivationBatch = OneByOne, drawn 14 {
-        /// At once, under the LRU lock.
+        /// The page becomes active at once, under the LRU lock.
         OneByOne,
         /// Through a batch of the CPU. Until the batch is full, the page stays where it is on the inactive list.
         Batched,
@@ -90,15 +90,15 @@ choices! {
 
     /// How often the LRU lock is released while pages go back to their lists.
     putback: Putback = InBatches, drawn 6, unless "lru.policy" in ["multigen"] {
-        /// After each batch of pages (`lru.batch`), to drop the references that isolation took.
+        /// The lock is released after each batch of pages (`lru.batch`), to drop the references that isolation took.
         InBatches,
-        /// Only after all pages are back.
+        /// The lock is released only after all pages are back on their lists.
         AtOnce,
     }
 
     /// The pages that go on a list when a task reads them. Pages that are read ahead always go on a list.
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
-        /// All pages.
+        /// All pages that a task reads go on a list.
         Always,
         /// Pages that are used again while they wait with up to 63 other pages of their CPU. (With
         /// `activation = "on-second-access"` the same CPU must use the page again, and the page becomes active.) While
@@ -127,7 +127,7 @@ choices! {
     /// whether active pages become inactive, and whether pages that come back become active (`refault =
     /// "by-workingset"`).
     cgroup_counters: CgroupCounters = AtOnce, drawn 141, unless "lru.policy" in ["multigen"] {
-        /// At once.
+        /// Reclaim sees each change at once.
         AtOnce,
         /// Every two seconds, when the counters of memory cgroups are added up. Between these times reclaim uses the
         /// last sums. A task whose reclaim has found nothing uses the exact number of pages on lists instead, except at
@@ -221,7 +221,7 @@ choices! {
     /// The way in which kswapd scans a list that is too small for the priority, in a zone that counts as hopeless
     /// (`reclaim.hopeless`).
     hopeless_scan: HopelessScan = LikeOthers, drawn 63, unless "lru.policy" in ["multigen"] {
-        /// As in all other zones.
+        /// Kswapd scans the list as in all other zones.
         LikeOthers,
         /// Kswapd scans a cluster of the list, so that it notices when the zone recovers.
         ACluster,
@@ -229,9 +229,10 @@ choices! {
 
     /// The weights of anonymous and file pages (`anon_prio`, `file_prio`), derived from `swappiness`.
     family_weights: FamilyWeights = AndOne, drawn 64, with "lru.family_balance" in ["by-rotation"], unless "lru.policy" in ["multigen"] {
-        /// Swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with swappiness 0.
+        /// The weights are swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with
+        /// swappiness 0.
         AndOne,
-        /// Swappiness and 200 - swappiness.
+        /// The weights are swappiness and 200 - swappiness.
         AsItIs,
     }
 
@@ -254,7 +255,7 @@ choices! {
         /// inactive. Distress depends on the priority, the mapped share of memory and `swappiness`. Unmapped pages
         /// always become inactive.
         ByDistress,
-        /// All mapped pages, anonymous and file alike.
+        /// All mapped pages become inactive, anonymous and file pages alike.
         LikeOthers,
     }
 

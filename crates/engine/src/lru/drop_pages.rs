@@ -18,7 +18,7 @@ impl<M: Machine> Lru<M> {
         self.invalidate_pages(file, 0..u32::MAX)
     }
 
-    /// Drops pages as [`Lru::invalidate_file`] does, but only those of a range of the file.
+    /// Drops pages as [`Lru::invalidate_file`] does, but only the pages in `range`.
     pub fn invalidate_pages(&self, file: &File<M>, range: std::ops::Range<u32>) -> u64 {
         self.drain_before_use();
         self.list_waiting(file.id);
@@ -68,8 +68,8 @@ impl<M: Machine> Lru<M> {
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
 
-    /// Drops those of `pages` that no reader holds by a hazard pointer. Keeps the other pages, and drops one reference
-    /// of each. Empties `pages`. Returns the number of dropped pages.
+    /// Drops each page of `pages` that no reader holds by a hazard pointer. Keeps the other pages, and drops one
+    /// reference of each. Empties `pages`. Returns the number of dropped pages.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
         self.remove_mappings(
@@ -88,7 +88,8 @@ impl<M: Machine> Lru<M> {
         dropped
     }
 
-    /// Drops the pages of a file from page `from` on, dirty or not. Waits for pages under writeback. *May sleep.*
+    /// Drops the pages of a file from page `from` on, dirty or not. Waits for pages under writeback. This function may
+    /// sleep.
     pub fn truncate_pages(&self, file: &File<M>, from: u32) {
         let _span = self.machine.span(Func::Truncate);
         self.drain_before_use();

@@ -6,12 +6,12 @@ use super::{Family, Insert, Lru, Lruvec};
 use crate::memory::{Flags, Folio, LruvecId};
 use machine::{FrameNumber, Machine};
 
-/// Pages that were taken off their lists to be moved, from any lruvec.
+/// Pages that were taken off the lists of any lruvecs so that they can be moved to other frames.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     /// The pages; a large folio is one entry, its head.
     pub(crate) pages: Vec<FrameNumber>,
-    /// Number of pages by family, for each lruvec that the pages come from. Counts all pages of a folio.
+    /// Number of pages by family, for each lruvec from which pages were taken. Counts all pages of a folio.
     by_lruvec: Vec<(LruvecId, [u64; Family::ALL.len()])>,
 }
 
@@ -21,7 +21,7 @@ impl Given {
         self.by_lruvec.iter().flat_map(|(_, pages)| pages).sum()
     }
 
-    /// Returns the number of pages by family that come from an lruvec, for the caller to add to.
+    /// Returns the counters, one for each family, of the pages that were taken from an lruvec. The caller adds to them.
     fn of_lruvec(&mut self, id: LruvecId) -> &mut [u64; Family::ALL.len()] {
         let known = self.by_lruvec.iter().position(|(known, _)| *known == id);
         let at = known.unwrap_or_else(|| {
@@ -32,7 +32,7 @@ impl Given {
     }
 }
 
-/// The lists of one lruvec, locked by a scanner that takes pages off them.
+/// The locked lists of one lruvec. The task that holds the lock takes pages off the lists.
 pub(crate) struct HeldLists<'a, M: Machine> {
     lruvec: &'a Lruvec<M>,
     lists: LockedLists<'a, M>,
@@ -51,9 +51,10 @@ impl<M: Machine> Lru<M> {
         HeldLists { lruvec, lists: self.lock_lists(lruvec) }
     }
 
-    /// Takes a folio that was seen on a list off its list, with one more reference. `held` has the locked lists of some
-    /// lruvec. If the folio is on another lruvec, they are released, and the lists of that lruvec are locked instead.
-    /// Returns `false` if the folio is on no list by now, is another one, or if its last reference is being dropped.
+    /// Isolates a folio that the caller has seen on a list: takes the folio off the list, and takes a reference to it.
+    /// `held` has the locked lists of some lruvec. If the folio is on another lruvec, unlocks these lists and locks
+    /// those of the other lruvec. Returns `false` if the folio is on no list any more, if its frame holds another
+    /// folio, or if its last reference is being dropped.
     #[doc(alias = "isolate_lru_page")]
     pub(crate) fn isolate_given<'a>(
         &'a self,
@@ -111,7 +112,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts a page that was moved to this frame on a list, and drops the caller's reference.
+    /// Puts the page that was moved to `frame` on a list, and drops the caller's reference.
     pub(crate) fn add_moved(&self, frame: FrameNumber, is_active: bool) {
         self.add(frame, Insert::Moved, is_active);
         self.put(frame);

@@ -31,9 +31,9 @@ pub(super) const INHERITED: Flags = Flags::SWAPBACKED
 const MAPPED_AND_ISOLATED: u32 = 2;
 
 impl<M: Machine> Lru<M> {
-    /// Splits the huge page that is mapped where `page` lies, if there is one, into single pages, each mapped by its
-    /// own entry. If the first page is on no list, because it is isolated or in a batch, the other pages go to the tail
-    /// of their list: reclaim took the first page, and examines the others next.
+    /// Splits the huge page that maps `page` of a region into single pages, each mapped by its own entry. Does nothing
+    /// if no huge page maps `page`. If the huge page's first page is on no list, because it is isolated or in a batch,
+    /// the other pages go to the tail of their list: reclaim took the first page, and examines the others next.
     pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
         let _guard = region.page_table(page).lock();
         let Some(head) = region.huge_page(page) else { return };
@@ -46,9 +46,9 @@ impl<M: Machine> Lru<M> {
         region.split_huge(page);
     }
 
-    /// Splits an isolated folio, each of whose pages is mapped by its own entry, into single pages. The pages go on
-    /// lists as after [`Lru::split_huge_page`]. Returns `false` and changes nothing if others than the caller refer to
-    /// the folio, or if its region no longer maps all of it.
+    /// Splits an isolated folio, each of whose pages is mapped by its own entry, into single pages.
+    /// [`Lru::split_huge_page`] says on which lists the pages go. Returns `false` and changes nothing if others than
+    /// the caller refer to the folio, or if its region no longer maps all of it.
     #[doc(alias = "split_folio")]
     pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let descriptor = &self.frames[head];

@@ -6,10 +6,10 @@ use crate::memory::{Flags, Zone, ZoneKind};
 use crate::stat::Event;
 use machine::{FrameNumber, Machine};
 
-/// Isolated pages of aligned blocks.
+/// Pages that were isolated together with the aligned blocks in which they lie.
 #[derive(Debug)]
 pub struct BlockVictims {
-    /// The pages.
+    /// The isolated pages; a huge page is one entry, its head.
     pub pages: Vec<FrameNumber>,
     /// Number of pages of each family. A huge page counts with all its pages.
     by_family: [u64; Family::ALL.len()],
@@ -26,7 +26,7 @@ impl BlockVictims {
         &self.by_family
     }
 
-    /// Returns the number of pages in all.
+    /// Returns the number of pages of both families together.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.by_family.iter().sum()
@@ -40,7 +40,7 @@ impl<M: Machine> Lru<M> {
         self.stat.count(Event::Pgdeactivate, active.map(|frame| self.frames.pages(*frame)).sum());
     }
 
-    /// Selects the pages that belong to a family.
+    /// Returns those of `pages` that belong to a family.
     pub(in crate::lru) fn of_family<'a>(
         &'a self,
         pages: &'a [FrameNumber],
@@ -64,7 +64,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Waits while too many pages of any family of `families` are isolated. Returns whether the task was killed
-    /// meanwhile. Kswapd does not wait. *May sleep.*
+    /// meanwhile. Kswapd does not wait. This function may sleep.
     pub(super) fn waits_for_isolated(&self, reach: Reach<'_, M>, families: &[Family], demand: &Demand) -> bool {
         let are_too_many = || families.iter().any(|family| self.are_too_many_isolated(reach, *family, demand));
         while !demand.is_kswapd && are_too_many() {
@@ -77,8 +77,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Prepares for taking a cluster (up to 32 pages) of a family off a list: waits while too many pages are isolated,
-    /// and flushes batches. Returns `None`. If the task was killed meanwhile, returns an empty batch, which takes the
-    /// place of the cluster. *May sleep.*
+    /// and flushes batches. Returns `None` if the caller can take the cluster. If the task was killed meanwhile,
+    /// returns an empty batch, which takes the place of the cluster. This function may sleep.
     pub(super) fn prepare_cluster(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> Option<Batch> {
         if self.waits_for_isolated(reach, &[family], demand) {
             return Some(Batch::of_dying(family));
@@ -96,7 +96,7 @@ impl<M: Machine> Lru<M> {
         pages.iter().sum()
     }
 
-    /// Returns the zone of a page that is on the lruvec of `zone`.
+    /// Returns the zone of a page that is on the lruvec of `zone`; an lruvec can have pages of several zones.
     #[inline]
     pub(in crate::lru) fn list_zone<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> &'a Zone<M> {
         if self.shares_lruvecs() { self.zone_of(frame) } else { zone }

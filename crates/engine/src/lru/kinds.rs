@@ -44,7 +44,7 @@ impl Family {
     }
 }
 
-/// One of the four lists.
+/// One of the four LRU lists: active or inactive, of anonymous pages or of file pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListKind {
     /// Anonymous pages that are reclaimed next.
@@ -58,10 +58,10 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// All lists, in the order in which a round of a scan takes them.
+    /// All lists, in the order in which a scan visits them.
     pub const ALL: [Self; 4] = [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
 
-    /// Returns the list that a page's flags name.
+    /// Returns the list to which a page with these flags belongs.
     #[must_use]
     pub const fn of(flags: Flags) -> Self {
         match (flags.has(Flags::SWAPBACKED), flags.has(Flags::ACTIVE)) {

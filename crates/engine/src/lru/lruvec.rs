@@ -1,10 +1,11 @@
 //! Lruvecs: the units of reclaim.
 //!
 //! An [`Lruvec`] has the state that reclaim and the policy keep for pages that are reclaimed together: their lists with
-//! the lock, targets that are saved up, the last priority of reclaim. It belongs to a zone or to a node
-//! ([`crate::memory::choices::LruvecOf`]), and there each memory control group has one of its own. Marks, free pages and gauges belong to the zone in both cases. A node's
-//! lruvec has pages of several zones, and a request can use the zones up to a certain one: a [`Reach`] is an lruvec
-//! with these zones. Reclaim works on a reach.
+//! the lock, the saved scan targets, and the last priority of reclaim. An lruvec belongs to a zone or to a node
+//! ([`crate::memory::choices::LruvecOf`]). In each zone or node, each memory control group has an lruvec of its own.
+//! Marks, free pages and gauges belong to the zone in both cases. A node's lruvec has pages of several zones, while a
+//! request can use only the zones up to a certain one. A [`Reach`] is an lruvec with these zones. Reclaim works on a
+//! reach.
 
 use super::memcg_lru::Move;
 use super::policy::ruling::State;
@@ -15,8 +16,8 @@ use machine::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Machine};
 use std::ops::Range;
 
-/// The events that lruvecs count, for the rows of `memory.stat` of its group. The refaults that became
-/// active also decide whether active pages are aged.
+/// The events that an lruvec counts for `memory.stat` of its group. Refaults that became active (`WorkingsetActivate…`)
+/// also decide whether active pages are aged (made inactive).
 pub const COUNTED: [ZoneEvent; 11] = [
     ZoneEvent::PgscanKswapd,
     ZoneEvent::PgscanDirect,
@@ -31,8 +32,8 @@ pub const COUNTED: [ZoneEvent; 11] = [
     ZoneEvent::WorkingsetRestoreFile,
 ];
 
-/// The position at which the last walk over the groups of a subtree ended, which walks share
-/// (`mem_cgroup_reclaim_iter`).
+/// The position at which the last walk over the groups of a subtree ended. All walks over the subtree share the
+/// position (`mem_cgroup_reclaim_iter`).
 ///
 /// The upper half of the number counts the walks that have reached the end of the subtree. The lower half is the last
 /// group that was visited, plus 1; 0 if the next group is the root of the subtree.
@@ -40,14 +41,14 @@ pub const COUNTED: [ZoneEvent; 11] = [
 pub(crate) struct WalkPosition(AtomicU64);
 
 impl WalkPosition {
-    /// Forgets where the last walk ended.
+    /// Forgets where the last walk over the groups ended.
     fn reset(&self) {
         self.0.store(0, Relaxed);
     }
 
-    /// Takes the next group of a walk. `round` is none for the first group, and is then set. `next` returns the group
-    /// behind another one; without one, the first. Returns none at the end of the subtree, even if another walk has
-    /// reached it.
+    /// Takes the next group of a walk. `round` is `None` before the walk's first group, and this call then sets it.
+    /// `next` returns the group after the given one, or the first group if `None` is given. Returns `None` once the end
+    /// of the subtree was reached, by this walk or by another.
     pub(crate) fn take_next(
         &self,
         round: &mut Option<u64>,
@@ -77,11 +78,11 @@ impl WalkPosition {
     }
 }
 
-/// Pages that are reclaimed together.
+/// The state of pages that are reclaimed together: the pages of one memory control group in one zone or node.
 pub struct Lruvec<M: Machine> {
     /// Number of the lruvec.
     pub id: LruvecId,
-    /// Number of the root group's lruvec with the same zones.
+    /// Number of the root group's lruvec that has the same zones as this lruvec.
     pub(super) of_root: LruvecId,
     /// The group whose pages are on the lruvec.
     pub group: GroupId,
@@ -91,25 +92,26 @@ pub struct Lruvec<M: Machine> {
     zones: Range<usize>,
     /// The state that the policy keeps for the lruvec.
     pub(super) state: State<M>,
-    /// For each list, the number of pages that earlier scans should have examined. They are saved until they make a
-    /// cluster (32 pages) (`SmallTargets::Saved` and `SmallTargets::SavedAndOne`).
+    /// For each list, the sum of scan targets that were saved because they were smaller than a cluster (32 pages), in
+    /// pages. The list is scanned once the sum reaches a cluster (`SmallTargets::Saved` and
+    /// `SmallTargets::SavedAndOne`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
     /// Number of pages on each list, by kind of zone. Changed under the lock of the lists, and read without it.
     listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
     /// Number of isolated pages of each family. The gauges of the lruvec's highest zone count the same pages.
     isolated: [AtomicU64; Family::ALL.len()],
-    /// The events of [`COUNTED`] on the lruvec and on those of its group's descendants. Not counted for the root group,
-    /// whose events the zones count, where there are no groups.
+    /// How often each event of [`COUNTED`] happened on this lruvec and on the lruvecs of its group's descendants. The
+    /// numbers stay 0 if memory has no groups; then the counters of the zones are enough.
     events: [AtomicU64; COUNTED.len()],
-    /// The positions of walks over the subtree of the lruvec's group, by priority.
+    /// The positions that walks over the subtree of the lruvec's group share, by priority.
     pub(crate) walks: [WalkPosition; DEF_PRIORITY as usize + 1],
     /// The lowest priority of the reclaim under way; if none is under way, the last priority of the previous reclaim.
     priority: AtomicU32,
 }
 
 impl<M: Machine> Lruvec<M> {
-    /// Returns the lruvecs of the given zones in `groups` groups, each with a fresh state of the policy: first those of
-    /// the root group.
+    /// Returns the lruvecs of the given zones in `groups` groups, each with a fresh state of the policy. The lruvecs of
+    /// the root group come first.
     pub(super) fn all_of(zones: &[Zone<M>], groups: usize, state: impl Fn() -> State<M>) -> Vec<Self> {
         let runs: Vec<_> = zones.chunk_by(|zone, next| zone.lruvec == next.lruvec).collect();
         let of_run = |group: usize, run: &[Zone<M>]| {
@@ -149,19 +151,19 @@ impl<M: Machine> Lruvec<M> {
         self.listed[zone as usize][list as usize].load(Relaxed).max(0).cast_unsigned()
     }
 
-    /// Returns the number of pages on a list.
+    /// Returns the number of pages on one of the lruvec's lists.
     #[must_use]
     pub fn listed(&self, list: ListKind) -> u64 {
         ZoneKind::ALL.into_iter().map(|zone| self.listed_in(zone, list)).sum()
     }
 
-    /// Returns the number of isolated pages of a family.
+    /// Returns the number of the lruvec's isolated pages of a family.
     #[must_use]
     pub fn isolated_pages(&self, family: Family) -> u64 {
         self.isolated[family as usize].load(Relaxed)
     }
 
-    /// Notes the priority of a scan that begins.
+    /// Notes the priority of a scan of the lruvec that begins.
     pub(crate) fn note_priority(&self, priority: u32) {
         self.priority.fetch_min(priority, Relaxed);
     }
@@ -178,7 +180,7 @@ pub struct Reach<'a, M: Machine> {
     pub lruvec: &'a Lruvec<M>,
     /// The highest zone of `zones`. Scanned and freed pages are counted in this zone.
     pub zone: &'a Zone<M>,
-    /// The zones, lowest first.
+    /// The zones of the lruvec whose pages can serve the request, lowest first.
     pub zones: &'a [Zone<M>],
 }
 
@@ -203,7 +205,7 @@ impl<M: Machine> Lru<M> {
         &self.lruvecs[usize::from(group.0) * self.lruvecs_of_group + usize::from(zone.lruvec.0)]
     }
 
-    /// Returns the lruvecs of a group, those of the lowest zones first.
+    /// Returns the lruvecs of a group; those of the lowest zones come first.
     pub fn lruvecs_of_group(&self, group: GroupId) -> &[Lruvec<M>] {
         let first = usize::from(group.0) * self.lruvecs_of_group;
         &self.lruvecs[first..first + self.lruvecs_of_group]
@@ -220,7 +222,7 @@ impl<M: Machine> Lru<M> {
         self.lruvec_in(self.zone_of(frame), self.frames.group(frame))
     }
 
-    /// Returns the lruvec of another group in the same zones.
+    /// Returns the lruvec that `group` has in the zones of `lruvec`.
     #[inline]
     pub(crate) fn beside<'a>(&'a self, lruvec: &'a Lruvec<M>, group: GroupId) -> &'a Lruvec<M> {
         if lruvec.group == group {
@@ -302,7 +304,7 @@ impl<M: Machine> Lru<M> {
         Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
     }
 
-    /// Returns a reach with the lruvec of another group, and the same zones.
+    /// Returns a reach with the zones of `reach` and with the lruvec that `group` has in these zones.
     #[inline]
     pub fn reach_in<'a>(&'a self, reach: Reach<'a, M>, group: GroupId) -> Reach<'a, M> {
         Reach { lruvec: self.lruvec_in(reach.zone, group), ..reach }
@@ -314,8 +316,8 @@ impl<M: Machine> Lru<M> {
         self.reach_in(self.reach(zone), self.frames.group(frame))
     }
 
-    /// Returns how often an event of [`COUNTED`] has happened on an lruvec and on those of its group's descendants in the
-    /// same zones; 0 for other events.
+    /// Returns how often an event of [`COUNTED`] has happened on an lruvec and on the lruvecs of its group's
+    /// descendants in the same zones. Returns 0 for an event that is not in [`COUNTED`].
     #[must_use]
     pub fn events_of(&self, lruvec: &Lruvec<M>, event: ZoneEvent) -> u64 {
         match COUNTED.iter().position(|counted| *counted == event) {
@@ -326,7 +328,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Counts an event for the zone where it happened, on an lruvec and on those of its group's ancestors.
+    /// Adds `count` to an event's counters: to that of the zone where the event happened and, for an event of
+    /// [`COUNTED`], to those of the lruvec and of the lruvecs of its group's ancestors.
     #[inline]
     pub(crate) fn count_in(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, event: ZoneEvent, count: u64) {
         if count == 0 {
@@ -342,7 +345,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a page on the lruvec lies in a zone that cannot serve the request of this reach.
+    /// Returns whether a page of the lruvec lies in a zone above those of `reach`. Such a page cannot serve the
+    /// request.
     #[inline]
     pub(super) fn is_of_higher_zone(&self, reach: Reach<'_, M>, frame: FrameNumber) -> bool {
         self.shares_lruvecs() && self.zone_of(frame).kind > reach.zone.kind
@@ -377,7 +381,7 @@ impl<M: Machine> Lru<M> {
         self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
     }
 
-    /// Counts pages of a family that are no longer isolated.
+    /// Subtracts pages that are no longer isolated from the number of isolated pages of a family.
     pub(super) fn uncount_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_sub(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), -pages.cast_signed());

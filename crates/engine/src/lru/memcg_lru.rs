@@ -1,10 +1,12 @@
-//! The list of memory control groups that a node keeps for global reclaim (`multigen.memcg_lru`; mechanisms/multigen, 7).
+//! The list of memory control groups that a node keeps for global reclaim (`multigen.memcg_lru`).
 //!
-//! *Holds*, for each lruvec of the root group, a list of all groups. Groups lie in two generations, the old one and the
-//! young one, each of eight bins. Reclaim takes groups of the old generation, from a random bin on, and moves each to
-//! where its result says ([`Move`]). When the old generation is empty, the young one becomes the old one. *Called by*
-//! `reclaim` for its walks, and by [`Lru::create_group`] and [`Lru::remove_group`]. *Locks*: one of the class `Other` for
-//! each list. *Description*: mechanisms/multigen, 7.
+//! Source: mechanisms/multigen, 7.
+//!
+//! For each lruvec of the root group, this module has a list of all groups. Groups lie in two generations, the old one
+//! and the young one, each of eight bins. Reclaim takes groups of the old generation, starting from a random bin, and
+//! moves each group to the place that its result selects ([`Move`]). When the old generation is empty, the young one
+//! becomes the old one. *Called by* `reclaim` for its walks, and by [`Lru::create_group`] and [`Lru::remove_group`].
+//! *Locks*: one of the class `Other` for each list. *Description*: mechanisms/multigen, 7.
 
 use super::{Lru, Lruvec};
 use crate::memory::GroupId;
@@ -16,32 +18,32 @@ const BINS: usize = 8;
 /// Number of generations that have groups: the old one and the young one.
 const GENERATIONS: usize = 2;
 
-/// The end of a list of groups.
+/// The link that marks the end of a list of groups.
 const NONE: u16 = u16::MAX;
 
-/// The place to which a group is moved: always a bin that is chosen at random.
+/// The place on the list of groups to which a group is moved. The bin is always chosen at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// The tail of the generation in which the group is (`MEMCG_LRU_TAIL`). The group is marked, so that the next visit
-    /// knows of it.
+    /// The tail of the generation in which the group is (`MEMCG_LRU_TAIL`). The group is marked, so that its next visit
+    /// shows that it was moved there.
     Tail,
     /// The head of the old generation (`MEMCG_LRU_OLD`).
     Old,
     /// The tail of the young generation (`MEMCG_LRU_YOUNG`).
     Young,
-    /// Off the list: the group no longer exists.
+    /// The group leaves the list, because it no longer exists.
     Gone,
 }
 
-/// A group on a list.
+/// The place of a memory control group on a list of groups.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     before: u16,
     after: u16,
-    /// Number of the generation; none if the group is not on the list.
+    /// Number of the generation in which the group is; `None` if the group is not on the list.
     generation: Option<u64>,
     bin: u8,
-    /// `true` if the group was moved to the tail since it came into its generation (segment "tail").
+    /// `true` if the group was moved to the tail since it came into its generation (its segment is `MEMCG_LRU_TAIL`).
     is_at_tail: bool,
 }
 
@@ -49,7 +51,7 @@ impl Entry {
     const OFF: Self = Self { before: NONE, after: NONE, generation: None, bin: 0, is_at_tail: false };
 }
 
-/// The first and the last group of a bin.
+/// The first and the last group of a bin, which is a doubly linked list of groups.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
     first: u16,
@@ -65,19 +67,19 @@ struct List {
     /// Number of groups in each generation, by its number modulo two.
     counts: [usize; GENERATIONS],
     entries: Box<[Entry]>,
-    /// State of the generator of random bins.
+    /// State of the random number generator that selects bins.
     chance: u64,
 }
 
-/// A walk over the old generation.
+/// The state of a walk over the groups of the old generation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     generation: u64,
     first_bin: usize,
-    /// Number of bins that are done.
+    /// Number of bins that the walk has finished.
     bins_done: usize,
     at: Option<GroupId>,
-    /// Number of visits that are left. The walk ends after them, however the groups are moved meanwhile.
+    /// Number of visits that are left. The walk ends when it is 0, wherever the visited groups were moved meanwhile.
     visits_left: usize,
 }
 
@@ -105,7 +107,7 @@ impl List {
         }
     }
 
-    /// Returns a random bin, the same in every run (SplitMix64).
+    /// Returns a random bin (SplitMix64). The sequence of bins is the same in every run.
     fn random_bin(&mut self) -> usize {
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.chance;
@@ -118,7 +120,7 @@ impl List {
         &mut self.entries[usize::from(id)]
     }
 
-    /// Takes a group off the list, if it is on it.
+    /// Takes a group off the list. Does nothing if the group is not on the list.
     fn remove(&mut self, id: GroupId) {
         let Entry { before, after, generation, bin, .. } = std::mem::replace(self.entry(id.0), Entry::OFF);
         let Some(generation) = generation else { return };
@@ -133,7 +135,8 @@ impl List {
         self.counts[slot(generation)] -= 1;
     }
 
-    /// Puts a group that is not on the list into a random bin of a generation, first or last.
+    /// Puts a group that is not on the list into a random bin of a generation, as the first or the last group of the
+    /// bin.
     fn insert(&mut self, id: GroupId, generation: u64, is_first: bool, is_at_tail: bool) {
         let number = self.random_bin();
         let bin = self.bins[slot(generation)][number];
@@ -156,7 +159,7 @@ impl List {
         self.insert(id, self.old, false, false);
     }
 
-    /// Moves a group that is on the list. Makes the young generation the old one if the old one is empty then.
+    /// Moves a group that is on the list. If this empties the old generation, makes the young generation the old one.
     fn apply(&mut self, id: GroupId, to: Move) {
         let Some(now) = self.entry(id.0).generation else { return };
         self.remove(id);
@@ -180,7 +183,8 @@ impl List {
         Cursor { generation: self.old, first_bin: self.random_bin(), bins_done: 0, at: None, visits_left }
     }
 
-    /// Moves the group that the walk has just visited, if `done` says where, and returns the next group of the walk.
+    /// Moves the group that the walk has just visited to `done`, if `done` is given. Returns the next group of the
+    /// walk.
     fn next(&mut self, cursor: &mut Cursor, done: Option<Move>) -> Option<Visited> {
         let bin = (cursor.first_bin + cursor.bins_done) % BINS;
         let visited = cursor.at.take();
@@ -208,14 +212,15 @@ impl List {
     }
 }
 
-/// The lists of groups of all nodes.
+/// The lists of groups that global reclaim uses, for all nodes.
 pub(crate) struct MemcgLru<M: Machine> {
-    /// By the number of the root group's lruvec.
+    /// The lists, by the number of the root group's lruvec.
     lists: Box<[M::Lock<List>]>,
 }
 
 impl<M: Machine> MemcgLru<M> {
-    /// Creates lists that have the root group alone, for `lruvecs` lruvecs of each of `groups` groups.
+    /// Creates `lruvecs` lists, one for each lruvec of the root group, with room for `groups` groups. Each list has
+    /// only the root group.
     pub(super) fn new(machine: &M, lruvecs: usize, groups: usize) -> Self {
         let list = |seed: usize| {
             let mut list = List::new(groups, seed as u64);
@@ -229,12 +234,12 @@ impl<M: Machine> MemcgLru<M> {
         &self.lists[usize::from(lruvec.of_root.0)]
     }
 
-    /// Puts a new group on all lists.
+    /// Puts a new memory control group on the lists of all nodes.
     pub(super) fn add(&self, id: GroupId) {
         self.lists.iter().for_each(|list| list.lock().add(id));
     }
 
-    /// Moves a group on all lists.
+    /// Moves a memory control group to another place on the lists of all nodes.
     pub(super) fn apply(&self, id: GroupId, to: Move) {
         self.lists.iter().for_each(|list| list.lock().apply(id, to));
     }
@@ -244,9 +249,10 @@ impl<M: Machine> MemcgLru<M> {
         self.list_of(lruvec).lock().begin()
     }
 
-    /// Moves the group that the walk has just visited, if `done` says where, and returns the next group of the walk.
-    /// Returns none behind the last bin, or once the generation of the walk is empty. `exists` says whether a group is in
-    /// the tree: it is asked under the lock of the list, so that a new group of the same number is not taken for gone.
+    /// Moves the group that the walk has just visited to `done`, if `done` is given. Returns the next group of the
+    /// walk, or `None` after the last bin or once the walk's generation is empty. `exists` returns whether a group is
+    /// in the tree of groups. It is called under the lock of the list, so that a new group with the number of a removed
+    /// group stays on the list.
     pub(crate) fn next(
         &self,
         lruvec: &Lruvec<M>,
@@ -259,7 +265,7 @@ impl<M: Machine> MemcgLru<M> {
         list.next(cursor, done.filter(|_| !stays))
     }
 
-    /// Moves the group that a walk has visited last, if `done` says where. The walk is over.
+    /// Ends a walk. Moves the group that the walk has visited last to `done`, if `done` is given.
     pub(crate) fn end(&self, lruvec: &Lruvec<M>, cursor: Cursor, done: Option<Move>) {
         // The next walk takes a group off that no longer exists.
         if let (Some(id), Some(to)) = (cursor.at, done.filter(|to| *to != Move::Gone)) {
@@ -267,8 +273,8 @@ impl<M: Machine> MemcgLru<M> {
         }
     }
 
-    /// Returns the groups on the list of an lruvec: those of the old generation, then those of the young one, each bin
-    /// from its head.
+    /// Returns the groups on the list of an lruvec: first the groups of the old generation, then those of the young
+    /// one, each bin from its head.
     #[must_use]
     pub(crate) fn order(&self, lruvec: &Lruvec<M>) -> [Vec<GroupId>; GENERATIONS] {
         let list = self.list_of(lruvec).lock();
@@ -285,9 +291,9 @@ impl<M: Machine> MemcgLru<M> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the groups in the order in which global reclaim takes them from an lruvec of the root group: the old
-    /// generation, and the young one. Within a generation, a walk begins at a random bin. Empty if the kernel keeps no such
-    /// list.
+    /// Returns the groups in the order in which global reclaim takes them from an lruvec of the root group: first the
+    /// old generation, then the young one. Within a generation, a walk begins at a random bin. Both vectors are empty
+    /// if the kernel keeps no list of groups.
     #[must_use]
     pub fn memcg_lru_order(&self, lruvec: &Lruvec<M>) -> [Vec<GroupId>; 2] {
         self.memcg_lru.as_ref().map(|lists| lists.order(lruvec)).unwrap_or_default()
@@ -296,7 +302,7 @@ impl<M: Machine> Lru<M> {
     /// Checks that each group of the tree is on each list once.
     ///
     /// # Errors
-    /// A group that is missing.
+    /// Returns a description of a group that is missing from a list, or is on it more than once.
     pub(crate) fn check_memcg_lru(&self) -> Result<(), String> {
         let (Some(lists), Some(groups)) = (&self.memcg_lru, &self.groups) else { return Ok(()) };
         for lruvec in self.lruvecs_of_group(GroupId::ROOT) {
@@ -322,7 +328,7 @@ mod tests {
         list
     }
 
-    /// Walks over the old generation. Returns the groups that were visited.
+    /// Walks over the old generation and moves each visited group as `done` says. Returns the groups that were visited.
     fn walk(list: &mut List, done: impl Fn(Visited) -> Option<Move>) -> Vec<u16> {
         let (mut cursor, mut last, mut seen) = (list.begin(), None, Vec::new());
         while let Some(visited) = list.next(&mut cursor, last) {

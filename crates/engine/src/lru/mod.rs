@@ -72,7 +72,7 @@ pub struct Lru<M: Machine> {
     /// Pages that were read and wait until they go on a list or are freed ([`admission`]); `None` if every page goes on
     /// a list at once.
     waiting: Option<M::PerCpu<admission::Waiting>>,
-    /// The record of file pages that left memory, for `lru.admission`.
+    /// The record of file pages that left memory, by which `lru.admission` decides.
     workingset: Workingset,
     /// The list of groups for global reclaim; `None` without groups, and where walks are in the order of the tree.
     pub(crate) memcg_lru: Option<MemcgLru<M>>,
@@ -140,7 +140,7 @@ impl<M: Machine> Lru<M> {
         Self::new(Writeback::new(anonymous, Default::default(), &[]), choices, Default::default())
     }
 
-    /// Returns the list that a page's flags name.
+    /// Returns the list to which a page with these flags belongs, under the value of `lru.lists`.
     #[inline]
     pub fn kind_of(&self, flags: Flags) -> ListKind {
         match self.choices.lists {
@@ -149,14 +149,14 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on one list that lie in the zones of a [`Reach`], which are the zones that a request
-    /// can use.
+    /// Returns the number of pages on one list that lie in the zones of `reach`, which are the zones that a request can
+    /// use.
     #[inline]
     pub fn list_pages(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         reach.zones.iter().map(|zone| reach.lruvec.listed_in(zone.kind, kind)).sum()
     }
 
-    /// Returns the number of pages on one list of all groups that lie in the zones of a reach.
+    /// Returns the number of pages that lie on the lists of one kind in the zones of `reach`, summed over all groups.
     pub fn list_pages_of_all(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         match self.groups {
             None => self.list_pages(reach, kind),
@@ -164,8 +164,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on one list of a reclaim's target and of its descendants that lie in the zones of a
-    /// reach.
+    /// Returns the number of pages that lie on the lists of one kind in the zones of `reach`, in the group that is
+    /// reclaimed (`demand.group`) and in its descendants.
     pub(crate) fn list_pages_of_target(&self, reach: Reach<'_, M>, demand: &Demand, kind: ListKind) -> u64 {
         match self.groups {
             Some(_) if !demand.group.is_root() => self.listed_below(self.beside(reach.lruvec, demand.group), kind),
@@ -214,13 +214,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Frees orphans: pages whose last reference was dropped in a lower layer, which knows no lists
+    /// Frees orphans: pages whose last reference was dropped in a lower layer, which has no access to the lists
     /// (`PageCache::put_page_in_use`).
     ///
-    /// Called by each allocation, and by each flush of a CPU's batches, with which every scan, every check and every
-    /// search for pages begins. So operations on files need not call it. Until then an orphan is like a page that waits
-    /// in a batch: it has a reference, so that no task takes it. At most as many orphans wait as lookups met a
-    /// truncation since the last allocation.
+    /// Each flush of a CPU's batches calls this function, and every scan, every check and every search for pages begins
+    /// with such a flush. Operations on files need not call it. An orphan that waits is like a page in a batch: it has
+    /// a reference, so that no task takes it. Orphans wait only while no zone lacks free pages, since reclaim begins
+    /// with a flush.
     #[inline]
     pub(crate) fn release_orphans(&self) {
         if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {
@@ -261,7 +261,7 @@ mod tests {
     use crate::memory::{Layout, MigrateType};
     use sim::{Config, Sim};
 
-    /// Lists alone, over nothing but memory.
+    /// Returns lists over memory alone, without files or swap.
     fn lists() -> Lru<Sim> {
         let machine = Sim::new(Config::uniform(1, 0));
         Lru::over(Memory::new(machine, Default::default(), &Layout::flat(2048)).unwrap(), Choices::default())

@@ -28,14 +28,14 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the group of a reach was removed. Such a group gets no new pages, so a scan does not round its
-    /// share of them down to none: the last pages would never be reclaimed.
+    /// Returns whether the group of a reach was removed. Such a group gets no new pages. A scan therefore does not
+    /// round its share of them down to 0, because the last pages would then never be reclaimed.
     pub(super) fn is_of_removed_group(&self, reach: Reach<'_, M>) -> bool {
         self.groups.as_ref().is_some_and(|groups| !groups.is_live(reach.lruvec.group))
     }
 
-    /// Returns the part of a list of `pages` pages that the protection of its group leaves to a scan, pages. The policy
-    /// with generations knows no such part (mechanisms/groups, 5).
+    /// Returns how many of the `pages` pages on a list a scan may consider under the protection of the list's group.
+    /// The multi-generational LRU does not shorten lists by protection (mechanisms/groups, 5).
     fn unprotected(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let Some(groups) = &self.groups else { return pages };
         let Protection { min, low } = groups.protection(reach.lruvec.group);
@@ -48,8 +48,8 @@ impl<M: Machine> Lru<M> {
         (pages - kept).max(CLUSTER)
     }
 
-    /// Returns the target of a scan whose share of a list is `share`; small targets are saved up, as `small_targets`
-    /// says.
+    /// Returns the target of a scan whose share of a list is `share` pages. Small targets are saved up, as
+    /// `small_targets` says.
     pub(super) fn target(&self, lruvec: &Lruvec<M>, kind: ListKind, share: u64) -> u64 {
         match self.choices.small_targets {
             SmallTargets::AsTheyAre => share,
@@ -77,7 +77,7 @@ impl<M: Machine> Lru<M> {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }
 
-    /// Returns the number of pages on all lists of all groups that lie in the zones of a reach.
+    /// Returns the number of pages on all lists of all groups that lie in the zones of `reach`.
     pub(crate) fn listed_pages_of_all(&self, reach: Reach<'_, M>) -> u64 {
         ListKind::ALL.into_iter().map(|kind| self.list_pages_of_all(reach, kind)).sum()
     }

@@ -17,8 +17,8 @@ const ISOLATED_MAX: Nanos = Nanos::from_millis(20);
 pub(crate) const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 impl<M: Machine> Lru<M> {
-    /// Sleeps until some device's queue stops being congested, at most `time`. Sleeps for the whole `time` if none is
-    /// congested. The wait is recorded under `reason`.
+    /// Sleeps until some device's queue stops being congested, at most `time`. Sleeps for the whole `time` if no queue
+    /// is congested. The wait is recorded under `reason`.
     pub fn congestion_wait(&self, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + time;
@@ -28,7 +28,8 @@ impl<M: Machine> Lru<M> {
         self.machine.sleep(queue, ticket, Some(deadline));
     }
 
-    /// Counts pages that were put back or freed as no longer isolated. Wakes the reclaimers that wait for put-backs.
+    /// Subtracts pages that were put back or freed from the number of isolated pages. Wakes the reclaimers that wait
+    /// for put-backs.
     pub fn end_isolation(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         self.uncount_isolated(lruvec, family, pages);
         match self.choices.isolated_wait {

@@ -10,7 +10,7 @@
 use crate::page_cache::Shadow;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The kind of a page that left.
+/// The kind of a page that left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// A page that reclaim evicted from a list.
@@ -66,17 +66,18 @@ const fn missed_within(held: u32) -> u32 {
     held / 2
 }
 
-/// Number of missed pages that a kind must exceed before its rate is compared. Chosen; no other value was tried. The
-/// comparison of classes in mechanisms/multigen, 4, uses 64.
+/// Number of missed pages that a kind must exceed before its rate is compared. No other value was tried. The comparison
+/// of classes in mechanisms/multigen, 4, uses 64.
 const FEW_MISSED: u64 = 8;
 
 /// Factor, in halves (3 means 1.5). Pages of a kind go on lists only if dropped pages of the kind are missed more than
-/// this factor times as often as evicted ones. Where both are missed equally often, dropping costs less. 1, 1.25 and
-/// 1.5 were tried on a model (docs/studies/admission.md).
+/// this factor times as often as evicted ones. If both are missed equally often, dropping costs less. 1, 1.25 and 1.5
+/// were tried on a model (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
-/// Divisor: the counts are halved each time as many pages have left as memory holds, divided by this number. A quarter
-/// and an eighth were tried with the example of docs/studies/admission.md.
+/// Divisor for the interval at which counts are halved: the number of pages that have to leave is the number that
+/// memory holds, divided by this number. A quarter and an eighth were tried with the example of
+/// docs/studies/admission.md.
 const HALVED_PART: u32 = 4;
 
 /// Returns whether more than `pages` pages left between two ages. Returns `false` if the second age is the earlier one,
@@ -86,8 +87,8 @@ const fn is_longer(from: u32, to: u32, pages: u32) -> bool {
     left.cast_signed() > 0 && left > pages
 }
 
-/// Number of parts in which recent departures are counted; the oldest part is forgotten as a whole. Chosen; no other
-/// value was tried.
+/// Number of parts in which recent departures are counted; the oldest part is forgotten as a whole. No other value was
+/// tried.
 const PARTS: usize = 8;
 
 /// The decaying rate of missed pages of one kind: the number of missed pages, and the number of chances to miss one.
@@ -105,7 +106,8 @@ struct Rate {
 const MISSED: u64 = 256;
 
 impl Rate {
-    /// Halves the counts. If two tasks do so at once, the counts are halved twice; they are estimates.
+    /// Halves the counts. If two tasks do so at once, the counts are halved twice; this is harmless, as the counts are
+    /// estimates.
     fn halve(&self) {
         let _ = self.missed.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
         let _ = self.chances.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
@@ -133,13 +135,13 @@ impl Rate {
     }
 }
 
-/// Numbers of pages of each kind that left lately, by [`Left`].
+/// Number of pages of each kind ([`Left`]) that left memory lately.
 #[derive(Debug, Default)]
 struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
     /// Index in `parts` of the part that is being counted.
     part: AtomicU32,
-    /// The age at which the part that is being counted began.
+    /// The age of memory at which the part that is being counted began.
     begun: AtomicU32,
 }
 
@@ -171,7 +173,7 @@ impl Lately {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Workingset {
-    /// Number of pages that have left (`nonresident_age`).
+    /// Number of pages that have left memory so far (`nonresident_age`).
     age: AtomicU32,
     /// Number of pages that memory held when pages last left it. It is stored so that a refault does not sum counters
     /// that other CPUs write.
@@ -179,7 +181,7 @@ pub struct Workingset {
     lately: Lately,
     /// The rate of missed pages of each kind of [`Left`].
     rates: [Rate; Left::ALL.len()],
-    /// The age at which rates were last halved.
+    /// The age of memory (`age`) at which the rates were last halved.
     halved: AtomicU32,
     /// `true` for each kind of [`Left`] whose pages are missed more often than evicted ones.
     is_missed_more: [AtomicBool; Left::ALL.len()],
@@ -189,7 +191,7 @@ pub struct Workingset {
 }
 
 impl Workingset {
-    /// Returns the shadow of a page that leaves now.
+    /// Returns the shadow of a page that leaves memory at this moment.
     pub fn shadow(&self, left: Left) -> Shadow {
         shadow_of(left, self.age.load(Relaxed))
     }

@@ -1,7 +1,7 @@
-//! Free lists: blocks of 2^order pages, merged with their buddies when freed, kept apart by whether
-//! their pages can move.
+//! The buddy allocator: free blocks of 2^order pages, which are merged with their buddies when freed. The lists are
+//! divided by migrate type.
 //!
-//! Locks: everything here runs under the zone's `free` lock. Description: mechanisms/reclaim, 6.
+//! *Locks*: all functions of this module run under the zone's `free` lock. *Description*: mechanisms/reclaim, 6.
 
 use super::choices::{Choices, FallbackRemainder};
 use super::frame::{Flags, FrameTable};
@@ -11,7 +11,7 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, prefetch};
 
-/// A zone's free lists, with everything that is needed to change them.
+/// A zone's free lists, with the zone and the frame table, which are needed to change the lists.
 pub(super) struct FreeLists<'a, M: Machine> {
     zone: &'a Zone<M>,
     frames: &'a FrameTable,
@@ -32,7 +32,7 @@ impl<M: Machine> Drop for FreeLists<'_, M> {
 }
 
 impl<'a, M: Machine> FreeLists<'a, M> {
-    /// Creates the means to change `area`, the free lists of `zone`. The caller holds the lock of the zone.
+    /// Creates a value through which to change `area`, the free lists of `zone`. The caller holds the lock of the zone.
     pub const fn new(zone: &'a Zone<M>, frames: &'a FrameTable, area: &'a mut FreeArea) -> Self {
         Self { zone, frames, area, freed: 0 }
     }
@@ -51,7 +51,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.area.list(0, kind).first()
     }
 
-    /// Frees a block, and merges it with its buddies as far as they are free.
+    /// Frees a block of the order, and merges it with its buddies as far as they are free.
     pub fn free(&mut self, head: FrameNumber, order: Order, kind: MigrateType) {
         let pages = order.pages();
         let mut offset = head.0 - self.zone.start.0;
@@ -70,9 +70,9 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.freed += pages as i64;
     }
 
-    /// Takes a block of the order and returns its head; `None` if there is none. Tries the lists of `kind` first, and
-    /// then frames that are on no list yet. Next come the lists of other types: any block if `mixing` is allowed,
-    /// otherwise only blocks of at least a pageblock. The reserve comes last, and only if `mixing` is allowed.
+    /// Takes a block of the order and returns its head; returns `None` if there is none. Tries the lists of `kind`
+    /// first, and then frames that are on no list yet. Next come the lists of other types: any block if `mixing` is
+    /// allowed, otherwise only blocks of at least a pageblock. The reserve comes last, and only if `mixing` is allowed.
     pub fn take(&mut self, order: Order, kind: MigrateType, mixing: Mixing, choices: &Choices) -> Option<FrameNumber> {
         let order = usize::from(order.0);
         let head = self
@@ -87,7 +87,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Takes the free block that begins at `head` and returns its order; `None` if no free block begins there.
+    /// Takes the free block that begins at `head` and returns its order; returns `None` if no free block begins there.
     pub fn take_given(&mut self, head: FrameNumber) -> Option<Order> {
         let order = free_order(self.frames, head)?;
         self.unlink(head, usize::from(order.0), self.listed_kind(head));
@@ -95,10 +95,10 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(order)
     }
 
-    /// Takes a block of the order from the lists of `kind` and returns its head. Tries these lists from this order up,
-    /// and takes from the first list that has a block and whose own order `is_allowed` accepts. The rest of a larger
-    /// block goes back to the lists of `kind`. If the free block was at least half a pageblock, its pageblocks become
-    /// movable.
+    /// Takes a block of the order from the lists of `kind` and returns its head. Tries the lists of this order and of
+    /// larger orders in turn. Takes from the first list that has a block and whose order `is_allowed` accepts. The rest
+    /// of a larger block goes back to the lists of `kind`. If the free block was at least half a pageblock, its
+    /// pageblocks become movable.
     pub fn capture(
         &mut self,
         order: Order,
@@ -132,8 +132,8 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Puts frames that are on no list yet on the free lists, and then takes a block of `kind`. This is tried before
-    /// the lists of other types.
+    /// Puts frames that are on no list yet on the free lists, and then takes a block of `kind`. It is called before the
+    /// lists of other types are tried.
     fn take_deferred(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
         if !self.list_deferred() {
             return None;
@@ -141,7 +141,8 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.take_smallest(order, kind)
     }
 
-    /// Takes a block from another type's lists. The biggest blocks are tried first, so that few pageblocks get mixed.
+    /// Takes a block from another type's lists. The largest blocks are tried first, so that few pageblocks get pages of
+    /// several types.
     fn take_fallback(
         &mut self,
         order: usize,
@@ -187,7 +188,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
     }
 
     /// Moves the free blocks of `head`'s pageblock to the list of `kind`. Returns the number of free pages in the
-    /// pageblock, including those that were on that list before.
+    /// pageblock, including free pages that were on this list before.
     fn move_pageblock(&mut self, head: FrameNumber, kind: MigrateType) -> u64 {
         let start = (head.0 - self.zone.start.0) & !(BLOCK_PAGES as u32 - 1);
         let end = (start + BLOCK_PAGES as u32).min(self.zone.spanned as u32);
@@ -235,13 +236,14 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.frames[head].free_block().0 as usize
     }
 
-    /// Returns the migrate type of the list that a free block is on. It is stored beside the block's order, because the
-    /// type of the pageblock may have changed since.
+    /// Returns the migrate type of the list that a free block is on. This type is stored beside the block's order,
+    /// because the type of the pageblock may have changed since the block was put on the list.
     fn listed_kind(&self, head: FrameNumber) -> MigrateType {
         MigrateType::ALL[self.frames[head].free_block().1 as usize]
     }
 
-    /// Adds `blocks` to the count of free blocks of an order. The caller holds the lock, so there is no other writer.
+    /// Adds `blocks` to the count of free blocks of an order. The caller holds the zone's lock, so no other task
+    /// changes the count.
     fn count_block(&self, order: usize, blocks: i64) {
         let count = &self.zone.nr_free[order];
         count.store(count.load(Relaxed).wrapping_add_signed(blocks), Relaxed);
@@ -268,7 +270,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
     }
 }
 
-/// Returns the order of the free block that begins at a frame; `None` if none does.
+/// Returns the order of the free block that begins at a frame; `None` if no free block begins there.
 pub(super) fn free_order(frames: &FrameTable, head: FrameNumber) -> Option<Order> {
     let frame = &frames[head];
     // Without the lock, the block may be taken between the two reads. The second read may then return a number that is
@@ -277,8 +279,8 @@ pub(super) fn free_order(frames: &FrameTable, head: FrameNumber) -> Option<Order
     ((order as usize) < MAX_ORDERS).then_some(Order(order as u8))
 }
 
-/// Prefetches the descriptors of a page's buddies, because the page will be freed soon. The buddies decide whether the
-/// page merges.
+/// Prefetches the descriptors of a page's buddies, because the page will be freed soon. If a buddy is free, the page is
+/// merged with it.
 pub(super) fn prefetch_buddies<M: Machine>(zone: &Zone<M>, frames: &FrameTable, page: FrameNumber) {
     let offset = page.0 - zone.start.0;
     for buddy in [offset ^ 1, (offset & !1) ^ 2] {

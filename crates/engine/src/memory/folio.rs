@@ -2,43 +2,43 @@
 //!
 //! A folio is an aligned block of frames with one owner: a single page, or a compound page of order 1 to 9. Its first
 //! frame, the *head*, has the state: flags, references, latch, owner, place on a list, and the word `private`. The
-//! other frames, its *tails*, have none of these, so that no lookup can take a reference of a tail. They have
-//! [`Flags::COMPOUND`], and `private` names head and order. The order of a folio is therefore read from its first tail,
-//! and the head's `private` is free for a swap slot.
+//! other frames, its *tails*, have no such state, so that no look-up can take a reference to a tail. Tails have the
+//! flag [`Flags::COMPOUND`], and their word `private` encodes the folio's head and order. The order of a folio is read
+//! from its first tail, so the head's `private` is free for a swap slot.
 //!
-//! Page-table entries map single pages of a folio. The head counts all of these entries, and holds one reference for
-//! all of them together. Each tail counts the entries that map its own page. The first tail also counts the entries
-//! that map the head's page, in a word that tails do not use otherwise. *Description*: mechanisms/modern, 6.
+//! Page-table entries map single pages of a folio. The head counts all of these entries, which share one reference to
+//! the head. Each tail counts the entries that map its own page. The first tail also counts the entries that map the
+//! head's page, in a word that tails do not use otherwise. *Description*: mechanisms/modern, 6.
 
 use super::frame::{Flags, FrameTable};
 use super::free_area::MAX_ORDERS;
 use machine::atomic::{AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, Order};
 
-/// Order of the largest folio, which has 2 MiB.
+/// Order of the largest folio, whose size is 2 MiB.
 pub const FOLIO_ORDER_MAX: Order = super::PAGEBLOCK_ORDER;
 
 /// The bit that says that the I/O of a page has failed, in the word that counts a folio's pages under I/O.
 const FAILED: u32 = 1 << 31;
 
-/// A folio: its head, and its size.
+/// A folio, which is given by its head and its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folio {
-    /// The first frame, which has the state.
+    /// The first frame of the folio, which has the folio's state.
     pub head: FrameNumber,
-    /// The binary logarithm of the number of pages.
+    /// The binary logarithm of the folio's number of pages.
     pub order: Order,
 }
 
 impl Folio {
-    /// Returns the folio of one page.
+    /// Returns the folio that consists of a single page.
     #[must_use]
     #[inline]
     pub const fn of_page(frame: FrameNumber) -> Self {
         Self { head: frame, order: Order::ZERO }
     }
 
-    /// Returns the number of pages.
+    /// Returns the number of pages of the folio.
     #[must_use]
     #[inline]
     pub const fn pages(self) -> u32 {
@@ -59,12 +59,12 @@ impl Folio {
         FrameNumber(self.head.0 + n)
     }
 
-    /// Returns the frames of the folio, head first.
+    /// Returns the frames of the folio, beginning with the head.
     pub fn frames(self) -> impl DoubleEndedIterator<Item = FrameNumber> {
         (self.head.0..self.head.0 + self.pages()).map(FrameNumber)
     }
 
-    /// Returns the number of frames from `frame`, which is a part of the folio, to the folio's end.
+    /// Returns the number of frames from `frame`, which is a part of the folio, to the folio's end, including `frame`.
     #[must_use]
     #[inline]
     pub const fn frames_from(self, frame: FrameNumber) -> u32 {
@@ -94,7 +94,7 @@ const fn decode(word: u32) -> Option<Folio> {
 }
 
 impl FrameTable {
-    /// Returns the folio that a frame is a part of. The result stays true while the caller holds a reference of the
+    /// Returns the folio of which a frame is a part. The result stays valid while the caller holds a reference to the
     /// folio and the folio cannot be split.
     #[must_use]
     #[inline]
@@ -112,7 +112,7 @@ impl FrameTable {
         decode(self[FrameNumber(frame.0 | 1)].folio_word()).filter(is_of).unwrap_or(Folio::of_page(frame))
     }
 
-    /// Returns the head of the folio that a frame is a part of.
+    /// Returns the head of the folio of which a frame is a part.
     #[must_use]
     #[inline]
     #[doc(alias = "compound_head")]
@@ -128,10 +128,11 @@ impl FrameTable {
         self.folio(head).order.pages()
     }
 
-    /// Makes one folio of a block whose pages are not in use yet. The head has the references of the folio.
+    /// Makes one folio of a block whose pages are not in use yet. The references of the head become the references of
+    /// the folio.
     ///
     /// # Panics
-    /// When the order is 0, or the block is not aligned to its own size.
+    /// Panics when the order is 0, or the block is not aligned to its own size.
     #[doc(alias = "prep_compound_page")]
     pub fn make_folio(&self, head: FrameNumber, order: Order) -> Folio {
         assert!(
@@ -150,10 +151,10 @@ impl FrameTable {
         folio
     }
 
-    /// Splits a folio into single pages; the tails have no references. Returns the former folio.
+    /// Splits a folio into single pages, of which only the first has references. Returns the former folio.
     ///
     /// # Panics
-    /// When `head` is not the head of a large folio.
+    /// Panics when `head` is not the head of a large folio.
     pub fn unmake_folio(&self, head: FrameNumber) -> Folio {
         let folio = self.folio(head);
         assert!(folio.is_large() && folio.head == head, "{head} is no head of a large folio: {folio:?}");
@@ -168,8 +169,8 @@ impl FrameTable {
 
     // ---- mappings of single pages ----
 
-    /// Counts a new mapping of one page, which may be a part of a large folio. Returns whether the page and the folio
-    /// have become mapped. The caller holds a reference of the folio.
+    /// Counts a new mapping of one page, which may be a part of a large folio. The result says whether this is the
+    /// first mapping of the page, and of the folio. The caller holds a reference to the folio.
     #[inline]
     pub fn map_page(&self, frame: FrameNumber) -> MappingChange {
         let folio = self.folio(frame);
@@ -181,7 +182,8 @@ impl FrameTable {
         MappingChange { is_of_page, is_of_folio, is_large: folio.is_large() }
     }
 
-    /// Counts the removal of a mapping of one page. Returns whether the page and the folio have become unmapped.
+    /// Counts the removal of a mapping of one page. The result says whether this was the last mapping of the page, and
+    /// of the folio.
     #[inline]
     pub fn unmap_page(&self, frame: FrameNumber) -> MappingChange {
         let folio = self.folio(frame);
@@ -202,7 +204,7 @@ impl FrameTable {
         if folio.is_large() { self.page_mappings(folio, frame).load(Ordering::Acquire) } else { self[frame].mappings() }
     }
 
-    /// Gives each page of a folio that was just split its own mapping count, which is 1.
+    /// Sets the mapping count of each page of a folio that was just split to 1.
     pub(crate) fn split_mappings(&self, head: FrameNumber, pages: u32) {
         let first_tail = FrameNumber(head.0 + 1);
         let of_head = self[first_tail].folio_head_mappings().swap(0, Ordering::AcqRel);
@@ -216,13 +218,13 @@ impl FrameTable {
 
     // ---- I/O of several pages ----
 
-    /// Notes that `pages` pages of a large folio are about to be read, or written.
+    /// Records that `pages` pages of a large folio are about to be read or written.
     pub fn begin_io(&self, folio: Folio, pages: u32) {
         self[folio.page(1)].folio_io().store(pages, Ordering::Release);
     }
 
-    /// Notes that the I/O of one page of a folio has ended. If it was the last page under I/O, returns the result for
-    /// the whole folio, which is the error of one of its pages if any failed; otherwise returns `None`.
+    /// Records that the I/O of one page of a folio has ended. If this was the last page of the folio under I/O, returns
+    /// the result for the whole folio: the error of one of its pages if any page failed. Otherwise returns `None`.
     pub fn end_io(&self, folio: Folio, result: Result<(), IoError>) -> Option<Result<(), IoError>> {
         if !folio.is_large() {
             return Some(result);
@@ -254,7 +256,7 @@ pub struct MappingChange {
 }
 
 impl MappingChange {
-    /// Returns whether a reference of the folio is to be taken, or dropped, together with the mapping. Each mapping of
+    /// Returns whether a reference to the folio is to be taken, or dropped, together with the mapping. Each mapping of
     /// a single page has a reference of its own. All mappings of a large folio share one reference, so that the limit
     /// on references does not limit the number of mappings.
     #[must_use]
@@ -288,8 +290,8 @@ mod tests {
         }
     }
 
-    /// A task without a reference may read the flag of a folio, and, after a split, the swap slot of a single page as
-    /// the folio's word.
+    /// A task that holds no reference may read that a frame is a part of a folio and then, after a split, read the swap
+    /// slot of a single page in place of the folio's word.
     #[test]
     fn a_word_that_names_no_folio_of_the_frame_is_not_obeyed() {
         let frames = FrameTable::new(64).unwrap();

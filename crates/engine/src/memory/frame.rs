@@ -1,11 +1,11 @@
 //! The frame table: one small descriptor for each slot of memory.
 //!
-//! A *frame* is a numbered slot of memory, a *page* is contents with an owner. The descriptor holds what both need:
-//! flags, references, owner, and one intrusive link pair, which belongs to at most one list at a time: a free list,
-//! changed under the `zone` lock, or an LRU list, changed under the `lru` lock.
+//! A *frame* is a numbered slot of memory, a *page* is contents with an owner. The descriptor of a frame has flags,
+//! references, the owner, and one pair of links. The links belong to at most one list at a time: a free list, which is
+//! changed under the `zone` lock, or an LRU list, which is changed under the `lru` lock.
 //!
 //! Every field is an atomic, so that the table is shared without a lock; the comment on a field says which task may
-//! change it. Description: mechanisms/reclaim, 1.
+//! change it. *Description*: mechanisms/reclaim, 1.
 
 use super::group::GroupId;
 use super::list::Links;
@@ -17,18 +17,18 @@ use std::fmt;
 /// Largest number of frames: 2^30 (4 TiB), because a slot of an index has 30 bits for a frame's number.
 pub const FRAMES_MAX: u32 = 1 << 30;
 
-/// State bits of a page.
+/// The state bits of a page, or of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u32);
 
 impl Flags {
     /// A task has locked the page, to change its owner or index, or for I/O that is under way.
     pub const LOCKED: Self = Self(1 << 0);
-    /// A recent use of the page was noted.
+    /// The page is marked as used recently.
     pub const REFERENCED: Self = Self(1 << 1);
-    /// Contents are valid.
+    /// The page's contents are valid.
     pub const UPTODATE: Self = Self(1 << 2);
-    /// Contents are newer than those on the device.
+    /// The page's contents are newer than those on the device.
     pub const DIRTY: Self = Self(1 << 3);
     /// The page is on an LRU list.
     pub const LRU: Self = Self(1 << 4);
@@ -36,25 +36,26 @@ impl Flags {
     pub const ACTIVE: Self = Self(1 << 5);
     /// The page is being written, and must not be freed.
     pub const WRITEBACK: Self = Self(1 << 6);
-    /// The page is in the swap cache; the swap slot is in `private`.
+    /// The page is in the swap cache. The descriptor's word `private` has the swap slot.
     pub const SWAPCACHE: Self = Self(1 << 7);
     /// The page is to be rotated as soon as its writeback ends. On a page that is not being written, the same bit means
     /// [`Flags::READAHEAD`].
     pub const RECLAIM: Self = Self(1 << 8);
-    /// The first page of a readahead window's asynchronous part; in the swap cache, a page that was read ahead and not
-    /// used yet.
+    /// The page is the first page of a readahead window's asynchronous part. In the swap cache, the bit marks a page
+    /// that was read ahead and was not used yet.
     pub const READAHEAD: Self = Self::RECLAIM;
-    /// Head of a free block, whose order is in `private`.
+    /// The frame is the head of a free block. The descriptor's word `private` has the block's order.
     pub const BUDDY: Self = Self(1 << 9);
     /// The page belongs on the anonymous LRU lists.
     pub const SWAPBACKED: Self = Self(1 << 10);
     /// The last read of the page failed; see [`Frame::read_error`].
     pub const ERROR: Self = Self(1 << 11);
-    /// Kernel memory: slab, page table, or allocated for a user outside of the engine.
+    /// The frame is kernel memory: part of a slab, a page table, or memory for a user outside of the engine.
     pub const KERNEL: Self = Self(1 << 12);
     /// The frame is free, and on a per-CPU list.
     pub const PER_CPU: Self = Self(1 << 13);
-    /// The page was used again after the use that [`Flags::REFERENCED`] stands for; only with `Activation::AtScan`.
+    /// The page was used again after the use for which [`Flags::REFERENCED`] was set. The bit is used only with
+    /// `Activation::AtScan`.
     pub const USED_AGAIN: Self = Self(1 << 14);
 
     /// The machine under the engine has taken the frame's memory. The frame has no owner until it comes back
@@ -71,38 +72,38 @@ impl Flags {
     /// The write under way takes its bytes from a copy of the page, so the page itself may change meanwhile.
     pub const COPIED: Self = Self(1 << 18);
 
-    /// The frame is kernel memory. It holds a copy of the page in frame `private`, and the write of that page takes its
-    /// bytes from the copy.
+    /// The frame is kernel memory and holds a copy of a page, from which the page is written. The descriptor's word
+    /// `private` has the frame of the page.
     pub const BOUNCE: Self = Self(1 << 19);
 
-    /// The page became dirty lately. Its readers count themselves by [`Frame::count_read`] until the page is open again
-    /// to readers with hazard pointers ([`crate::page_cache::hazard`]).
+    /// The page became dirty lately. Its reads are counted by [`Frame::count_read`] until the page is open again to
+    /// readers with hazard pointers ([`crate::page_cache::hazard`]).
     pub const WRITTEN: Self = Self(1 << 20);
 
     /// The frame is a part of a large folio; [`FrameTable::folio`] returns the folio's head and order.
     pub const COMPOUND: Self = Self(1 << 21);
 
-    /// The page was active before it became inactive, in this stay in memory or in the stay before it; only with
-    /// `lru.refault = "by-workingset"`. With `lru.policy = "multigen"`: the page was used through its file as often as
-    /// `multigen.use_marks` says.
+    /// With `lru.refault = "by-workingset"`: the page was active before it became inactive, either since it came into
+    /// memory, or when it was in memory the last time. With `lru.policy = "multigen"`: the page was used through its
+    /// file as often as `multigen.use_marks` says.
     pub const WORKINGSET: Self = Self(1 << 22);
 
-    /// The slot of the generation that a page with [`Flags::LRU`] belongs to; only with `lru.policy = "multigen"`. The
-    /// page may still be on the list of an older generation.
+    /// The slot of the generation to which a page with [`Flags::LRU`] belongs. The page may still be on the list of an
+    /// older generation. The bits are used only with `lru.policy = "multigen"`.
     pub(crate) const GENERATION: Self = Self(0b11 << Self::GENERATION_SHIFT);
     pub(crate) const GENERATION_SHIFT: u32 = 23;
 
-    /// Number of uses of the page through its file, after the uses that [`Flags::REFERENCED`] and [`Flags::WORKINGSET`]
-    /// stand for; only with `lru.policy = "multigen"`.
+    /// Number of uses of the page through its file, after the uses for which [`Flags::REFERENCED`] and
+    /// [`Flags::WORKINGSET`] were set. The bits are used only with `lru.policy = "multigen"`.
     pub(crate) const USES: Self = Self(0b11 << Self::USES_SHIFT);
     pub(crate) const USES_SHIFT: u32 = 25;
 
-    /// The number that one read adds to the word, in the bits [`Flags::READS`].
+    /// The number that one counted read adds to the word of flags, in the bits [`Flags::READS`].
     const READ: u32 = 1 << 27;
-    /// The bits that count reads: all bits of the word that no flag uses.
+    /// The bits that count reads ([`Frame::count_read`]): all bits of the word that no flag uses.
     const READS: u32 = !(Self::READ - 1);
-    /// Largest number of reads that can be counted ([`Frame::count_read`]). It is one more than the bits can hold,
-    /// because the last read need not be stored.
+    /// Largest number of reads that can be counted ([`Frame::count_read`]). It is one more than the bits
+    /// [`Flags::READS`] can hold, because the last read need not be stored.
     pub(crate) const READS_MAX: u32 = Self::READS / Self::READ + 1;
 
     /// Returns whether all bits of `other` are set.
@@ -111,13 +112,13 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Returns these flags without those of `other`.
+    /// Returns the flags that are set in `self` and not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Returns the flags that are set here or in `other`.
+    /// Returns the flags that are set in `self` or in `other`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -164,15 +165,15 @@ impl fmt::Debug for Flags {
 /// The owner of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
-    /// No owner: the frame is free, or kernel memory.
+    /// The page has no owner, because the frame is free or kernel memory.
     None,
-    /// A file, by its number.
+    /// The owner is a file, which is given by its number.
     File(u32),
-    /// An anonymous region, by its number.
+    /// The owner is an anonymous region, which is given by its number.
     Region(u32),
 }
 
-/// Largest number of files, and of regions, that a descriptor can tell apart.
+/// Largest number of files, and largest number of regions, that a descriptor can tell apart.
 pub const OWNERS_MAX: u32 = (1 << 31) - 1;
 
 impl Owner {
@@ -195,27 +196,27 @@ impl Owner {
     }
 }
 
-/// The descriptor of one frame: 32 bytes, all zeroes at first.
+/// The descriptor of one frame, which has 32 bytes and is all zeroes at first.
 #[derive(Debug, Default)]
 #[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub struct Frame {
     flags: AtomicU32,
-    /// References, readers and the latch in one word, so that one atomic step can find a page in memory, keep it there
-    /// and let its bytes be read. Bits 0 to 15 count references: one from an index or the swap cache, one from each
-    /// mapping, one from each holder. Bits 16 to 29 count readers of the bytes; bit 30 is set while a task waits for
-    /// the latch; bit 31 is set while a writer has it. Each reader and the writer hold a reference, too.
+    /// References, readers and the latch in one word, so that one atomic step can take a reference and the shared
+    /// latch. Bits 0 to 15 count references: one from an index or the swap cache, one from each mapping, one from each
+    /// holder. Bits 16 to 29 count readers of the page's bytes. Bit 30 is set while a task waits for the latch. Bit 31
+    /// is set while a writer has the latch. Each reader and the writer hold a reference, too.
     references: AtomicU32,
-    /// Page-table entries that map the page. Changed under the owner's `page_table` lock.
+    /// Number of page-table entries that map the page. It is changed under the `page_table` lock of the entry's region.
     mappings: AtomicU32,
-    /// The encoded [`Owner`]; 0 is [`Owner::None`]. Changed while the page is locked and is not yet, or no longer, in
-    /// an index.
+    /// The encoded [`Owner`]; 0 stands for [`Owner::None`]. It is changed while the page is locked and is not in an
+    /// index.
     owner: AtomicU32,
-    /// Page number in the owner.
+    /// The page's number, counted from the beginning of its owner.
     index: AtomicU32,
-    /// A word whose meaning depends on the state: order and list of a free block; swap slot of a page in the swap
-    /// cache; the page of which this frame holds a copy; the number of barriers that had begun when a page with
-    /// [`Flags::HAZARD`] was closed; the reason why a read failed; or, in a folio's tail, head and order. Each meaning
-    /// has functions of its own.
+    /// A word whose meaning depends on the frame's state: the order and list of a free block; the swap slot of a page
+    /// in the swap cache; the page of which this frame holds a copy; the number of barriers that had begun when a page
+    /// with [`Flags::HAZARD`] was closed; the reason why a read failed; or, in a folio's tail, the folio's head and
+    /// order. Each meaning has functions of its own.
     private: AtomicU32,
     next: AtomicU32,
     previous: AtomicU32,
@@ -226,16 +227,20 @@ const _: () = assert!(size_of::<Frame>() == 32, "a terabyte's frame table must f
 
 /// The part of [`Frame::references`] that counts references.
 const REFERENCES: u32 = (1 << 16) - 1;
-/// The number that one reader of the page's bytes adds to the word, in the bits [`READERS`].
+/// The number that one reader of the page's bytes adds to [`Frame::references`], in the bits [`READERS`].
 const READER: u32 = 1 << 16;
 /// The part of [`Frame::references`] that counts readers.
 const READERS: u32 = !(REFERENCES | WAITED_FOR | WRITER);
-/// Set while a task sleeps until the latch is free. The atomic step that releases the latch also reads this bit.
+/// The bit of [`Frame::references`] that is set while a task sleeps until the latch is free. The atomic step that
+/// releases the latch also reads this bit.
 const WAITED_FOR: u32 = 1 << 30;
-/// Set while a writer of the page's bytes has the latch.
+/// The bit of [`Frame::references`] that is set while a writer of the page's bytes has the latch.
 const WRITER: u32 = 1 << 31;
-/// The highest bits of the two counts. A count whose highest bit is set has reached half of what it can hold.
+/// The highest bit of the count of references. If it is set, the count has reached half of the largest number that it
+/// can hold.
 const MANY_REFERENCES: u32 = 1 << 15;
+/// The highest bit of the count of readers. If it is set, the count has reached half of the largest number that it can
+/// hold.
 const MANY_READERS: u32 = 1 << 29;
 /// Largest number of readers that a page can have at a time.
 pub const READERS_MAX: u32 = READERS / READER;
@@ -266,29 +271,29 @@ impl Frame {
         self.flags().has(flag)
     }
 
-    /// Sets bits.
+    /// Sets state bits.
     #[inline]
     pub fn set(&self, flag: Flags) {
         self.flags.fetch_or(flag.0, Ordering::AcqRel);
     }
 
-    /// Clears bits.
+    /// Clears state bits.
     #[inline]
     pub fn clear(&self, flag: Flags) {
         self.flags.fetch_and(!flag.0, Ordering::AcqRel);
     }
 
     /// Returns whether a bit is set. The read is ordered after all earlier stores of the caller, which a plain load
-    /// could overtake. Without this order, a task that clears the bit and then reads what the caller stores could miss
-    /// the store, while the caller misses the clearing.
+    /// could overtake. Without this order, a task that clears the bit and then reads the word that the caller has
+    /// stored could miss the store, while the caller misses the clearing.
     #[must_use]
     pub fn is_now(&self, flag: Flags) -> bool {
         Flags(self.flags.fetch_or(0, Ordering::SeqCst)).has(flag)
     }
 
     /// Sets bits of a frame that has no references. A plain store is enough, because only one task can change these
-    /// bits: the task that frees or takes the frame, or that holds the lock of its list. [`Frame::is_now`] is not
-    /// ordered with such a store.
+    /// bits: the task that frees or takes the frame, or that holds the lock of the frame's list. The order that
+    /// [`Frame::is_now`] guarantees does not include this store.
     #[inline]
     pub fn set_free(&self, flag: Flags) {
         debug_assert!(self.references() == 0, "not free: {self:?}");
@@ -329,17 +334,17 @@ impl Frame {
         self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed).map(Flags).map_err(Flags)
     }
 
-    /// Notes that a page became dirty: sets [`Flags::WRITTEN`] and counts reads from 0 again.
+    /// Records that a page became dirty: sets [`Flags::WRITTEN`] and sets the count of reads to 0.
     pub fn note_written(&self) {
         let written = |flags: u32| Some(flags & !Flags::READS | Flags::WRITTEN.0);
         let _ = self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
     }
 
-    /// Counts a read of a page with [`Flags::WRITTEN`]. If it is read number `enough`, clears the flag and the count,
-    /// and returns `true`.
+    /// Counts a read of a page with [`Flags::WRITTEN`]. If this is read number `enough`, clears the flag and the count,
+    /// and returns `true`; otherwise returns `false`.
     ///
     /// # Panics
-    /// In debug builds, if `enough` is greater than 32, the largest number that can be counted.
+    /// Panics in debug builds, if `enough` is greater than 32, the largest number that can be counted.
     pub fn count_read(&self, enough: u32) -> bool {
         // The last read need not be counted, so its addition may overflow the word.
         debug_assert!(enough <= Flags::READS_MAX, "{enough} reads are too many to count");
@@ -351,7 +356,7 @@ impl Frame {
         is_enough
     }
 
-    /// Locks the page if it is not locked. Returns whether the caller has the lock now.
+    /// Locks the page if it is not locked. Returns whether the caller has got the lock.
     #[inline]
     pub fn try_lock(&self) -> bool {
         !self.test_set(Flags::LOCKED)
@@ -364,13 +369,15 @@ impl Frame {
     }
 
     /// Returns the number of references. The read has a place in one total order with all steps that take or drop a
-    /// reference of the page: a task that takes a reference after the read sees what the caller did before it.
+    /// reference to the page: a task that takes a reference after the read sees everything that the caller did before
+    /// the read.
     #[inline]
     pub fn references_exact(&self) -> u32 {
         self.references.fetch_add(0, Ordering::AcqRel) & REFERENCES
     }
 
-    /// Takes one more reference. The caller holds a reference already, or otherwise keeps the page from being freed.
+    /// Takes one more reference. The caller already holds a reference, or keeps the page from being freed in another
+    /// way.
     #[inline]
     pub fn get(&self) {
         let before = self.references.fetch_add(1, Ordering::AcqRel) & REFERENCES;
@@ -378,14 +385,15 @@ impl Frame {
         assert!(before < REFERENCES, "{REFERENCES} references are too many: {self:?}");
     }
 
-    /// Takes a reference unless the page has none (it is free, or frozen by reclaim). Returns whether it took one.
+    /// Takes a reference and returns `true`. If the page has no reference, because it is free or frozen, takes none and
+    /// returns `false`.
     #[inline]
     pub fn get_unless_zero(&self) -> bool {
         let more = |word| if word & REFERENCES == 0 { None } else { Some(more_references(word, 1)) };
         self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// Drops a reference and returns whether it was the last.
+    /// Drops a reference and returns whether it was the last one.
     #[inline]
     pub fn put(&self) -> bool {
         let before = self.references.fetch_sub(1, Ordering::AcqRel) & REFERENCES;
@@ -393,15 +401,15 @@ impl Frame {
         before == 1
     }
 
-    /// Removes all references at once if there are exactly `expected`, so that no task can take another one. Returns
-    /// whether it did. It fails while the latch is held.
+    /// Freezes the page: removes all references at once if there are exactly `expected`, so that no task can take
+    /// another one. Returns whether the page was frozen. The page is not frozen while its latch is held.
     #[inline]
     pub fn freeze(&self, expected: u32) -> bool {
         self.references.compare_exchange(expected, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Freezes the page as [`Frame::freeze`], unless the page is dirty. References are checked before the dirty flag,
-    /// because a writer sets the flag and then drops its reference.
+    /// Freezes the page as [`Frame::freeze`] does, unless the page is dirty. References are checked before the dirty
+    /// flag, because a writer sets the flag and then drops its reference.
     #[inline]
     pub fn freeze_clean(&self, expected: u32) -> bool {
         if !self.freeze(expected) {
@@ -414,14 +422,14 @@ impl Frame {
         is_clean
     }
 
-    /// Freezes the page as [`Frame::freeze`], for a caller that is the only holder of the shared latch. The latch is
-    /// removed together with the references. Also fails while a task waits for the latch.
+    /// Freezes the page as [`Frame::freeze`] does, for a caller that is the only holder of the shared latch. The latch
+    /// is removed together with the references. The page is not frozen while a task waits for the latch.
     #[inline]
     pub fn freeze_latched(&self, expected: u32) -> bool {
         self.references.compare_exchange(expected + READER, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Undoes [`Frame::freeze`], or gives a fresh page its first references.
+    /// Sets the number of references of a page that has none, because it is frozen ([`Frame::freeze`]) or fresh.
     #[inline]
     pub fn set_references(&self, n: u32) {
         self.references.store(n, Ordering::Release);
@@ -429,7 +437,7 @@ impl Frame {
 
     // ---- the latch ----
 
-    /// Takes a reference and the latch, in shared mode, in one step.
+    /// Takes a reference and the shared latch in one step.
     #[inline(always)]
     pub fn get_shared(&self) -> Latched {
         let word = self.references.load(Ordering::Acquire);
@@ -464,8 +472,8 @@ impl Frame {
         }
     }
 
-    /// Takes the latch, shared or exclusive, if it is free for that, and returns whether it did. The caller holds a
-    /// reference.
+    /// Takes the latch, shared or exclusive, if this is possible at once. Returns whether the latch was taken. The
+    /// caller holds a reference.
     #[inline]
     pub fn try_latch(&self, exclusive: bool) -> bool {
         let latched = |word: u32| match exclusive {
@@ -481,8 +489,8 @@ impl Frame {
         self.references.load(Ordering::Acquire) & READERS == READERS
     }
 
-    /// Notes that the caller is about to sleep until the latch is free. The caller tries once more to take the latch
-    /// before it sleeps.
+    /// Records that the caller is about to sleep until the latch is free. The caller has to try once more to take the
+    /// latch before it sleeps.
     pub fn note_latch_wait(&self) {
         self.references.fetch_or(WAITED_FOR, Ordering::AcqRel);
     }
@@ -496,7 +504,7 @@ impl Frame {
         before & WAITED_FOR != 0 && self.end_latch_wait()
     }
 
-    /// Releases a shared latch and its reference in one step. Returns whether it was the last reference, and whether
+    /// Releases a shared latch and its reference in one step. Returns whether this was the last reference, and whether
     /// the caller must wake waiters of the latch.
     #[inline(always)]
     pub fn put_shared(&self) -> (bool, bool) {
@@ -518,7 +526,7 @@ impl Frame {
     }
 
     /// Clears [`WAITED_FOR`], because the waiters are about to be woken, and returns whether it was set. A waiter that
-    /// must continue to wait sets it again.
+    /// must continue to wait sets the bit again.
     #[cold]
     fn end_latch_wait(&self) -> bool {
         self.references.fetch_and(!WAITED_FOR, Ordering::AcqRel) & WAITED_FOR != 0
@@ -530,13 +538,13 @@ impl Frame {
         self.mappings.load(Ordering::Acquire)
     }
 
-    /// Counts a new mapping and returns whether it is the first.
+    /// Counts a new mapping and returns whether it is the first one.
     #[inline]
     pub fn map(&self) -> bool {
         self.mappings.fetch_add(1, Ordering::AcqRel) == 0
     }
 
-    /// Counts a removed mapping and returns whether it was the last.
+    /// Counts a removed mapping and returns whether it was the last one.
     #[inline]
     pub fn unmap(&self) -> bool {
         let before = self.mappings.fetch_sub(1, Ordering::AcqRel);
@@ -550,13 +558,13 @@ impl Frame {
         Owner::decode(self.owner.load(Ordering::Acquire))
     }
 
-    /// Returns the page number in its owner.
+    /// Returns the page's number, counted from the beginning of its owner.
     #[inline]
     pub fn index(&self) -> u32 {
         self.index.load(Ordering::Acquire)
     }
 
-    /// Sets the page's owner and its page number there.
+    /// Sets the page's owner, and the page's number, counted from the beginning of the owner.
     #[inline]
     pub fn set_owner(&self, owner: Owner, index: u32) {
         self.index.store(index, Ordering::Release);
@@ -566,7 +574,8 @@ impl Frame {
     // ---- the meanings of `private` ----
 
     /// Returns the order of the free block whose head this frame is, and the number of the list that the block is on.
-    /// If the caller does not hold the zone's lock, the frame may be in use by now; the numbers then mean nothing.
+    /// If the caller does not hold the zone's lock, the frame may have been taken meanwhile, and the numbers then mean
+    /// nothing.
     #[inline]
     pub(super) fn free_block(&self) -> (u32, u32) {
         let word = self.private.load(Ordering::Acquire);
@@ -630,23 +639,25 @@ impl Frame {
 
     // ---- words of a folio's first tail that serve the whole folio; a tail has no other use for them ----
 
-    /// Returns the count of mappings of the head's own page.
+    /// Returns the word, in a folio's first tail, that counts the mappings of the head's own page.
     pub(super) const fn folio_head_mappings(&self) -> &AtomicU32 {
         &self.index
     }
 
-    /// Returns the count of pages of the folio that are being read or written. It is 0 at other times, which is the
-    /// code of [`Owner::None`] in this word.
+    /// Returns the word, in a folio's first tail, that counts the pages of the folio that are being read or written. At
+    /// other times the word is 0, which is the code of [`Owner::None`] in this word.
     pub(super) const fn folio_io(&self) -> &AtomicU32 {
         &self.owner
     }
 
-    /// Returns the error code of a page of the folio that could not be read or written.
+    /// Returns the word, in a folio's first tail, with the error code of a page of the folio that could not be read or
+    /// written.
     pub(super) const fn folio_error(&self) -> &AtomicU32 {
         &self.next
     }
 
-    /// Returns the count of mappings: in a tail, the mappings of its own page; in a head, those of the whole folio.
+    /// Returns the word that counts mappings: in a tail, the mappings of its own page; in a head, the mappings of the
+    /// whole folio.
     pub(super) const fn mappings_word(&self) -> &AtomicU32 {
         &self.mappings
     }
@@ -657,7 +668,7 @@ impl Frame {
         self.private.store(0, Ordering::Release);
     }
 
-    /// Notes why the page could not be read. The page is locked, and no page table maps it yet.
+    /// Records the reason why the page could not be read. The page is locked, and no page table maps it yet.
     pub fn note_read_error(&self, error: IoError) {
         // In the swap cache, `private` holds the page's slot. `index` is unused there until the contents are valid,
         // because the page belongs to no region before.
@@ -683,8 +694,8 @@ impl Frame {
 #[derive(Debug)]
 pub struct FrameTable {
     frames: Box<[Frame]>,
-    /// The group that each page is charged to; `None` if memory has no groups. It is a table of its own so that it takes
-    /// no memory where there are no groups.
+    /// The group to which each page is charged; `None` if memory has no groups. The groups have a table of their own,
+    /// so that they take no memory if there are none.
     groups: Option<Box<[AtomicU16]>>,
 }
 
@@ -697,8 +708,8 @@ impl FrameTable {
         Some(Self { frames: zeroes(frames as usize)?, groups: None })
     }
 
-    /// Gives each frame room for the group that its page is charged to; returns `None` if the system has no memory for
-    /// that.
+    /// Returns this table with room for the group to which each page is charged; returns `None` if the system has no
+    /// memory for it.
     pub(crate) fn with_groups(self) -> Option<Self> {
         let groups = zeroes(self.frames.len())?;
         Some(Self { groups: Some(groups), ..self })
@@ -723,8 +734,8 @@ impl FrameTable {
         self.frames.is_empty()
     }
 
-    /// Returns the group that a page is charged to; the root group for a page that is not charged. The group of a page
-    /// in use changes only when the page moves to another frame.
+    /// Returns the group to which a page is charged, or the root group for a page that is not charged. The group of a
+    /// page in use changes only when the page moves to another frame.
     #[inline]
     #[must_use]
     #[doc(alias = "folio_memcg")]
@@ -735,8 +746,8 @@ impl FrameTable {
         }
     }
 
-    /// Notes the group that the 2^`order` pages of a block are charged to. The caller has changed the counters of the
-    /// group, or changes them.
+    /// Records the group to which the 2^`order` pages of a block are charged. The caller changes the counters of the
+    /// group itself.
     #[inline]
     pub(crate) fn set_group(&self, head: FrameNumber, order: Order, group: GroupId) {
         if let Some(groups) = &self.groups {
@@ -781,8 +792,8 @@ impl std::ops::Index<FrameNumber> for FrameTable {
     }
 }
 
-/// Returns `word` with `n` more references. Panics if the count of references would overflow into the bits of the
-/// latch.
+/// Returns the word [`Frame::references`] with `n` more references. Panics if the count of references would overflow
+/// into the bits of the latch.
 #[inline]
 fn more_references(word: u32, n: u32) -> u32 {
     assert!(word & REFERENCES < REFERENCES, "{REFERENCES} references of one page are too many");

@@ -1,6 +1,6 @@
 //! The sizes and kinds of free blocks, and the lists that hold them (`struct free_area`).
 //!
-//! Description: mechanisms/reclaim, 6.
+//! *Description*: mechanisms/reclaim, 6.
 
 use super::list::List;
 use machine::Order;
@@ -11,7 +11,7 @@ pub const MAX_ORDERS: usize = 11;
 /// Order of a pageblock, which is as large as a huge page.
 pub const PAGEBLOCK_ORDER: Order = Order(9);
 
-/// Pages of a pageblock.
+/// Number of pages of a pageblock.
 pub const BLOCK_PAGES: u64 = PAGEBLOCK_ORDER.pages();
 
 /// The mobility of pages: whether they can be moved or dropped. A pageblock has one type, so that pages that cannot
@@ -19,33 +19,34 @@ pub const BLOCK_PAGES: u64 = PAGEBLOCK_ORDER.pages();
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MigrateType {
-    /// Kernel memory.
+    /// Kernel memory, which can be neither moved nor dropped.
     Unmovable,
-    /// Slab caches that can be shrunk.
+    /// Pages of slab caches that can be shrunk.
     Reclaimable,
-    /// Page cache and anonymous pages.
+    /// Pages of the page cache and anonymous pages, which can be moved.
     Movable,
-    /// A few blocks that serve every type when nothing else is left.
+    /// A few pageblocks that serve requests of every type when no other free block is left.
     Reserve,
 }
 
-/// States whether a request may take a part of another migrate type's pageblock.
+/// The right of a request to take a part of another migrate type's pageblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mixing {
-    /// The request may take a part of another type's pageblock. If there is nothing else, it takes from the reserve.
+    /// The request may take a part of another type's pageblock. If there is no other free block, it takes one from the
+    /// reserve.
     Allowed,
     /// The request takes from other types only free blocks of at least a pageblock (`ALLOC_NOFRAGMENT`).
     Avoided,
 }
 
 impl MigrateType {
-    /// All types, in order: `ALL[t as usize] == t`.
+    /// All migrate types, in declaration order: `ALL[t as usize] == t`.
     pub const ALL: [Self; 4] = [Self::Unmovable, Self::Reclaimable, Self::Movable, Self::Reserve];
 
-    /// Number of types that have per-CPU lists: the first three.
+    /// Number of migrate types that have per-CPU lists: the first three of [`Self::ALL`].
     pub const PER_CPU: usize = 3;
 
-    /// Returns the name that `/proc/pagetypeinfo` prints.
+    /// Returns the name under which `/proc/pagetypeinfo` shows the type.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Rights of a request for memory (`gfp_t`).
+//! The allocation flags of a request for memory (`gfp_t`).
 
 use super::{MigrateType, NodeId, ZoneKind};
 
@@ -7,11 +7,11 @@ use super::{MigrateType, NodeId, ZoneKind};
 pub struct Gfp {
     /// The highest zone that can serve the request.
     pub highest_zone: ZoneKind,
-    /// The node to try first (`__alloc_pages_node`); `None` for the node of the caller's CPU.
+    /// The node that the request tries first (`__alloc_pages_node`); `None` for the node of the caller's CPU.
     pub node: Option<NodeId>,
-    /// The mobility of the pages.
+    /// The migrate type (mobility) of the pages.
     pub migrate: MigrateType,
-    /// The caller may sleep, and so reclaim (`__GFP_WAIT`).
+    /// The caller may sleep, so the request may reclaim (`__GFP_WAIT`).
     pub wait: bool,
     /// Reclaim may start I/O for the request (`__GFP_IO`).
     pub io: bool,
@@ -19,19 +19,19 @@ pub struct Gfp {
     pub fs: bool,
     /// The request may use half of the reserve (`__GFP_HIGH`).
     pub high: bool,
-    /// The request is for a page-cache page that will be written (`__GFP_WRITE`). Zones that have reached their share
-    /// of dirty pages are avoided.
+    /// The request is for a page-cache page that will be written (`__GFP_WRITE`). The request avoids zones that have
+    /// reached their share of dirty pages.
     pub write: bool,
     /// The request does not wake kswapd (`__GFP_NO_KSWAPD`).
     pub no_kswapd: bool,
-    /// The request does one round of reclaim only (`__GFP_NORETRY`).
+    /// The request makes only one round of reclaim (`__GFP_NORETRY`).
     pub no_retry: bool,
     /// The request is retried until reclaim has freed at least the number of pages requested (`__GFP_REPEAT`).
     pub repeat: bool,
     /// The request must not use the reserve, even if its task may (`__GFP_NOMEMALLOC`).
     pub no_reserve: bool,
-    /// The page is charged to the control group of the task although it is the kernel's own (`__GFP_ACCOUNT`). Pages of
-    /// files and programs are charged without it.
+    /// The page is charged to the control group of the task although it is kernel memory (`__GFP_ACCOUNT`). Pages of
+    /// files and programs are charged without this flag.
     pub account: bool,
     /// `true` for a page that is read back from swap. If nothing can be freed, the request may use a quarter of the
     /// reserve, provided that swap is so full that the page's slot is freed after the read. Reclaim can then put
@@ -40,7 +40,7 @@ pub struct Gfp {
 }
 
 impl Gfp {
-    /// Returns the rights in words: `movable, wait, io, fs`.
+    /// Returns the flags in words, such as `movable, wait, io, fs`.
     #[must_use]
     pub fn words(&self) -> String {
         let flags = [
@@ -61,7 +61,7 @@ impl Gfp {
         std::iter::once(kind.as_str()).chain(set).collect::<Vec<_>>().join(", ")
     }
 
-    /// A page of a program or of the page cache (`GFP_HIGHUSER_MOVABLE`).
+    /// The flags of a request for a page of a program or of the page cache (`GFP_HIGHUSER_MOVABLE`).
     pub const USER_MOVABLE: Self = Self {
         highest_zone: ZoneKind::Normal,
         node: None,
@@ -79,30 +79,30 @@ impl Gfp {
         swap_in: false,
     };
 
-    /// A page-cache page that will be written.
+    /// The flags of a request for a page-cache page that will be written.
     pub const FOR_WRITE: Self = Self { write: true, ..Self::USER_MOVABLE };
 
-    /// Readahead, which may fail (`__GFP_NORETRY | __GFP_NOWARN`).
+    /// The flags of a request for a page for readahead, which may fail (`__GFP_NORETRY | __GFP_NOWARN`).
     pub const READAHEAD: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
 
-    /// A large folio for readahead; the request does not reclaim.
+    /// The flags of a request for a large folio for readahead. The request does not reclaim.
     pub const FOLIO_AHEAD: Self = Self { wait: false, ..Self::READAHEAD };
 
-    /// A page that is to be read back from swap.
+    /// The flags of a request for a page that is to be read back from swap.
     pub const SWAP_IN: Self = Self { swap_in: true, ..Self::USER_MOVABLE };
 
-    /// Kernel memory (`GFP_KERNEL`).
+    /// The flags of a request for kernel memory (`GFP_KERNEL`).
     pub const KERNEL: Self = Self { migrate: MigrateType::Unmovable, ..Self::USER_MOVABLE };
 
-    /// A page of page tables of a program (`GFP_KERNEL_ACCOUNT`).
+    /// The flags of a request for a page-table page of a program (`GFP_KERNEL_ACCOUNT`).
     pub const PAGE_TABLE: Self = Self { account: true, ..Self::KERNEL };
 
-    /// Objects that a shrinker can free (`GFP_KERNEL | __GFP_RECLAIMABLE`).
+    /// The flags of a request for memory for objects that a shrinker can free (`GFP_KERNEL | __GFP_RECLAIMABLE`).
     pub const RECLAIMABLE: Self = Self { migrate: MigrateType::Reclaimable, ..Self::USER_MOVABLE };
 
-    /// A request that must not sleep and may use most of the reserve (`GFP_ATOMIC`).
+    /// The flags of a request that must not sleep and may use most of the reserve (`GFP_ATOMIC`).
     pub const ATOMIC: Self = Self { wait: false, io: false, fs: false, high: true, ..Self::KERNEL };
 
-    /// A huge page for a fault (`GFP_TRANSHUGE`).
+    /// The flags of a request for a huge page for a fault (`GFP_TRANSHUGE`).
     pub const HUGE_PAGE: Self = Self { no_kswapd: true, no_retry: true, no_reserve: true, ..Self::USER_MOVABLE };
 }

@@ -1,7 +1,7 @@
-//! Allocation of chosen free pages: target pages for compaction, and the free block that compaction has made.
+//! Allocates chosen free pages: target pages for compaction, and the free block that compaction has made.
 //!
-//! Locks: the zone's `free` lock. The caller of [`Memory::take_free_block`] holds it; [`Memory::capture`] and
-//! [`Memory::has_block_for`] take it. Description: mechanisms/reclaim, 23.6 and 23.8.
+//! *Locks*: the zone's `free` lock. The caller of [`Memory::take_free_block`] holds it; [`Memory::capture`] and
+//! [`Memory::has_block_for`] take it. *Description*: mechanisms/reclaim, 23.6 and 23.8.
 
 use super::buddy::{FreeLists, free_order};
 use super::free_area::{BLOCK_PAGES, FreeArea, MigrateType, PAGEBLOCK_ORDER};
@@ -11,15 +11,15 @@ use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Lock, Machine, Order, Step};
 
 impl<M: Machine> Memory<M> {
-    /// Returns the order of the free block that begins at a frame; `None` if none does. If the caller does not hold the
-    /// zone's lock, the block may be taken at any moment.
+    /// Returns the order of the free block that begins at a frame; `None` if no free block begins there. If the caller
+    /// does not hold the zone's lock, the block may be taken at any moment.
     #[inline]
     pub(crate) fn free_order(&self, head: FrameNumber) -> Option<Order> {
         free_order(&self.frames, head)
     }
 
-    /// Returns whether pages of the pageblock that begins at `head` may be taken as targets of a move: the pageblock is
-    /// movable, or free as a whole.
+    /// Returns whether pages may be moved to free pages of the pageblock that begins at `head`, because the pageblock
+    /// is movable, or free as a whole.
     #[doc(alias = "suitable_migration_target")]
     pub(crate) fn is_suitable_target(&self, zone: &Zone<M>, head: FrameNumber) -> bool {
         match zone.block_type(head) {
@@ -31,9 +31,9 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Takes the free block that begins at `head` off its list and returns its order; its pages have no reference.
-    /// Returns `None` if no free block begins there, or if the zone would not stay above its low mark. `area` has the
-    /// free lists of the zone.
+    /// Takes the free block that begins at `head` off its list and returns its order. The pages of the block have no
+    /// reference. Returns `None` if no free block begins there, or if the zone would not stay above its low mark.
+    /// `area` has the free lists of the zone.
     #[doc(alias = "split_free_page")]
     pub(crate) fn take_free_block(&self, zone: &Zone<M>, area: &mut FreeArea, head: FrameNumber) -> Option<Order> {
         let order = self.free_order(head).filter(|order| self.may_take(zone, *order))?;
@@ -45,8 +45,8 @@ impl<M: Machine> Memory<M> {
         Some(order)
     }
 
-    /// Prepares a page, or the first page of a block, for use after it was taken off its list: gives it `references`
-    /// references.
+    /// Prepares a page, or the first page of a block, for use after it was taken off its list, and gives the page
+    /// `references` references.
     pub(crate) fn prepare_given(&self, frame: FrameNumber, references: u32) {
         let descriptor = &self.frames[frame];
         debug_assert!(
@@ -68,8 +68,8 @@ impl<M: Machine> Memory<M> {
     }
 
     /// Takes a block of the order from the free lists of the first type in `kinds` that has one, and gives its first
-    /// page one reference. Returns `None` if there is none, if the zone would not stay above its low mark, or if
-    /// another task holds the zone's lock.
+    /// page one reference. Returns `None` if no type has such a block, if the zone would not stay above its low mark,
+    /// or if another task holds the zone's lock.
     #[doc(alias = "compact_capture_page")]
     pub(crate) fn capture(&self, zone: &Zone<M>, order: Order, kinds: &[MigrateType]) -> Option<FrameNumber> {
         if !zone.has_free_block(order) {
@@ -85,8 +85,8 @@ impl<M: Machine> Memory<M> {
         Some(head)
     }
 
-    /// Returns whether a request of the order and type could be served from the lists of its own type, or by a whole
-    /// pageblock of another type.
+    /// Returns whether the zone's free lists could serve a request of the order and type from the lists of its own
+    /// type, or with a whole pageblock of another type.
     pub(crate) fn has_block_for(&self, zone: &Zone<M>, order: Order, kind: MigrateType) -> bool {
         if !zone.has_free_block(order) {
             return false;
@@ -103,7 +103,7 @@ impl<M: Machine> Memory<M> {
     }
 }
 
-/// Returns the offset of a zone's last online pageblock from the zone's start, pages.
+/// Returns the offset of a zone's last online pageblock from the zone's start, in pages.
 pub(crate) fn last_block<M: Machine>(zone: &Zone<M>) -> u32 {
     (zone.online().saturating_sub(1) / BLOCK_PAGES * BLOCK_PAGES) as u32
 }

@@ -1,9 +1,9 @@
-//! Memory that comes and goes while the engine runs, and the sizes that depend on its amount.
+//! Memory that comes online and goes offline while the engine runs, and the sizes that depend on the amount of memory.
 //!
-//! Frames come online in order ([`Memory::online_pages`]), so frames that never came online cost nothing. Single pages
-//! go offline again, at any place, after a caller has allocated them ([`Memory::take_offline`]); a balloon does this
-//! ([`crate::allocate::balloon`]). Watermarks, reserves and the sizes of per-CPU lists follow at once
-//! ([`Memory::set_marks`]). Description: mechanisms/reclaim, 2, 3, 7.
+//! Frames come online in order ([`Memory::online_pages`]), so frames that never came online cost nothing. Single pages,
+//! at any place, can go offline again after a caller has allocated them ([`Memory::take_offline`]). A balloon
+//! ([`crate::allocate::balloon`]) takes pages offline. Watermarks, reserves and the sizes of per-CPU lists are then
+//! computed anew ([`Memory::set_marks`]). *Description*: mechanisms/reclaim, 2, 3, 7.
 
 use super::buddy::FreeLists;
 use super::free_area::{BLOCK_PAGES, MigrateType};
@@ -13,8 +13,8 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Lock, Machine, Order};
 
-/// Largest number of deferred pages that are put on the free lists at a time: 2^16 pages (256 MiB), whose descriptors
-/// fill one huge page.
+/// Largest number of deferred pages (free pages that are on no list yet) that are put on the free lists at a time: 2^16
+/// pages (256 MiB), whose descriptors fill one huge page.
 const LISTED_NEXT: u64 = 1 << 16;
 
 impl<M: Machine> Memory<M> {
@@ -23,12 +23,12 @@ impl<M: Machine> Memory<M> {
         self.reserve_pages.load(Relaxed)
     }
 
-    /// Returns the number of pages that the allocator manages now, summed over all zones.
+    /// Returns the number of pages that the allocator manages at present, summed over all zones.
     pub fn managed_pages(&self) -> u64 {
         self.zones.iter().map(Zone::managed).sum()
     }
 
-    /// Adds up to `pages` frames of a zone that the allocator has never had. Returns the number of frames added.
+    /// Brings up to `pages` frames of a zone online that were never online before. Returns the number of frames added.
     pub fn online_pages(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let added = self.bring_online(zone, pages);
         zone.managed.fetch_add(added, Relaxed);
@@ -37,22 +37,22 @@ impl<M: Machine> Memory<M> {
     }
 
     /// Takes a page away from the allocator, so that the machine under the engine may take its memory. The caller has
-    /// allocated the page. The marks do not change before the caller calls [`Memory::set_marks`].
+    /// allocated the page. The watermarks do not change until the caller calls [`Memory::set_marks`].
     #[doc(alias = "adjust_managed_page_count")]
     pub fn take_offline(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::OFFLINE);
         self.zone_of(frame).managed.fetch_sub(1, Relaxed);
     }
 
-    /// Gives back to the allocator a page that was taken offline.
+    /// Returns a page that was taken offline to the allocator.
     pub fn put_online(&self, frame: FrameNumber) {
         self.zone_of(frame).managed.fetch_add(1, Relaxed);
         self.frames[frame].clear(Flags::OFFLINE);
         self.free_block(frame, Order::ZERO);
     }
 
-    /// Returns the present `min_free_kbytes`, KiB. This is the last value set. If none was set, it is computed from the
-    /// choices and the number of managed pages.
+    /// Returns the present `min_free_kbytes`, in KiB. This is the value that was set last. If no value was set, it is
+    /// computed from the choices and the number of managed pages.
     pub fn min_free_kbytes(&self) -> u64 {
         match self.min_free_kbytes.load(Relaxed) {
             0 => watermark::min_free_kbytes(&self.choices, self.managed_pages(), self.zones.len() as u64),
@@ -60,15 +60,16 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Sets the sysctl `min_free_kbytes` while the engine runs; the marks follow. 0 leaves the value to the choices
-    /// again. The reserve pageblocks, which were chosen at the start, stay as they are.
+    /// Sets the sysctl `min_free_kbytes`, in KiB, while the engine runs, and computes the watermarks anew. With 0, the
+    /// choices decide the value again. The reserve pageblocks, which were chosen at the start, stay as they are.
     #[doc(alias = "min_free_kbytes_sysctl_handler")]
     pub fn set_min_free_kbytes(&self, kib: u64) {
         self.min_free_kbytes.store(kib, Relaxed);
         self.set_marks();
     }
 
-    /// Computes marks, reserves and the sizes of per-CPU lists from the present number of managed pages, and sets them.
+    /// Computes watermarks, reserves and the sizes of per-CPU lists from the present number of managed pages, and sets
+    /// them.
     #[doc(alias = "setup_per_zone_wmarks")]
     pub fn set_marks(&self) {
         self.set_lowmem_reserves();
@@ -125,8 +126,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Adds, as free frames, up to `pages` frames of the zone that the allocator has never had. Frames beyond
-    /// `listed_first` become deferred: counted as free, but on no list yet. Returns the number of frames added.
+    /// Adds up to `pages` frames of the zone that were never online as free frames. Frames beyond `listed_first` become
+    /// deferred: they count as free, but are on no list yet. Returns the number of frames added.
     pub(super) fn bring_online(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let mut area = zone.free.lock();
         let added = pages.min(zone.spanned - zone.present());
@@ -145,7 +146,7 @@ impl<M: Machine> Memory<M> {
 }
 
 impl<M: Machine> FreeLists<'_, M> {
-    /// Puts the next `pages` frames of the zone, which never were on a list, on the free lists.
+    /// Puts the next `pages` frames of the zone that were never on a list on the free lists.
     fn list_next(&mut self, pages: u64) {
         let zone = self.zone();
         let (start, end) = (zone.online(), zone.online() + pages);
@@ -169,8 +170,8 @@ impl<M: Machine> FreeLists<'_, M> {
         zone.online.store(end, Relaxed);
     }
 
-    /// Puts deferred frames on the free lists and returns whether there were any. The gauge of free pages counts
-    /// deferred frames already.
+    /// Puts deferred frames (free frames that are on no list yet) on the free lists, and returns whether there were
+    /// any. The gauge of free pages counts deferred frames already.
     #[cold]
     pub(super) fn list_deferred(&mut self) -> bool {
         let zone = self.zone();

@@ -1,4 +1,4 @@
-//! Blocks that a user outside of the engine has: a driver, a module of the kernel, a test.
+//! Blocks that are lent to a user outside of the engine, such as a driver, a kernel module or a test.
 //!
 //! The engine does not know the contents of these blocks, so it can neither free nor move them. They count as kernel
 //! memory, but no gauge counts them, because `/proc/vmstat` has no gauge for such pages.
@@ -7,10 +7,11 @@ use super::{Flags, Memory, Owner};
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order};
 
-/// The page number in the descriptor of each lent page; no other kernel page has this number.
+/// The page number in the descriptor of each lent page. No other kernel page has this number.
 const LENT: u32 = u32::MAX;
 
-/// A block of pages that is lent to a user, who gives it back by [`Memory::take_back`]. Dropping it leaks its memory.
+/// A block of pages that is lent to a user outside of the engine. The user returns the block by [`Memory::take_back`];
+/// a block that is only dropped is leaked.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Block {
@@ -44,7 +45,7 @@ impl<M: Machine> Memory<M> {
         Block { head, order }
     }
 
-    /// Takes a block back, and frees it.
+    /// Takes back a lent block, and frees it.
     pub fn take_back(&self, block: Block) {
         let Block { head, order } = block;
         self.lent_pages.fetch_sub(order.pages(), Relaxed);

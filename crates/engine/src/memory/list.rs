@@ -1,19 +1,19 @@
-//! Linked lists of pages, whose links lie in a table.
+//! Doubly linked lists of pages, whose links lie in a table.
 //!
-//! A page is on one list at a time: its one pair of links belongs to that list. The table is the engine's frame table,
-//! or a smaller table in [`crate::lru::policy::replay`], which runs without an engine.
+//! A page is on at most one list at a time, to which its one pair of links belongs. The table is the engine's frame
+//! table, or a smaller table in [`crate::lru::policy::replay`], which runs without an engine.
 
 use super::frame::FRAMES_MAX;
 use machine::FrameNumber;
 
-/// The value of a link to no page: the end of a list, or an empty slot.
+/// The value of a link that points to no page, at the end of a list or in an empty slot.
 pub const NO_FRAME: u32 = u32::MAX;
 
 /// A table that holds a pair of links for each page.
 pub trait Links {
-    /// Returns the page behind `page`, nearer to the tail; [`NO_FRAME`] for none.
+    /// Returns the page behind `page` (nearer to the tail); [`NO_FRAME`] if there is none.
     fn next(&self, page: FrameNumber) -> u32;
-    /// Returns the page before `page`, nearer to the head; [`NO_FRAME`] for none.
+    /// Returns the page before `page` (nearer to the head); [`NO_FRAME`] if there is none.
     fn previous(&self, page: FrameNumber) -> u32;
     /// Sets the page behind `page`.
     fn set_next(&self, page: FrameNumber, to: u32);
@@ -38,7 +38,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Returns the number of entries; a compound page is one entry.
+    /// Returns the number of entries of the list. A compound page is one entry.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
@@ -50,19 +50,19 @@ impl List {
         self.len == 0
     }
 
-    /// Returns the page at the head.
+    /// Returns the page at the head of the list; `None` if the list is empty.
     #[must_use]
     pub const fn first(&self) -> Option<FrameNumber> {
         some(self.first)
     }
 
-    /// Returns the page at the tail.
+    /// Returns the page at the tail of the list; `None` if the list is empty.
     #[must_use]
     pub const fn last(&self) -> Option<FrameNumber> {
         some(self.last)
     }
 
-    /// Puts a page at the head.
+    /// Puts a page at the head of the list.
     pub fn push_front(&mut self, pages: &impl Links, frame: FrameNumber) {
         pages.set_previous(frame, NO_FRAME);
         pages.set_next(frame, self.first);
@@ -74,7 +74,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Puts a page at the tail.
+    /// Puts a page at the tail of the list.
     pub fn push_back(&mut self, pages: &impl Links, frame: FrameNumber) {
         pages.set_next(frame, NO_FRAME);
         pages.set_previous(frame, self.last);
@@ -86,7 +86,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Puts `frame` directly behind `before`, a page of this list: one place nearer to the tail.
+    /// Puts `frame` directly behind `before`, a page of this list, on the side of the tail.
     pub fn insert_behind(&mut self, pages: &impl Links, before: FrameNumber, frame: FrameNumber) {
         let Some(next) = some(pages.next(before)) else { return self.push_back(pages, frame) };
         pages.set_previous(frame, before.0);
@@ -118,16 +118,17 @@ impl List {
         self.len -= 1;
     }
 
-    /// Prefetches the descriptor of the page behind `frame`, and returns that page. The result is a hint, for which the
-    /// list's lock is not needed: if `frame` has left its list meanwhile, the result may be any page, or none.
+    /// Prefetches the descriptor of the page behind `frame` (nearer to the tail), and returns this page. The result is
+    /// only a hint, for which the list's lock is not needed: if `frame` has left its list meanwhile, the result may be
+    /// any page, or `None`.
     pub fn look_behind(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let behind = some(pages.next(frame))?;
         pages.look_at(behind);
         Some(behind)
     }
 
-    /// Prefetches the descriptor of the page before `frame`, and returns that page. The result is a hint, as in
-    /// [`Self::look_behind`].
+    /// Prefetches the descriptor of the page before `frame` (nearer to the head), and returns this page. The result is
+    /// only a hint, as that of [`Self::look_behind`].
     pub fn look_before(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let before = some(pages.previous(frame))?;
         pages.look_at(before);
@@ -140,8 +141,8 @@ impl List {
     }
 }
 
-/// Returns the page to which a link points. `None` for [`NO_FRAME`] and for any other number that no frame has; lists
-/// of another kind mark their end by such a number.
+/// Returns the page to which a link points. Returns `None` for [`NO_FRAME`] and for any other number that no frame has,
+/// because lists of another kind mark their end by another number.
 const fn some(page: u32) -> Option<FrameNumber> {
     if page >= FRAMES_MAX { None } else { Some(FrameNumber(page)) }
 }

@@ -1,8 +1,8 @@
-//! A picture of physical memory at a moment: free blocks, types of pageblocks, and the use of each page in them.
+//! A map of physical memory at one moment: free blocks, migrate types of pageblocks, and the use of each page.
 //!
-//! The functions here only read: they take no lock, change nothing and take no virtual time. They read nothing but
-//! descriptors, because the simulator may call them between any two steps of its tasks. Pages that a task has taken at
-//! that moment count as [`Use::Other`]. Description: mechanisms/reclaim, 6.
+//! The functions of this module only read: they take no lock, change nothing and take no virtual time. They read
+//! nothing but descriptors, because the simulator may call them between any two steps of its tasks. Pages that a task
+//! has taken off a list at this moment count as [`Use::Other`]. *Description*: mechanisms/reclaim, 6.
 
 use super::buddy::free_order;
 use super::free_area::BLOCK_PAGES;
@@ -11,10 +11,10 @@ use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine};
 use std::fmt;
 
-/// The use of a page.
+/// The use of a page at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Free: on a free list or a per-CPU list, or on no list yet.
+    /// The page is free. It is on a free list or a per-CPU list, or on no list yet.
     Free,
     /// The page is on an LRU list of files.
     File,
@@ -22,20 +22,20 @@ pub enum Use {
     Anonymous,
     /// The page is part of a huge page, a folio of order 9.
     Huge,
-    /// Kernel memory.
+    /// The page is kernel memory.
     Kernel,
     /// The page is part of a block that a user outside of the engine has ([`super::Block`]).
     Lent,
     /// The page is on an LRU list, and has references beside those of its index, the swap cache and page tables.
     Pinned,
-    /// Taken offline.
+    /// The page was taken offline.
     Offline,
-    /// None of the other uses: the page is isolated, in a batch, or held by a task.
+    /// The page has none of the other uses: it is isolated, in a batch, or held by a task.
     Other,
 }
 
 impl Use {
-    /// All uses, in order: `ALL[u as usize] == u`.
+    /// All uses, in declaration order: `ALL[u as usize] == u`.
     pub const ALL: [Self; 9] = [
         Self::Free,
         Self::File,
@@ -54,12 +54,13 @@ impl Use {
 pub struct BlockMap {
     /// Migrate type of the pageblock.
     pub kind: MigrateType,
-    /// Number of pages with each use: `pages[u as usize]`. The sum is 512, or less at the end of a zone.
+    /// Number of pages with each use; `pages[u as usize]` is the number for the use `u`. The sum is 512, or less at the
+    /// end of a zone.
     pub pages: [u16; Use::ALL.len()],
 }
 
 impl BlockMap {
-    /// Returns the use that more than half of the pages have; `None` if there is no such use.
+    /// Returns the use that more than half of the pageblock's pages have; `None` if there is no such use.
     #[must_use]
     pub fn most(&self) -> Option<Use> {
         let all: u16 = self.pages.iter().sum();
@@ -74,10 +75,10 @@ pub struct ZoneMap {
     pub node: NodeId,
     /// Name of the zone, as the kernel prints it.
     pub name: &'static str,
-    /// Number of free blocks by order, then by the migrate type of their list. Blocks on per-CPU lists, and frames that
-    /// are not listed yet, are not counted.
+    /// Number of free blocks, by order and then by the migrate type of their list. Pages on per-CPU lists, and frames
+    /// that are on no list yet, are not counted.
     pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
-    /// Pageblocks of the zone from low to high frames, as far as memory is present.
+    /// The maps of the zone's pageblocks, from low to high frames, as far as memory is present.
     pub blocks: Vec<BlockMap>,
 }
 
@@ -116,7 +117,7 @@ impl<M: Machine> Memory<M> {
         zone.nr_free.each_ref().map(|blocks| blocks.load(Relaxed))
     }
 
-    /// Returns the maps of all zones, lowest first.
+    /// Returns the maps of all zones, in order of the zones' numbers.
     #[must_use]
     pub fn map(&self) -> Vec<ZoneMap> {
         self.zones.iter().map(|zone| self.map_of(zone)).collect()

@@ -1,11 +1,11 @@
 //! Memory: frames, zones, nodes, watermarks, free lists, per-CPU lists.
 //!
-//! *Holds* every frame and its owner. *Flow*: [`Memory::take`] goes through the local CPU's list to the zone's free
-//! lists; [`Memory::free`] the other way. *Called by* `allocate` to take, by `lru`, `slab`, `writeback` and `access` to
-//! free. *Locks*: interrupts off, then `zone`; no lock is taken inside `zone`. *Description*: mechanisms/reclaim, 1 to
-//! 7.
+//! *Holds* every frame and its owner. *Flow*: [`Memory::take`] takes pages from the local CPU's list, or from the
+//! zone's free lists; [`Memory::free`] puts pages back. The module is called by `allocate` to take pages, and by `lru`,
+//! `slab`, `writeback` and `access` to free pages. *Locks*: interrupts off, then `zone`; no lock is taken inside
+//! `zone`. *Description*: mechanisms/reclaim, 1 to 7.
 //!
-//! Next: [`crate::slab`], the first to use frames.
+//! Next: [`crate::slab`], the lowest layer that uses frames.
 
 mod buddy;
 pub mod choices;
@@ -51,7 +51,7 @@ use per_cpu::PerCpuPages;
 use std::sync::Arc;
 use zone::ReclaimState;
 
-/// Largest number of lruvecs, because a shadow has 16 bits for the number of one.
+/// Largest number of lruvecs. A shadow has 16 bits for the number of an lruvec.
 const LRUVECS_MAX: usize = 1 << 16;
 
 /// The gauges that are charged to a memory cgroup.
@@ -67,11 +67,11 @@ const CHARGED: [Gauge; 9] = [
     Gauge::NrSlabUnreclaimable,
 ];
 
-/// The lowest layer (*floor*) of the engine: every frame, and the machine under it.
+/// The lowest layer (*floor*) of the engine, which holds every frame, and the machine under the engine.
 pub struct Memory<M: Machine> {
-    /// The ground: the machine under the engine.
+    /// The machine under the engine (the *ground*).
     pub machine: M,
-    /// Counters.
+    /// The counters of events of the whole engine.
     pub stat: Stat,
     /// The section `[memory]` of the kernel file.
     pub choices: Choices,
@@ -81,56 +81,56 @@ pub struct Memory<M: Machine> {
     pub zones: Vec<Zone<M>>,
     /// All nodes, by number: `nodes[id.0]`.
     pub nodes: Vec<Node>,
-    /// Number of pages that never count as dirtyable: `min_free_kbytes`, plus each zone's high mark and largest lowmem
-    /// reserve.
+    /// Number of pages that never count as dirtyable: `min_free_kbytes` in pages, plus each zone's high mark and
+    /// largest lowmem reserve.
     reserve_pages: AtomicU64,
     /// Value of `min_free_kbytes` that was set while the engine ran; 0 if none was set, so that the choices decide.
     min_free_kbytes: AtomicU64,
     /// Number of pages in blocks that are lent to users outside of the engine.
     lent_pages: AtomicU64,
-    /// The limit of the memory cgroup that all tasks are in, pages; `None` if they are in no cgroup.
+    /// The limit, in pages, of the memory cgroup that contains all tasks; `None` if there is no such cgroup.
     limit_pages: Option<u64>,
-    /// Memory control groups; `None` if the layout has none.
+    /// The memory control groups; `None` if the layout has none.
     pub groups: Option<Groups<M>>,
     per_cpu: M::PerCpu<Vec<PerCpuPages>>,
 }
 
-/// The reason why a machine cannot be built.
+/// The reason why a layout of memory cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutError {
-    /// No node, or a node without zones.
+    /// The layout has no node, or a node without zones.
     Empty,
-    /// Fewer pages than the engine can work with.
+    /// The layout has fewer pages than the engine can work with.
     TooSmall {
-        /// Pages of the layout, or of its limit.
+        /// Number of pages of the layout, or its limit if that is less.
         pages: u64,
         /// Smallest number of pages that the engine can work with.
         least_pages: u64,
     },
     /// The layout has more frames than a frame number can count.
     TooLarge {
-        /// Frames of the layout.
+        /// Number of frames of the layout.
         frames: u64,
     },
     /// The system has no memory for the descriptors of the frames.
     NoTable {
-        /// Frames of the layout.
+        /// Number of frames of the layout.
         frames: u64,
     },
-    /// The zones of a node are not in ascending order, each at most once.
+    /// The zones of a node are not in ascending order, or a node has two zones of one kind.
     ZoneOrder,
     /// The layout has more nodes than [`NODES_MAX`].
     TooManyNodes {
-        /// Nodes of the layout.
+        /// Number of nodes of the layout.
         nodes: usize,
     },
     /// The distances between nodes are not valid.
     Distances,
-    /// The lruvecs of all groups are more than can be numbered.
+    /// The groups have more lruvecs than can be numbered.
     TooManyGroups {
-        /// Groups of the layout.
+        /// Number of groups of the layout.
         groups: u16,
-        /// Lruvecs of each group.
+        /// Number of lruvecs of each group.
         lruvecs: usize,
     },
 }
@@ -170,10 +170,10 @@ impl std::fmt::Display for LayoutError {
 
 impl std::error::Error for LayoutError {}
 
-/// Largest number of nodes.
+/// Largest number of memory nodes.
 pub const NODES_MAX: usize = 64;
 
-/// Smallest number of pages: one block of the largest order, so that every order exists.
+/// Smallest number of pages of a layout: one block of the largest order, so that every order exists.
 pub const LEAST_PAGES: u64 = 1024;
 
 impl<M: Machine> Memory<M> {
@@ -183,10 +183,10 @@ impl<M: Machine> Memory<M> {
         self
     }
 
-    /// Creates the memory of `layout`, all of it free.
+    /// Creates the memory that `layout` describes. All of it is free.
     ///
     /// # Errors
-    /// If the layout is not valid ([`check_layout`]), or the system has no memory for the descriptors.
+    /// Fails if the layout is not valid ([`check_layout`]), or the system has no memory for the descriptors.
     pub fn new(machine: M, choices: Choices, layout: &Layout) -> Result<Self, LayoutError> {
         check_layout(layout)?;
         let no_table = LayoutError::NoTable { frames: layout.frames() };
@@ -242,13 +242,13 @@ impl<M: Machine> Memory<M> {
         Ok(memory)
     }
 
-    /// Takes a block of 2^`order` pages from `zone` and returns its first page, with one reference; `None` if the zone
-    /// has no such block. Does not check watermarks.
+    /// Takes a block of 2^`order` pages from `zone` without a check of watermarks. Returns the block's first page, with
+    /// one reference; returns `None` if the zone has no such block.
     pub fn take(&self, zone: &Zone<M>, order: Order, kind: MigrateType, warmth: Warmth) -> Option<FrameNumber> {
         self.take_mixing(zone, order, kind, warmth, Mixing::Allowed)
     }
 
-    /// Takes a block like [`Memory::take`]; `mixing` says whether migrate types may be mixed for the request.
+    /// Takes a block as [`Memory::take`] does. `mixing` says whether migrate types may be mixed for the request.
     pub fn take_mixing(
         &self,
         zone: &Zone<M>,
@@ -276,7 +276,8 @@ impl<M: Machine> Memory<M> {
     /// Frees a block after its last reference was dropped. A compound page is freed as one block.
     ///
     /// # Panics
-    /// If the first page still has a reference or a mapping, or has a flag that says that it is in use or on a list.
+    /// Panics if the first page still has a reference or a mapping, or has a flag that says that it is in use or on a
+    /// list.
     pub fn free(&self, head: FrameNumber, order: Order, warmth: Warmth) {
         let frame = &self.frames[head];
         let flags = frame.flags();
@@ -330,7 +331,7 @@ impl<M: Machine> Memory<M> {
         self.free_block(head, order);
     }
 
-    /// Frees an allocated block whose pages are not in use. Drops the caller's reference of the first page.
+    /// Frees an allocated block whose pages are not in use. Drops the caller's reference to the first page.
     pub fn free_block(&self, head: FrameNumber, order: Order) {
         if self.frames[head].put() {
             self.free(head, order, Warmth::Hot);
@@ -347,7 +348,7 @@ impl<M: Machine> Memory<M> {
     /// Returns the zone of a frame.
     ///
     /// # Panics
-    /// When no zone manages the frame.
+    /// Panics when no zone manages the frame.
     #[inline]
     pub fn zone_of(&self, frame: FrameNumber) -> &Zone<M> {
         // The highest zone is tried first, because most pages are there.
@@ -366,7 +367,7 @@ impl<M: Machine> Memory<M> {
         &self.nodes[usize::from(id.0)]
     }
 
-    /// Returns the node of the calling task's CPU.
+    /// Returns the memory node of the calling task's CPU.
     #[inline]
     pub fn local_node(&self) -> NodeId {
         NodeId(self.machine.node() as u8)
@@ -385,7 +386,8 @@ impl<M: Machine> Memory<M> {
         zone.stat.count(if is_local { ZoneEvent::NumaLocal } else { ZoneEvent::NumaOther }, 1);
     }
 
-    /// Returns whether the zones of a node share an lruvec, so that a scan for a low zone meets pages of higher ones.
+    /// Returns whether the zones of a node share an lruvec, so that a scan for a low zone also meets pages of higher
+    /// zones.
     #[inline]
     pub(crate) fn shares_lruvecs(&self) -> bool {
         match self.choices.lruvec_of {
@@ -394,7 +396,7 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Takes the pages of a block that is about to be free off the counters of its group.
+    /// Subtracts the pages of a block that is about to be free from the counters of its group.
     #[inline]
     fn uncharge(&self, head: FrameNumber, order: Order) {
         let Some(groups) = &self.groups else { return };
@@ -410,17 +412,16 @@ impl<M: Machine> Memory<M> {
         self.zones.last().map_or(0, |zone| usize::from(zone.lruvec.0) + 1)
     }
 
-    /// Returns the zones whose pages are of use to a request that `zone` can serve, if reclaim takes them from the
-    /// lruvec of `zone`. These are `zone` itself and, if the zones of the node share the lruvec, the node's lower
-    /// zones.
+    /// Returns the zones whose pages can serve a request that `zone` can serve, if reclaim frees pages of the lruvec of
+    /// `zone`. These are `zone` itself and, if the zones of the node share the lruvec, the node's lower zones.
     #[inline]
     pub fn zones_served(&self, zone: &Zone<M>) -> &[Zone<M>] {
         let first = if self.shares_lruvecs() { self.node(zone.node).zones[0] } else { zone.id };
         &self.zones[usize::from(first.0)..=usize::from(zone.id.0)]
     }
 
-    /// Returns the zones whose pages are on a zone's lruvec: the zone itself, or all zones of its node if they share
-    /// the lruvec.
+    /// Returns the zones whose pages are on the lists of a zone's lruvec: the zone itself, or all zones of its node if
+    /// they share the lruvec.
     #[inline]
     pub fn zones_of_lruvec(&self, zone: &Zone<M>) -> &[Zone<M>] {
         let first = usize::from(zone.id.0);
@@ -432,7 +433,7 @@ impl<M: Machine> Memory<M> {
         &self.zones[first..first + zones.len()]
     }
 
-    /// Returns the number of pages that are charged to the memory cgroup that all tasks are in: pages on LRU lists,
+    /// Returns the number of pages that are charged to the memory cgroup that contains all tasks: pages on LRU lists,
     /// pages isolated for reclaim, and slab pages. Pages that were just allocated are not charged yet.
     #[doc(alias = "memory.current")]
     #[doc(alias = "memory.usage_in_bytes")]
@@ -440,20 +441,20 @@ impl<M: Machine> Memory<M> {
         CHARGED.iter().map(|gauge| self.gauge(*gauge)).sum()
     }
 
-    /// Returns the limit of the memory cgroup that all tasks are in, pages; `None` if they are in no cgroup.
+    /// Returns the limit, in pages, of the memory cgroup that contains all tasks; `None` if there is no such cgroup.
     #[inline]
     pub fn limit_pages(&self) -> Option<u64> {
         self.limit_pages
     }
 
-    /// Returns the number of pages that tasks may have: all managed pages, or the limit of the tasks' cgroup if that is
-    /// less.
+    /// Returns the number of pages that tasks may have: the number of managed pages, or the limit of the tasks' cgroup
+    /// if the limit is less.
     pub fn usable_pages(&self) -> u64 {
         let managed = self.zones.iter().map(Zone::managed).sum();
         self.limit_pages.unwrap_or(u64::MAX).min(managed)
     }
 
-    /// Returns the value of a gauge, summed over all zones, pages.
+    /// Returns the value of a gauge, summed over all zones, in pages.
     #[inline]
     pub fn gauge(&self, gauge: Gauge) -> u64 {
         self.zones.iter().map(|zone| zone.gauges.get(gauge)).sum()
@@ -503,17 +504,18 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Visits the pages on each CPU's lists, for the whole-machine check.
+    /// Calls `visit` with each page on the per-CPU lists of all CPUs, for the whole-machine check.
     pub fn for_each_per_cpu_page(&self, mut visit: impl FnMut(FrameNumber)) {
         use machine::PerCpu;
         self.per_cpu.for_each_cpu(|slots| slots.iter().flat_map(PerCpuPages::pages).for_each(&mut visit));
     }
 }
 
-/// Checks whether a memory can have this layout.
+/// Checks whether an engine's memory can have this layout.
 ///
 /// # Errors
-/// If the layout has no zones, zones out of order, too many nodes, invalid distances, or too few or too many pages.
+/// Fails if the layout has no zones, zones out of order, too many nodes, invalid distances, or too few or too many
+/// pages.
 pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
     if layout.nodes.is_empty() || layout.nodes.iter().any(|node| node.zones.is_empty()) {
         return Err(LayoutError::Empty);
@@ -543,8 +545,8 @@ pub fn check_layout(layout: &Layout) -> Result<(), LayoutError> {
 }
 
 /// Sets the zonelists of each node in node order: the node's own zones from high to low, then the zones of the nearest
-/// other node, and so on. Nodes at an equal distance follow by number, starting after the node itself, so that not all
-/// nodes fall back to the same one.
+/// other node, and so on. Nodes at an equal distance follow in order of their numbers, beginning with the number after
+/// the node's own, so that the nodes do not all fall back to the same node.
 fn set_zonelists<M: Machine>(nodes: &mut [Node], zones: &[Zone<M>], layout: &Layout) {
     let by_node: Vec<Vec<ZoneId>> = nodes.iter().map(|node| node.zones.clone()).collect();
     for (n, node) in nodes.iter_mut().enumerate() {

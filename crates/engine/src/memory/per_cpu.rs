@@ -1,7 +1,7 @@
 //! Per-CPU lists of single pages, in front of the zone lock.
 //!
-//! Locks: interrupts off on the CPU; the zone's `free` lock inside, for a refill or a flush of one
-//! batch. Description: mechanisms/reclaim, 7.
+//! *Locks*: interrupts are off on the CPU while its lists are used. Inside, the zone's `free` lock is taken for a
+//! refill or a flush of one batch. *Description*: mechanisms/reclaim, 7.
 
 use super::buddy::{FreeLists, prefetch_buddies};
 use super::choices::PerCpuSize;
@@ -24,14 +24,14 @@ pub struct PerCpuPages {
 }
 
 impl PerCpuPages {
-    /// Returns the pages held, most recently freed first within each type.
+    /// Returns the pages on the lists. The pages of each migrate type come with the most recently freed one first.
     pub fn pages(&self) -> impl Iterator<Item = FrameNumber> + '_ {
         self.lists.iter().flatten().copied()
     }
 }
 
-/// States whether the CPU's cache is likely to hold a page. This decides at which end of a per-CPU list a freed page is
-/// put, or a page is taken.
+/// The probable presence of a page in the CPU's cache. It decides at which end of a per-CPU list a freed page is put,
+/// or a page is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
     /// The cache is likely to hold the page; the head of the list is used.
@@ -41,8 +41,8 @@ pub enum Warmth {
 }
 
 impl<M: Machine> Memory<M> {
-    /// Takes a single page from the local CPU's list, which is refilled from the zone if it is empty; `None` if the
-    /// zone has no page either.
+    /// Takes a single page from the local CPU's list. If the list is empty, refills it from the zone first. Returns
+    /// `None` if the zone has no page either.
     pub(super) fn take_per_cpu(
         &self,
         zone: &Zone<M>,
@@ -117,12 +117,12 @@ impl<M: Machine> Memory<M> {
         zone.free_pages() < zone.high()
     }
 
-    /// Gives all pages of all CPUs' lists back to the free lists.
+    /// Returns all pages on all CPUs' lists to the free lists.
     pub fn drain_all_per_cpu(&self) {
         self.per_cpu.for_each_cpu(|slots| self.drain(slots));
     }
 
-    /// Gives all pages of the local CPU's lists back to the free lists.
+    /// Returns all pages on the local CPU's lists to the free lists.
     pub fn drain_local_per_cpu(&self) {
         let mut slots = self.per_cpu.local();
         self.drain(&mut slots);
@@ -136,8 +136,9 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Gives `n` pages of the per-CPU lists back to the free lists. The lists that have pages give some in turn: one
-    /// page, plus one page for each empty list that was just passed over. If only one list has pages, it gives all `n`.
+    /// Returns `n` pages on a CPU's lists to the free lists. The lists that have pages are visited in turn. From each,
+    /// one page is taken, plus one page for each empty list that was just passed over. If only one list has pages, all
+    /// `n` pages are taken from it.
     fn flush(&self, zone: &Zone<M>, pages: &mut PerCpuPages, n: u32) {
         let _span = self.machine.span(Func::FreePcppagesBulk);
         let mut area = zone.free.lock();

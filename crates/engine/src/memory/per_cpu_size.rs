@@ -1,9 +1,9 @@
-//! The sizes of per-CPU lists: the number of pages that a refill brings, and the number that the lists may hold
-//! (mechanisms/reclaim, 7).
+//! The sizes of per-CPU lists: the number of pages that a refill brings, and the number of pages that the lists may
+//! hold (mechanisms/reclaim, 7).
 
 use super::choices::PerCpuSize as Rule;
 
-/// Largest number of times that a refill is doubled (`CONFIG_PCP_BATCH_SCALE_MAX`).
+/// Largest number of times that the size of a refill is doubled (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const DOUBLINGS_MAX: u32 = 5;
 
 /// The sizes of a zone's per-CPU lists.
@@ -11,7 +11,7 @@ const DOUBLINGS_MAX: u32 = 5;
 pub struct PerCpuSize {
     /// Number of pages in a flush, and in a refill that is not doubled.
     pub batch: u32,
-    /// Smallest limit on the number of pages that a CPU's lists hold, while kswapd does not work.
+    /// Smallest limit on the number of pages that a CPU's lists hold, as long as kswapd does not work for the zone.
     pub high_min: u32,
     /// Largest limit on the number of pages that a CPU's lists hold. If it is larger than `high_min`, the lists can
     /// grow.
@@ -19,11 +19,11 @@ pub struct PerCpuSize {
 }
 
 impl PerCpuSize {
-    /// Returns the sizes of a zone with `managed` pages and a low mark of `low` pages; `cpus` is the number of CPUs of
-    /// its node, each of which has lists of its own.
+    /// Returns the sizes for a zone with `managed` pages and a low mark of `low` pages. `cpus` is the number of CPUs of
+    /// the zone's node, each of which has lists of its own.
     ///
     /// # Panics
-    /// If `cpus` is 0.
+    /// Panics if `cpus` is 0.
     #[must_use]
     pub fn new(rule: Rule, managed: u64, low: u64, cpus: u64) -> Self {
         let by_low_mark = |batch: u32| ((low / cpus) as u32).max(4 * batch);
@@ -49,25 +49,26 @@ impl PerCpuSize {
     }
 }
 
-/// Returns the batch of a zone with `managed` pages. The batch grows with the zone, up to a zone of `4 * most` MiB.
+/// Returns the size of a batch, in pages, for a zone with `managed` pages. The batch grows with the zone, up to a zone
+/// of `4 * most` MiB.
 fn batch(managed: u64, most: u64) -> u32 {
     let base = ((managed / 1024).min(most) / 4).max(1) as u32;
     ((1 << (base * 3 / 2).ilog2()) - 1).max(1)
 }
 
-/// The present limits of one CPU's lists for one zone, which change as pages are taken and freed. Unused if the sizes
-/// are fixed.
+/// The present limits of one CPU's lists for one zone, which change as pages are taken and freed. They are not used if
+/// the sizes of the lists are fixed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tuning {
-    /// Number of pages that the lists may hold. When this number is used, it is limited to the zone's present
-    /// `high_min` and `high_max`.
+    /// Number of pages that the lists may hold. When this number is used, it is clamped to the range from the zone's
+    /// present `high_min` to its `high_max`.
     high: u32,
-    /// Number of times that the next refill is doubled.
+    /// Number of times that the size of the next refill is doubled.
     doublings: u32,
 }
 
 impl Tuning {
-    /// Returns the number of pages that the lists may hold now.
+    /// Returns the number of pages that the lists may hold at present.
     fn high(self, size: PerCpuSize) -> u32 {
         // Not `clamp`, which panics if the smaller bound is not first; this can happen while the sizes are being
         // changed.
@@ -75,7 +76,7 @@ impl Tuning {
     }
 
     /// Returns the number of pages to refill for lists that hold `count` pages. If the lists can grow and the zone is
-    /// not below its high mark (`is_scarce`), also raises the number of pages that they may hold by a batch.
+    /// not below its high mark (`is_scarce`), also raises the number of pages that the lists may hold by a batch.
     pub(super) fn refill(&mut self, size: PerCpuSize, count: u32, is_scarce: impl FnOnce() -> bool) -> u32 {
         if !size.can_grow() {
             return size.batch;
@@ -92,10 +93,10 @@ impl Tuning {
         doubled.min(most)
     }
 
-    /// Notes that a page was freed to the lists. Returns the limit: the number of pages at which the lists are flushed.
-    /// With [`Rule::SixBatches`] the limit is fixed. With other rules it is at most four batches while kswapd works.
-    /// While kswapd does not work and the zone is below its high mark (`is_scarce`), the limit of lists that can grow
-    /// is `high_min`.
+    /// Records that a page was freed to the lists. Returns the limit: the number of pages at which the lists are
+    /// flushed. With [`Rule::SixBatches`] the limit is fixed. With other rules, the limit is at most four batches while
+    /// kswapd works for the zone. While kswapd does not work for the zone and the zone is below its high mark
+    /// (`is_scarce`), the limit of lists that can grow is `high_min`.
     pub(super) fn limit_at_free(
         &mut self,
         rule: Rule,
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(tuning.limit_at_free(Rule::Tuned, size, false, || false), 1938);
     }
 
-    /// A reader of a zone's three sizes may get old and new ones mixed while they are being changed.
+    /// A task that reads a zone's three sizes while they are being changed may get some old and some new sizes.
     #[test]
     fn lists_of_a_zone_that_changes_follow_its_sizes() {
         let mut tuning = Tuning { high: 5000, doublings: 0 };

@@ -1,6 +1,7 @@
-//! Watermarks: when memory is low, and when it is enough.
+//! Watermarks, which say when too little memory is free, and when enough is free.
 //!
-//! Description: mechanisms/reclaim, 3. Kswapd wakes below *low*, works up to *high*; *min* is the reserve.
+//! Kswapd is woken below the mark *low*, and works until the mark *high* is reached. The mark *min* is the reserve.
+//! *Description*: mechanisms/reclaim, 3.
 
 use super::Choices;
 use super::choices::MinFree;
@@ -8,31 +9,31 @@ use super::choices::MinFree;
 /// The three marks of a zone, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// The reserve: only requests with special rights ([`MarkRights`]) go below this mark.
+    /// The reserve: only requests with special rights ([`MarkRights`]) may take pages below this mark.
     pub min: u64,
-    /// Kswapd is woken when fewer pages are free.
+    /// Kswapd is woken when fewer pages than this are free.
     pub low: u64,
-    /// Kswapd reclaims until more pages are free.
+    /// Kswapd reclaims until more pages than this are free.
     pub high: u64,
 }
 
 /// The rights of a request to go below a mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkRights {
-    /// `__GFP_HIGH`: the request may use half of the mark.
+    /// `__GFP_HIGH`: the request may use half of the pages below the mark.
     pub high: bool,
-    /// The request is atomic, or from a realtime task: it may use a quarter of the mark. If `high` is set as well, it
-    /// may use half of the mark, and a quarter of the other half.
+    /// The request is atomic, or comes from a realtime task: it may use a quarter of the pages below the mark. If
+    /// `high` is set as well, the request may use half of these pages, and a quarter of the other half.
     pub harder: bool,
 }
 
-/// Pages of a pageblock on a machine with huge pages, the unit of `MinFree::ForHugePages`.
+/// Number of pages of a pageblock on a machine with huge pages, the unit of `MinFree::ForHugePages`.
 const PAGEBLOCK: u64 = super::free_area::BLOCK_PAGES;
 
 /// Number of migrate types whose pages may spill into another type's pageblock (`MIGRATE_PCPTYPES`).
 const PCP_TYPES: u64 = 3;
 
-/// Returns `min_free_kbytes`, KiB, of a machine with `lowmem_pages` pages of low memory in `zones` populated zones.
+/// Returns `min_free_kbytes`, in KiB, of a machine with `lowmem_pages` pages of low memory in `zones` populated zones.
 #[must_use]
 pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 {
     if choices.min_free_kbytes > 0 {
@@ -51,8 +52,8 @@ pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 
 /// Divisor of [`Choices::watermark_scale_factor`] and of the boost factor, which count in ten-thousandths.
 const SCALE_PARTS: u64 = 10_000;
 
-/// Returns the marks of a zone of `pages` pages; all zones together have `lowmem_pages`. Neighboring marks are at least
-/// `scale_factor` ten-thousandths of the zone apart.
+/// Returns the marks of a zone of `pages` pages; all zones together have `lowmem_pages` pages. Neighbouring marks are
+/// at least `scale_factor` ten-thousandths of the zone apart.
 #[must_use]
 pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: u64) -> Marks {
     let min = min_free_kbytes / 4 * pages / lowmem_pages;
@@ -64,8 +65,8 @@ pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: 
     Marks { min, low: min + scaled, high: min + 2 * scaled }
 }
 
-/// Smallest number of pageblocks of a zone that is boosted. A boost would keep most of a smaller zone free ("mm: limit
-/// boost_watermark on small zones").
+/// Smallest number of pageblocks of a zone whose low mark can be boosted. A boost would keep most of a smaller zone
+/// free ("mm: limit boost_watermark on small zones").
 const BOOSTED_BLOCKS_MIN: u64 = 4;
 
 /// Returns the largest boost of the low mark of a zone of `pages` pages: `factor` ten-thousandths of its high mark, but

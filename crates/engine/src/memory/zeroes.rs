@@ -3,8 +3,8 @@
 /// The type of an element of a large array that is all zero at first.
 ///
 /// The trait cannot be implemented outside of this module, because [`Segments`](crate::page_cache::Segments) relies on
-/// the length of the result. The only implementation is for all types that `bytemuck` calls
-/// [`Zeroable`](bytemuck::Zeroable), a trait that is unsafe to implement.
+/// the length of the array that the implementation returns. The only implementation is for all types that `bytemuck`
+/// calls [`Zeroable`](bytemuck::Zeroable), a trait that is unsafe to implement.
 ///
 /// ```compile_fail,E0119
 /// struct Own(u64);
@@ -19,7 +19,7 @@ pub trait Element: sealed::Zeroes {}
 
 impl<T: sealed::Zeroes> Element for T {}
 
-/// Returns `n` elements of zero; `None` if the system does not grant the memory.
+/// Returns `n` elements of zero; returns `None` if the system does not grant the memory.
 pub(crate) fn zeroes<T: Element>(n: usize) -> Option<Box<[T]>> {
     let made = T::zeroes(n)?;
     assert_eq!(made.len(), n, "as many as were asked for");
@@ -29,7 +29,7 @@ pub(crate) fn zeroes<T: Element>(n: usize) -> Option<Box<[T]>> {
 mod sealed {
     /// See [`super::Element`].
     pub trait Zeroes: Sized + Send + Sync {
-        /// Returns `n` elements of zero; `None` if the system does not grant the memory.
+        /// Returns `n` elements of zero; returns `None` if the system does not grant the memory.
         fn zeroes(n: usize) -> Option<Box<[Self]>>;
     }
 

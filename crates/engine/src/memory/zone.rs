@@ -1,6 +1,6 @@
 //! Nodes and zones: the frames of the machine, and their division.
 //!
-//! A zone holds its free lists and its gauges. Its LRU lists are in a layer above (`lru`). Description:
+//! A zone holds its free lists and its gauges. The LRU lists of its pages are in a layer above (`lru`). *Description*:
 //! mechanisms/reclaim, 2, 4.
 
 use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType};
@@ -12,20 +12,20 @@ use machine::{FrameNumber, LockClass, Machine, Order};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The kind of a zone; low zones can serve requests that high ones cannot.
+/// The kind of a zone. Low zones can serve requests that high zones cannot serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ZoneKind {
-    /// The first 16 MiB.
+    /// The first 16 MiB of memory.
     Dma,
-    /// Memory under 4 GiB.
+    /// Memory below 4 GiB, except the first 16 MiB.
     Dma32,
-    /// All other memory.
+    /// Memory from 4 GiB on.
     Normal,
 }
 
 impl ZoneKind {
-    /// All kinds, lowest first.
+    /// All kinds of zones, lowest first.
     pub const ALL: [Self; 3] = [Self::Dma, Self::Dma32, Self::Normal];
 
     /// Returns the name that the kernel prints.
@@ -39,7 +39,8 @@ impl ZoneKind {
     }
 }
 
-/// The number of a zone, counted over all nodes: node 0's zones from the lowest up, then node 1's.
+/// The number of a zone among the zones of all nodes. The zones of node 0 are counted first, from the lowest up, then
+/// the zones of node 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneId(pub u8);
 
@@ -47,8 +48,8 @@ pub struct ZoneId(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u8);
 
-/// The number of an lruvec, which is a set of LRU lists with their lock. Each zone or each node has one
-/// ([`super::choices::LruvecOf`]); an lruvec's number is that of its zone or node.
+/// The number of an lruvec, which is a set of LRU lists with their lock. Each zone or each node has an lruvec
+/// ([`super::choices::LruvecOf`]), which has the number of this zone or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LruvecId(pub u16);
 
@@ -58,12 +59,13 @@ pub struct LruvecId(pub u16);
 pub struct Layout {
     /// The nodes, at least one.
     pub nodes: Vec<NodeLayout>,
-    /// Distances from each node's CPUs to each node's memory, as `numactl --hardware` prints them: 10 for the node
-    /// itself, 20 where an access takes twice as long (ACPI, "System Locality Information Table"). If empty, the
-    /// distance to every other node is 20.
+    /// Distances from each node's CPUs to each node's memory, as `numactl --hardware` prints them. The distance is 10
+    /// for the node itself, and 20 where an access takes twice as long (ACPI, "System Locality Information Table"). If
+    /// the table is empty, the distance to every other node is 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<Vec<u8>>,
-    /// The limit of a memory cgroup that all tasks are in, pages ([`super::Memory::charged_pages`]); `None`: no cgroup.
+    /// The limit, in pages, of a memory cgroup that contains all tasks ([`super::Memory::charged_pages`]); `None` if
+    /// there is no such cgroup.
     #[doc(alias = "memory.max")]
     #[doc(alias = "memory.limit_in_bytes")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,14 +94,14 @@ pub struct NodeLayout {
 pub struct ZoneLayout {
     /// Kind of the zone.
     pub kind: ZoneKind,
-    /// Pages that the allocator manages (present pages without those reserved at boot).
+    /// Number of pages that the allocator manages (present pages except those reserved at boot).
     pub managed_pages: u64,
     /// Number of pages to which the zone may grow ([`super::Memory::online_pages`]); 0 for a zone that does not grow.
     /// Descriptors of absent pages are not touched.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spanned_pages: u64,
-    /// Number of pages that are put on the free lists at the start; `None` for all pages. The other pages follow as
-    /// they are needed, so a large zone costs neither time nor memory for descriptors before it is used.
+    /// Number of pages that are put on the free lists at the start; `None` for all pages. The other pages are put there
+    /// when they are needed. So the unused part of a large zone costs no time, and no memory for descriptors.
     #[doc(alias = "CONFIG_DEFERRED_STRUCT_PAGE_INIT")]
     #[serde(skip)]
     pub listed_first: Option<u64>,
@@ -108,10 +110,10 @@ pub struct ZoneLayout {
 /// The distance of a node from itself (`LOCAL_DISTANCE`).
 pub const LOCAL_DISTANCE: u8 = 10;
 
-/// Default distance of other nodes (`REMOTE_DISTANCE`).
+/// Default distance between two different nodes (`REMOTE_DISTANCE`).
 const REMOTE_DISTANCE: u8 = 20;
 
-/// Number of pages of a growing layout that are put on the free lists at the start. Their descriptors take 8 MiB.
+/// Number of pages of a layout that can grow that are put on the free lists at the start. Their descriptors take 8 MiB.
 const LISTED_FIRST: u64 = 1 << 18;
 
 fn is_zero(pages: &u64) -> bool {
@@ -139,8 +141,8 @@ impl Layout {
         Self::of_nodes(vec![NodeLayout { zones: vec![ZoneLayout::new(ZoneKind::Normal, pages)] }])
     }
 
-    /// Returns a layout with one Normal zone that can grow to `pages_max`. The first GiB is put on the free lists at
-    /// the start, the rest as it is needed.
+    /// Returns a layout with one Normal zone of `pages` pages that can grow to `pages_max` pages. The first GiB is put
+    /// on the free lists at the start, and the rest when it is needed.
     #[must_use]
     pub fn growing(pages: u64, pages_max: u64) -> Self {
         let listed_first = Some(LISTED_FIRST);
@@ -173,7 +175,7 @@ impl Layout {
         self.distances.get(cpu_node).and_then(|row| row.get(memory_node)).copied().unwrap_or(default)
     }
 
-    /// Returns the distances of all nodes from each other, defaults filled in.
+    /// Returns the distances of all nodes from each other, with the defaults where the layout gives none.
     #[must_use]
     pub fn all_distances(&self) -> Vec<Vec<u8>> {
         let nodes = || 0..self.nodes.len();
@@ -188,14 +190,14 @@ impl Layout {
         starts.collect()
     }
 
-    /// Returns the number of managed pages of all zones.
+    /// Returns the number of managed pages, summed over all zones.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed_pages).sum()
     }
 
-    /// Returns the number of pages that tasks may have: all managed pages, or the limit of the tasks' cgroup if that is
-    /// less.
+    /// Returns the number of pages that tasks may have: the number of managed pages, or the limit of the tasks' cgroup
+    /// if the limit is less.
     #[must_use]
     pub fn usable_pages(&self) -> u64 {
         self.limit_pages.unwrap_or(u64::MAX).min(self.pages())
@@ -210,7 +212,7 @@ impl Layout {
     }
 }
 
-/// Pages of the largest buddy block.
+/// Number of pages of the largest buddy block.
 pub(super) const LARGEST_BLOCK_PAGES: u64 = 1 << (MAX_ORDERS - 1);
 
 /// A flag that reclaim sets on a zone for later runs of reclaim (mechanisms/reclaim, 18.7).
@@ -218,57 +220,60 @@ pub(super) const LARGEST_BLOCK_PAGES: u64 = 1 << (MAX_ORDERS - 1);
 pub struct ZoneFlag(u32);
 
 impl ZoneFlag {
-    /// All dirty pages that reclaim saw were on congested devices, so tasks that wait for congestion to end may sleep.
+    /// All dirty pages that reclaim met belonged to congested devices, so tasks that wait for the end of congestion may
+    /// sleep.
     pub const CONGESTED: Self = Self(1 << 0);
-    /// Every page that reclaim isolated from the tail was dirty and not queued for writing, so kswapd may write file
-    /// pages.
+    /// Every page that reclaim isolated from the tail of a list was dirty and not queued for writing, so kswapd may
+    /// write file pages.
     pub const TAIL_LRU_DIRTY: Self = Self(1 << 1);
     /// Reclaim met many pages under writeback at the tail of the lists.
     pub const WRITEBACK: Self = Self(1 << 2);
-    /// Since a page was last freed, reclaim has scanned at least six times the number of reclaimable pages. It now
-    /// scans the zone only lightly.
+    /// Since a page of the zone was last freed, reclaim has scanned at least six times as many pages as are
+    /// reclaimable. While the flag is set, reclaim scans the zone only lightly.
     pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
-    /// A task is reclaiming from this zone of its own node, before it takes memory of another node. Other tasks take
-    /// memory of another node meanwhile.
+    /// A task is reclaiming from this zone of its own node, before it would take memory of another node. Meanwhile
+    /// other tasks do not reclaim from the zone, but take memory of another node.
     #[doc(alias = "ZONE_RECLAIM_LOCKED")]
     pub const ZONE_RECLAIM: Self = Self(1 << 4);
 }
 
-/// A zone.
+/// A zone: a range of frames of one node, with its free lists, watermarks and gauges.
 pub struct Zone<M: Machine> {
-    /// Number of the zone.
+    /// The number of the zone.
     pub id: ZoneId,
-    /// Node of the zone.
+    /// The node to which the zone belongs.
     pub node: NodeId,
-    /// Kind of the zone; `kind as usize` is its class-zone index.
+    /// The kind of the zone. `kind as usize` is the zone's class-zone index.
     pub kind: ZoneKind,
-    /// The lruvec that the zone's pages are on.
+    /// The lruvec on whose lists the zone's pages are.
     pub lruvec: LruvecId,
-    /// First frame.
+    /// The first frame of the zone.
     pub start: FrameNumber,
-    /// Largest number of pages that the zone may ever have. Their frames begin at `start`.
+    /// Largest number of pages that the zone may ever have. The frames of these pages begin at `start`.
     pub spanned: u64,
-    /// Number of frames, from `start` on, that have been on a free list; changed under the lock `free`.
+    /// Number of frames, from `start` on, that have ever been on a free list. It is changed under the lock `free`.
     pub(super) online: AtomicU64,
-    /// Number of free frames that are on no list yet. They come directly after the online frames. Changed under the
-    /// lock `free`.
+    /// Number of free frames that are on no list yet. These frames follow directly after the online frames. The number
+    /// is changed under the lock `free`.
     pub(super) deferred: AtomicU64,
-    /// Value of [`ZoneLayout::listed_first`].
+    /// Number of pages that are put on the free lists at the start: the value of [`ZoneLayout::listed_first`].
     pub(super) listed_first: Option<u64>,
-    /// Pages that the allocator manages now: the present pages without those that are offline.
+    /// Number of pages that the allocator manages: the present pages except those that are offline.
     pub(super) managed: AtomicU64,
-    /// The marks min, low and high, pages; low and high without `distance` and `boost`.
+    /// The marks min, low and high, in pages. Low and high do not include `distance` and `boost`.
     pub(super) marks: [AtomicU64; 3],
     /// Number of pages that the choice `mark_distance` adds to the distance from min to low. A quarter of this number
-    /// is added to the distance from low to high; in trials, a quarter was faster than the whole number.
+    /// is added to the distance from low to high; in trials, programs ran faster with a quarter than with the whole
+    /// number.
     pub(crate) distance: AtomicU64,
-    /// Number of pages by which low is raised because migrate types were mixed. Kswapd sets this number to 0 after it
-    /// has reclaimed for the boost.
+    /// Number of pages by which the low mark is raised because migrate types were mixed. Kswapd sets this number to 0
+    /// after it has reclaimed for the boost.
     #[doc(alias = "watermark_boost")]
     boost: AtomicU64,
-    /// Largest value of `boost`, pages.
+    /// Largest value of `boost`, in pages.
     pub(super) boost_max: AtomicU64,
-    /// At index `j`: number of pages that the zone keeps from requests whose highest usable zone is of kind `j`.
+    /// The element at index `j` is the number of pages that the zone keeps from requests whose highest usable zone is
+    /// of kind `j`.
     pub(super) lowmem_reserve: [AtomicU64; 3],
     /// Number of pages that do not count as dirtyable: the high mark plus the largest lowmem reserve.
     pub(super) dirty_balance_reserve: AtomicU64,
@@ -277,18 +282,18 @@ pub struct Zone<M: Machine> {
     /// `true` while kswapd works for a request that the zone can serve.
     #[doc(alias = "ZONE_RECLAIM_ACTIVE")]
     kswapd_works: AtomicBool,
-    /// Numbers of pages: free, dirty, on each LRU list, and others.
+    /// The gauges of the zone: numbers of pages that are free, dirty, on each LRU list, and others.
     pub gauges: Gauges,
-    /// Counters of the zone.
+    /// The counters of events of the zone.
     pub stat: ZoneStat,
-    /// Number of free blocks of each order. Written only under the lock `free`; watermark checks read the numbers
-    /// without the lock. The gauge of free pages is updated later, when the lock is released.
+    /// Number of free blocks of each order. The numbers are changed only under the lock `free`; watermark checks read
+    /// them without the lock. The gauge of free pages is updated later, when the lock is released.
     pub nr_free: [AtomicU64; MAX_ORDERS],
-    /// The free lists.
+    /// The free lists of the zone.
     pub free: M::Lock<FreeArea>,
-    /// Migrate type of each pageblock; written under the lock `free`.
+    /// Migrate type of each pageblock. It is changed only under the lock `free`.
     block_types: Box<[AtomicU8]>,
-    /// Reclaim's state of the lruvec that the zone's pages are on.
+    /// Reclaim's state of the lruvec on whose lists the zone's pages are.
     reclaim: Arc<ReclaimState>,
 }
 
@@ -342,25 +347,26 @@ impl<M: Machine> Zone<M> {
         self.managed() / 16
     }
 
-    /// Returns the number of pages that the allocator manages now.
+    /// Returns the number of the zone's pages that the allocator manages at present.
     #[inline]
     pub fn managed(&self) -> u64 {
         self.managed.load(Relaxed)
     }
 
-    /// Returns the number of frames, from `start` on, that have been on a free list. The descriptors of later frames
-    /// were never touched.
+    /// Returns the number of frames, from `start` on, that have ever been on a free list. The descriptors of later
+    /// frames were never touched.
     pub fn online(&self) -> u64 {
         self.online.load(Relaxed)
     }
 
-    /// Returns the number of free frames that are on no free list yet, and will be put on one when they are needed.
+    /// Returns the number of free frames that are on no free list yet. They are put on a free list when they are
+    /// needed.
     pub fn deferred(&self) -> u64 {
         self.deferred.load(Relaxed)
     }
 
-    /// Returns the number of frames, from `start` on, that have ever been the allocator's. The rest of the zone was
-    /// never present.
+    /// Returns the number of frames, from `start` on, that the allocator has ever had. The rest of the zone was never
+    /// present.
     pub fn present(&self) -> u64 {
         self.online() + self.deferred()
     }
@@ -370,7 +376,7 @@ impl<M: Machine> Zone<M> {
         self.kswapd_works.load(Relaxed)
     }
 
-    /// Notes that kswapd begins (`true`) or ends (`false`) work for a request that the zone can serve.
+    /// Records that kswapd begins (`true`) or ends (`false`) work for a request that the zone can serve.
     pub(crate) fn note_kswapd(&self, works: bool) {
         self.kswapd_works.store(works, Relaxed);
     }
@@ -382,7 +388,7 @@ impl<M: Machine> Zone<M> {
         PerCpuSize { batch, high_min, high_max }
     }
 
-    /// Returns [`PerCpuSize::high_min`] of the zone's per-CPU lists.
+    /// Returns the smallest limit of the zone's per-CPU lists ([`PerCpuSize::high_min`]).
     #[inline]
     pub(super) fn per_cpu_high_min(&self) -> u32 {
         self.per_cpu_size[1].load(Relaxed)
@@ -394,20 +400,20 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Returns the number of pages that the zone keeps from requests whose highest usable zone is of a kind, by the
-    /// number of the kind; `None` if there is no such kind.
+    /// Returns the number of pages that the zone keeps from requests whose highest usable zone has kind number
+    /// `classzone`. Returns `None` if there is no such kind.
     #[must_use]
     pub fn lowmem_reserve(&self, classzone: usize) -> Option<u64> {
         self.lowmem_reserve.get(classzone).map(|pages| pages.load(Relaxed))
     }
 
-    /// Returns the marks without `distance` and `boost`.
+    /// Returns the marks of the zone, without the addition of `memory.mark_distance` and without the boost.
     pub fn marks(&self) -> Marks {
         let [min, low, high] = self.marks.each_ref().map(|mark| mark.load(Relaxed));
         Marks { min, low, high }
     }
 
-    /// Returns the present min mark: the reserve.
+    /// Returns the present min mark of the zone, in pages. It is the reserve for requests with special rights.
     #[inline]
     pub fn min(&self) -> u64 {
         self.marks[0].load(Relaxed)
@@ -419,7 +425,7 @@ impl<M: Machine> Zone<M> {
         self.dirty_balance_reserve.load(Relaxed)
     }
 
-    /// Returns the number of free pages, per-CPU lists not counted.
+    /// Returns the number of free pages of the zone, without pages on per-CPU lists.
     #[inline]
     pub fn free_pages(&self) -> u64 {
         self.gauges.get(Gauge::NrFreePages)
@@ -438,8 +444,8 @@ impl<M: Machine> Zone<M> {
         self.boost.load(Relaxed)
     }
 
-    /// Raises the boost of the low mark by a pageblock, up to `boost_max`. Called when a part of a pageblock was taken
-    /// for another migrate type.
+    /// Raises the boost of the low mark by a pageblock, up to `boost_max`, because a part of a pageblock was taken for
+    /// another migrate type.
     #[doc(alias = "boost_watermark")]
     pub(super) fn raise_boost(&self) {
         let max = self.boost_max.load(Relaxed);
@@ -448,20 +454,20 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Ends a boost, after kswapd has reclaimed for it.
+    /// Ends the boost of the low mark, after kswapd has reclaimed for it.
     pub(crate) fn end_boost(&self) {
         self.boost.store(0, Relaxed);
     }
 
-    /// Returns the present high mark, without the boost: kswapd's goal.
+    /// Returns the present high mark of the zone, without the boost. Kswapd reclaims until more pages are free.
     #[inline]
     pub fn high(&self) -> u64 {
         self.marks[2].load(Relaxed) + self.distance.load(Relaxed) * 5 / 4
     }
 
-    /// Returns whether the zone stays above `mark` after a request of 2^`order` pages. `rights` lower the mark. The
-    /// lowmem reserve for `classzone`, the highest zone that the request may use, is added to the mark. Free blocks of
-    /// lower orders do not count, and the mark is halved for each of these orders.
+    /// Returns whether the zone stays above `mark` after a request of 2^`order` pages. The request's `rights` lower the
+    /// mark. The lowmem reserve for `classzone`, the highest zone that the request may use, is added to the mark. Free
+    /// blocks of lower orders than `order` do not count, and for each of these lower orders the mark is halved.
     ///
     /// A zone that is exactly at the mark is not above it (`zone_watermark_ok`).
     #[doc(alias = "zone_watermark_ok")]
@@ -504,7 +510,7 @@ impl<M: Machine> Zone<M> {
         MigrateType::ALL[usize::from(self.block_types[self.block_of(frame)].load(Relaxed))]
     }
 
-    /// Changes the migrate type of the pageblock that holds `frame`; the caller holds the lock `free`.
+    /// Changes the migrate type of the pageblock that holds `frame`. The caller holds the lock `free`.
     pub(super) fn set_block_type(&self, frame: FrameNumber, kind: MigrateType) {
         self.block_types[self.block_of(frame)].store(kind as u8, Relaxed);
     }
@@ -542,12 +548,12 @@ impl<M: Machine> Zone<M> {
         self.reclaim.pages_scanned.load(Relaxed)
     }
 
-    /// Counts `pages` more scanned pages of the zone's lruvec.
+    /// Adds `pages` to the number of scanned pages of the zone's lruvec.
     pub(crate) fn note_scanned(&self, pages: u64) {
         self.reclaim.pages_scanned.fetch_add(pages, Relaxed);
     }
 
-    /// Notes that a page of the zone went back to the free lists: the zone counts as reclaimable again.
+    /// Records that a page of the zone went back to the free lists, so that the zone counts as reclaimable again.
     pub(super) fn note_freed(&self) {
         self.reclaim.pages_scanned.store(0, Relaxed);
         self.clear(ZoneFlag::ALL_UNRECLAIMABLE);
@@ -561,12 +567,12 @@ impl<M: Machine> std::fmt::Display for Zone<M> {
     }
 }
 
-/// A node.
+/// A memory node and its zones.
 #[derive(Debug)]
 pub struct Node {
-    /// Number of the node.
+    /// The number of the node.
     pub id: NodeId,
-    /// Zones of the node, lowest first.
+    /// The zones of the node, lowest first.
     pub zones: Vec<ZoneId>,
     /// For each class zone (highest usable [`ZoneKind`]), the zones to allocate from, in order of preference.
     pub zonelists: [Vec<ZoneId>; 3],

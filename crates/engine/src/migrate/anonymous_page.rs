@@ -62,8 +62,8 @@ impl<M: Machine> Migrate<M> {
     }
 }
 
-/// Returns which pages of a folio are mapped by entries of a region, as numbers within the folio. The folio begins at
-/// page `index` of the region. The caller holds the entries' lock.
+/// Returns the numbers, within a folio, of the folio's pages that entries of a region map. The folio begins at page
+/// `index` of the region. The caller holds the entries' lock.
 fn mapped_parts<M: Machine>(region: &Region<M>, index: u32, folio: Folio) -> impl Iterator<Item = u32> + '_ {
     (0..folio.pages()).filter(move |n| region.entry(index + n).frame() == Some(folio.page(*n)))
 }

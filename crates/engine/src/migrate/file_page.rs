@@ -7,13 +7,13 @@ use crate::page_cache::File;
 use crate::page_cache::hazard::Held;
 use machine::{Machine, Step};
 
-/// Number of references to a folio of a file that no other task uses: one of the file's index, one of the caller.
+/// Number of references to a folio of a file that no other task uses: one is the index's, one is the caller's.
 const UNUSED: u32 = 2;
 
 impl<M: Machine> Migrate<M> {
     /// Moves a locked folio of a file. The folio's mappings are removed meanwhile and then restored; a fault waits for
-    /// the folio's lock. A single page may be held by hazard pointers; `held` tells whether it is. Without `held`, a
-    /// page that may be held is not moved.
+    /// the folio's lock. Hazard pointers may hold a folio that is a single page; `held` says which pages they hold. If
+    /// `held` is `None`, a page that hazard pointers may hold is not moved.
     pub(super) fn move_file_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>, held: Option<&Held>) -> Move {
         let Some(file) = owners.file_of(self, from.head).cloned() else { return Move::Never };
         let taken = self.take_mappings(&file, from.head);
@@ -29,7 +29,7 @@ impl<M: Machine> Migrate<M> {
         Move::Done
     }
 
-    /// Copies a folio that no other task uses, freezes it, and stores the new head in its index. If the folio's
+    /// Copies a folio that no other task uses, freezes it, and stores the new head in the file's index. If the folio's
     /// mappings were removed (`is_mapped`), the new head is locked. Returns `false` if the folio is in use.
     fn exchange(&self, file: &File<M>, from: Folio, to: Folio, is_mapped: bool, held: Option<&Held>) -> bool {
         let old = &self.frames[from.head];

@@ -1,19 +1,19 @@
-//! Migrate: a folio moves to other frames.
+//! Migration: moves folios to other frames.
 //!
-//! *Flow*: the caller has isolated folios and has free blocks of the same zone. A folio can move if the only references
-//! to it are its owner's and the caller's. It is copied, its owner gets the new frames in one step, and the old frames
-//! are freed ([`Migrate::migrate_pages`]). A folio of a file keeps its places in the index with their tags
-//! (`file_page`). An anonymous folio keeps its entries with their accessed and dirty bits, and its swap slots
-//! (`anonymous_page`). Folios that are pinned, latched, being read or being written stay. Folios as large as a
-//! pageblock, such as huge pages, stay, too. *Called by* `compact`. *Locks*: the page lock by try; then `page_table`,
-//! then `i_pages`; then the shared latch, by try; `lru` and `zone` after them. *Description*: mechanisms/reclaim, 23.7;
-//! mechanisms/modern, 5, for folios larger than a page.
+//! *Flow*: the caller has isolated folios and has free blocks of the same zone. A folio can move if only its owner and
+//! the caller have references to it. The folio is copied, its owner (an index or page-table entries) gets the new
+//! frames in one step, and the old frames are freed ([`Migrate::migrate_pages`]). A folio of a file keeps its places in
+//! the index with their tags (`file_page`). An anonymous folio keeps its entries with their accessed and dirty bits,
+//! and its swap slots (`anonymous_page`). Folios that are pinned, latched, being read or being written stay. Folios as
+//! large as a pageblock, such as huge pages, stay, too. The module is called by `compact`. *Locks*: the page lock,
+//! which is only tried; then `page_table`, then `i_pages`; then the shared latch of the page, which is only tried; and
+//! last `lru` and `zone`. *Description*: mechanisms/reclaim, 23.7; mechanisms/modern, 5, for folios larger than a page.
 //!
 //! Other tasks can read a page until its owner has the new frame. The page is copied under the shared latch, and is
 //! frozen only while the new frame's number is written; a lookup during that time tries again. Readers with hazard
 //! pointers ([`crate::page_cache::hazard`]) are not counted in the page's descriptor. So before each round, the pages
-//! that such readers may hold are closed, and one barrier shows which pages they do hold. Those pages stay. Folios
-//! larger than a page are never open to hazard pointers.
+//! that such readers may hold are closed to new hazard pointers, and one barrier shows which pages are held. The held
+//! pages stay. Folios larger than a page are never open to hazard pointers.
 //!
 //! Next: [`crate::compact`], which chooses the pages to move and the frames to move them to.
 
@@ -31,12 +31,12 @@ use crate::stat::Event;
 use machine::{FrameNumber, Func, Machine, Order, Step};
 use std::ops::Deref;
 
-/// Number of rounds over the list of folios to move; a folio that was in use is tried again in the next round.
+/// Number of rounds over the list of folios to move. A folio that was in use in one round is tried again in the next.
 const ROUNDS: u32 = 10;
 
-/// The flags that a page takes along to another frame. [`Flags::LOCKED`], [`Flags::LRU`], [`Flags::HAZARD`] and
-/// [`Flags::COMPOUND`] are not among them, because the new frames have their own. Flags of a frame without a page are
-/// not among them, either.
+/// The flags that a page keeps when it moves to another frame. The flags [`Flags::LOCKED`], [`Flags::LRU`],
+/// [`Flags::HAZARD`] and [`Flags::COMPOUND`] are left out, because the new frames have their own. Flags that only a
+/// frame without a page has are left out, too.
 const CARRIED: Flags = Flags::REFERENCED
     .with(Flags::UPTODATE)
     .with(Flags::DIRTY)
@@ -68,7 +68,7 @@ pub struct Migrated {
     pub moved: u64,
     /// The heads of folios that were not moved. They are still isolated.
     pub stay: Vec<FrameNumber>,
-    /// `true` if single pages were not moved because no frame was left to move them to.
+    /// `true` if single pages were not moved because no free frame was left.
     pub lacks_targets: bool,
 }
 
@@ -84,17 +84,18 @@ enum Move {
 }
 
 impl<M: Machine> Migrate<M> {
-    /// Creates this layer of the engine over the LRU lists.
+    /// Creates this layer of the engine, above the layer `lru`.
     pub const fn new(lru: Lru<M>) -> Self {
         Self { lru }
     }
 
     /// Moves isolated folios to other frames. `heads` has the first frame of each folio. `target` returns a free block
-    /// of the order that it is asked for. The block lies in the zone of the folio and has no reference. If `target`
-    /// returns `None`, the folio stays. Returns the number of moved pages, and the folios that stay. *May sleep.*
+    /// of the given order, which lies in the zone of the folio and has no reference. If `target` returns `None`, the
+    /// folio stays. Returns the number of moved pages, and the folios that were not moved. The calling task may sleep.
     ///
-    /// The call never waits for the lock of a folio, although mechanisms/reclaim, 23.7, lets a caller outside of reclaim wait.
-    /// In a small zone, the holder of the lock may itself wait until the caller's other pages are back on their lists.
+    /// The call never waits for the lock of a folio. In Linux, a caller outside of reclaim may wait for the lock
+    /// (mechanisms/reclaim, 23.7). But in a small zone, the holder of the lock may itself wait until the caller's other
+    /// pages are back on their lists.
     pub fn migrate_pages(
         &self,
         heads: &[FrameNumber],
@@ -211,8 +212,8 @@ impl<M: Machine> Migrate<M> {
         is_frozen
     }
 
-    /// Makes the frames `to`, which have the bytes already, a folio with the state of the frozen folio `from` and with
-    /// `references` references. The owner's index or entries still name `from`, and `to` has no mappings yet.
+    /// Makes a folio of the frames `to`, with the state of the frozen folio `from` and with `references` references.
+    /// The bytes are already copied. The owner's index or entries still name `from`, and `to` has no mappings yet.
     fn copy_folio_state(&self, from: Folio, to: Folio, references: u32) {
         let (old, new) = (&self.frames[from.head], &self.frames[to.head]);
         self.prepare_given_folio(to);

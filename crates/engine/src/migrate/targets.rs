@@ -1,9 +1,9 @@
-//! Free blocks that pages can move to, by order.
+//! Free blocks to which compaction moves pages, by order.
 
 use crate::memory::{Folio, MAX_ORDERS};
 use machine::{FrameNumber, Order};
 
-/// Free blocks that are on no free list. Their frames have no reference and no state.
+/// Free blocks, by order, that were taken off the free lists. Their frames have no reference and no state.
 #[derive(Debug, Default)]
 pub struct Targets {
     by_order: [Vec<FrameNumber>; MAX_ORDERS],
@@ -23,7 +23,7 @@ impl Targets {
         self.by_order[usize::from(order.0)..].iter().any(|blocks| !blocks.is_empty())
     }
 
-    /// Adds a block.
+    /// Adds the block of order `order` whose first frame is `head`.
     pub fn add(&mut self, head: FrameNumber, order: Order) {
         self.by_order[usize::from(order.0)].push(head);
         self.pages += order.pages();

@@ -1,12 +1,14 @@
-//! Guesses which frame has a page of a file, by runs of pages that lie in frames in file order.
+//! Guesses the frame of a page of a file, from runs of pages that lie in frames in file order.
 //!
-//! A hit waits for memory twice: for the page's slot in the index, and then for its bytes. A file that was read in
-//! order lies mostly in order in frames, because the free lists return frames in order. Frame and page number then
-//! differ by the same number over long stretches, and the bytes can be prefetched while the slot is on its way. This
-//! is speculative translation (Barr, Cox, Rixner: SpecTLB, ISCA 2011). A guess is only a hint: the slot decides.
+//! A hit in the page cache waits for memory twice: for the page's slot in the index, and then for the page's bytes. A
+//! file that was read in order lies mostly in order in frames, because the free lists return frames in order. The
+//! difference of frame number and page number is then constant over long stretches, so the bytes can be prefetched
+//! before the slot has been loaded. The technique is speculative translation (Barr, Cox, Rixner: SpecTLB, ISCA 2011). A
+//! guess is only a hint: the slot decides.
 //!
-//! There is one word for each 2 MiB of a file. A GiB takes 4 KiB of words, which stay in the nearest caches. If pages
-//! are read in random order, hardly anything is written: only the trust in earlier guesses falls.
+//! There is one word for each 2 MiB of a file. The words for a GiB of a file take 4 KiB, which stay in the nearest
+//! caches of the CPU. If pages are read in random order, words are rarely written: only the trust in earlier guesses
+//! falls.
 
 use super::segments::Segments;
 use crate::memory::free_area::BLOCK_PAGES;
@@ -16,12 +18,13 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 /// Number of pages that share one word.
 const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
 
-/// Largest trust in a guess: half of the pages of a stretch. A guess with this trust is given up after this number of
-/// pages has contradicted it.
+/// Largest trust in a guess: half of the pages of a stretch. A guess with the largest trust is given up after this
+/// number of pages has contradicted it.
 const TRUST_MAX: u32 = STRETCH_PAGES / 2;
 
-/// The guess for a stretch: the frame of its first page, assuming that frames are in order, and the trust in this
-/// guess. Trust is the number of recent pages that followed the order, minus the number of those that did not.
+/// The guess for a stretch of a file: the frame of its first page, if frames are in order, and the trust in this guess.
+/// The trust is the number of recent pages whose frames followed the order, minus the number of recent pages whose
+/// frames did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Guess {
     first: u32,
@@ -37,9 +40,9 @@ impl Guess {
         self.first as u64 | (self.trust as u64) << 32
     }
 
-    /// Returns the guess after another page was noted. `first` is the frame of the stretch's first page, computed from
-    /// the noted page's frame. `follows` says whether the noted page's frame comes directly after the frame of the page
-    /// before it.
+    /// Returns the guess as it is after another page was recorded. `first` is the frame of the stretch's first page,
+    /// computed from the recorded page's frame. `follows` says whether the frame of the recorded page comes directly
+    /// after the frame of the page before it.
     const fn with_page(self, first: u32, follows: bool) -> Self {
         match (self.first == first, self.trust) {
             (true, TRUST_MAX) => self,
@@ -51,14 +54,14 @@ impl Guess {
     }
 }
 
-/// The guesses of one file. They are written without a lock, so the trust may miss some pages. This does no harm,
+/// The guesses of one file. They are written without a lock, so the trust may miss some pages. Missed pages do no harm,
 /// because a guess is only a hint.
 #[derive(Debug, Default)]
 pub(super) struct Contiguity(Segments<AtomicU64>);
 
 impl Contiguity {
-    /// Notes that a page came into a frame. `before` returns the frame of the file's page before this page; it is
-    /// called only if its result matters.
+    /// Records that a page came into a frame. `before` returns the frame of the file's previous page. It is called only
+    /// if its result matters.
     #[inline]
     pub fn note(&self, page: u32, frame: FrameNumber, before: impl FnOnce() -> Option<FrameNumber>) {
         let Some(word) = self.0.try_get_or_make((page / STRETCH_PAGES) as usize) else { return };
@@ -71,8 +74,8 @@ impl Contiguity {
         }
     }
 
-    /// Returns the frame that a page is in, provided that the page is in memory and in order with its neighbours. The
-    /// result may be a number that no frame has.
+    /// Returns the frame that a page has if the page is in memory and its frame is in order with its neighbours'
+    /// frames. The result may be a number that no frame has.
     #[inline(always)]
     pub fn guess(&self, page: usize) -> Option<FrameNumber> {
         let stretch = STRETCH_PAGES as usize;
@@ -85,7 +88,7 @@ impl Contiguity {
 mod tests {
     use super::*;
 
-    /// Notes pages in the order of `pages`. Each page, and the page before it in the file, is in the frame that
+    /// Records pages in the order of `pages`. Each page, and the page before it in the file, is in the frame that
     /// `frame_of` returns.
     fn note(contiguity: &Contiguity, pages: impl Iterator<Item = u32>, frame_of: impl Fn(u32) -> u32) {
         for page in pages {

@@ -12,24 +12,25 @@ const NO_BLOCK: u64 = 0;
 /// The placement of a file's pages in blocks.
 #[derive(Debug)]
 enum Placement {
-    /// For each page, its block of the device. A page gets its block when it is first written (delayed allocation);
-    /// until then, the value is 0.
+    /// For each page, the number of its block on the device. A page gets its block when it is first written (delayed
+    /// allocation); until then, the number is 0.
     Delayed(Box<Segments<AtomicU64>>),
-    /// The file is a device of its own, and its page `n` lies at block `n` of the device. A file system under the
-    /// engine places the blocks.
+    /// The file is a device of its own, and its page `n` lies at block `n` of the device. Under the engine, a file
+    /// system places the blocks.
     Placed {
-        /// Number of pages that have contents on the device. Pages after these read as zeroes.
+        /// Number of pages that have contents on the device. Pages with larger numbers read as zeroes.
         stored_pages: AtomicU32,
     },
 }
 
-/// A file.
+/// A file: its cached pages, the places of its blocks, and the state of its writeback.
 pub struct File<M: Machine> {
     /// Number of the file in the table of files.
     pub id: u32,
-    /// The device that the file's blocks are on.
+    /// The device on which the file's blocks lie.
     pub device: DeviceId,
-    /// The device whose limits and flusher apply to the file. It is `device`, unless the file is a device of its own.
+    /// The device whose dirty limits and flusher apply to the file. It equals `device`, unless the file is a device of
+    /// its own.
     pub backing: DeviceId,
     /// The pages of the file that are in memory.
     pub index: FileIndex,
@@ -37,33 +38,34 @@ pub struct File<M: Machine> {
     pub i_pages: M::Lock<()>,
     length: AtomicU64,
     placement: Placement,
-    /// Page at which the next cyclic writeback continues.
+    /// Number of the page at which the flusher's next writeback of the file continues.
     pub writeback_index: AtomicU32,
     /// `true` if the file is on one of its device's lists of dirty files. A writer tags a page and then reads this
-    /// flag. The flusher takes the file off its list and then looks for tags. One of them must see the other, so both
-    /// pairs are sequentially consistent.
+    /// flag. The flusher takes the file off its list, which clears the flag, and then looks for tags. At least one of
+    /// the two tasks must see the step of the other, so all four steps are sequentially consistent.
     pub(crate) is_listed: AtomicBool,
     /// Number of the memory control group for which the flusher writes the file (`writeback.group_limits`).
     pub(crate) writeback_group: AtomicU16,
-    /// `true` while a task writes the file's dirty pages. Two tasks that write at a time would write single pages
-    /// instead of extents.
+    /// `true` while a task writes the file's dirty pages. If two tasks wrote the file at the same time, they would
+    /// write single pages instead of extents.
     pub(crate) is_being_written: AtomicBool,
-    /// Tasks that wait to be the next to write the file's dirty pages.
+    /// The queue of tasks that wait for their turn to write the file's dirty pages.
     pub(crate) written_wait: M::WaitQueue,
     /// Number of syncs that wait in `written_wait`.
     pub(crate) syncs_waiting: AtomicU32,
-    /// Number of page writes of the file that are still to be made from copies. A change of a page during its write
-    /// sets this number to its largest value again (`writeback.stable_pages = "copy-when-changed"`).
+    /// Number of coming writes of the file's pages that are to be made from copies of the pages. A change of a page
+    /// during its write sets this number to its largest value (`writeback.stable_pages = "copy-when-changed"`).
     pub(crate) copies_left: AtomicU32,
     /// Number of regions that map the file; [`crate::anonymous::reverse_map`] has the regions.
     pub(crate) mapper_count: AtomicU32,
-    /// Number of open handles; changed by [`crate::access::Access::open`] and `close`.
+    /// Number of open handles of the file. [`crate::access::Access::open`] and `close` change it.
     pub(crate) handles: AtomicU32,
-    /// Count of failed writes (`errseq_t`). A caller that remembers the count sees whether another write failed.
+    /// Number of failed writes of the file (`errseq_t`). A caller that stores the number can later see whether another
+    /// write has failed.
     failed_writes: AtomicU32,
-    /// Number of failed writes that were reported to callers without a handle of their own.
+    /// The value of `failed_writes` up to which failures were reported to callers without a handle of their own.
     pub(crate) reported: AtomicU32,
-    /// Page of the last failed write, and the code of its cause.
+    /// The page of the last failed write, and the code of the error.
     last_failure: AtomicU64,
     /// Pages of the file that could not be written and still have to be.
     pub(crate) failed_pages: FailedPages,
@@ -77,7 +79,7 @@ pub(crate) struct FailedPages {
     pub(crate) pages: AtomicI64,
     /// Number of failed pages that are being written again.
     pub(crate) retried: AtomicI64,
-    /// `true` if a failed page was written since the flusher last continued with failed pages.
+    /// `true` if a failed page was written successfully since the flusher last continued with failed pages.
     pub(crate) has_recovered: AtomicBool,
     /// Page at which the flusher continues with failed pages.
     pub(crate) next: AtomicU32,
@@ -93,14 +95,14 @@ impl FailedPages {
 /// A write that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteFailure {
-    /// The page of the file.
+    /// The page of the file whose write failed.
     pub page: u32,
-    /// The reason of the failure.
+    /// The error with which the write failed.
     pub source: IoError,
 }
 
 impl<M: Machine> File<M> {
-    /// Returns whether a sync waits to write the file. The sync has the next turn.
+    /// Returns whether a sync waits for its turn to write the file; a waiting sync has the next turn.
     pub(crate) fn has_waiting_sync(&self) -> bool {
         self.syncs_waiting.load(Ordering::Relaxed) > 0
     }
@@ -143,7 +145,7 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Returns the length in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length.load(Ordering::Acquire)
@@ -154,18 +156,18 @@ impl<M: Machine> File<M> {
         self.index.end().max(pages_of(self.length()))
     }
 
-    /// Returns the length in pages; the last page may be partial.
+    /// Returns the length of the file in pages, of which the last may be partial.
     #[must_use]
     pub fn length_pages(&self) -> u32 {
         pages_of(self.length())
     }
 
-    /// Makes the file at least `bytes` long.
+    /// Makes the file at least `bytes` bytes long.
     pub fn extend(&self, bytes: u64) {
         self.length.fetch_max(bytes, Ordering::AcqRel);
     }
 
-    /// Makes the file `bytes` long; contents after that are lost. The caller drops the pages that held them.
+    /// Makes the file `bytes` bytes long. Contents behind the new end are lost, and the caller drops their pages.
     pub(crate) fn set_length(&self, bytes: u64) {
         self.length.store(bytes, Ordering::SeqCst);
         if let Placement::Placed { stored_pages, .. } = &self.placement {
@@ -173,7 +175,7 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Returns the device block that a page is written to, if it has one.
+    /// Returns the number of the device's block to which a page is written; `None` if the page has no block.
     #[must_use]
     pub fn block(&self, index: u32) -> Option<u64> {
         match &self.placement {
@@ -184,8 +186,8 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Returns the device block that holds the contents of a page; `None` for a hole and for a page after the end,
-    /// which read as zeroes.
+    /// Returns the number of the device's block that holds the contents of a page. Returns `None` for a hole and for a
+    /// page after the end, both of which read as zeroes.
     ///
     /// A task that fills a page calls this after it has put the page into the index. A task that makes the file shorter
     /// changes the length before it searches the index. So no page stays in memory with contents that were cut off.
@@ -200,7 +202,7 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Notes that a page was written: its block has its contents from now on.
+    /// Records that a page was written, so that its block has contents.
     pub(crate) fn note_stored(&self, index: u32) {
         if let Placement::Placed { stored_pages, .. } = &self.placement {
             stored_pages.fetch_max(index + 1, Ordering::SeqCst);
@@ -215,7 +217,8 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Takes a page's block away and returns it; `None` if no block was taken from the device for the page.
+    /// Removes a page's block from the file and returns it; returns `None` if no block was taken from the device for
+    /// the page.
     pub(crate) fn take_block(&self, index: u32) -> Option<u64> {
         let Placement::Delayed(blocks) = &self.placement else { return None };
         Some(blocks.get(index as usize)?.swap(NO_BLOCK, Ordering::AcqRel)).filter(|b| *b != NO_BLOCK)
@@ -226,7 +229,7 @@ impl<M: Machine> File<M> {
         matches!(self.placement, Placement::Placed { .. })
     }
 
-    /// Returns the number of blocks taken from the device, for the whole-machine check.
+    /// Returns the number of blocks that the file has taken from the device, for the whole-machine check.
     pub(crate) fn taken_blocks(&self) -> u64 {
         match &self.placement {
             Placement::Delayed(_) => (0..self.end_page()).filter(|page| self.block(*page).is_some()).count() as u64,
@@ -246,7 +249,7 @@ impl<M: Machine> File<M> {
         self.mapper_count.load(Ordering::Acquire) > 0
     }
 
-    /// Remembers that a page could not be written.
+    /// Records that a page could not be written.
     pub fn note_write_error(&self, page: u32, source: IoError) {
         self.last_failure.store(u64::from(page) << 32 | u64::from(source.code()), Ordering::Release);
         self.failed_writes.fetch_add(1, Ordering::AcqRel);
@@ -258,8 +261,8 @@ impl<M: Machine> File<M> {
         WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
     }
 
-    /// Returns the number of writes that have failed so far. A handle that is opened now reports only failures that
-    /// come later.
+    /// Returns the number of writes of the file that have failed so far. A handle that is opened at this count reports
+    /// only later failures.
     #[must_use]
     pub fn failed_writes(&self) -> u32 {
         self.failed_writes.load(Ordering::Acquire)
@@ -267,8 +270,8 @@ impl<M: Machine> File<M> {
 
     /// Returns the last failed write if the count of failures ([`File::failed_writes`]) differs from `seen` or from
     /// `before`. `seen` is the count up to which failures were reported; it is set to the present count. `before` is
-    /// the count at the start of a task's wait for writes. With it, the task learns of failures during its wait, even
-    /// if they were reported to other tasks.
+    /// the count at the start of a task's wait for writes. By `before`, the task learns of failures during its wait,
+    /// even if these were reported to other tasks.
     pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
         let failed = self.failed_writes();
         (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())

@@ -3,8 +3,8 @@
 //! The slots of all pages of a folio hold the folio's head. A slot is read without a lock. It is written by one atomic
 //! step; `page_cache.index_lock` says under which lock. The slot also says whether its page is open to readers with
 //! hazard pointers ([`super::hazard`]). A page that leaves memory may leave its shadow in the slot ([`Shadow`]). Tags
-//! say which pages are dirty, and which are under writeback, so that writers find them in file order. Description:
-//! mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
+//! say which pages are dirty, and which are under writeback, so that tasks that write the file find these pages in file
+//! order. *Description*: mechanisms/reclaim, 1 (reference rules), 13.1 (removal), 21.5 (file order).
 
 use super::contiguity::Contiguity;
 use super::segments::{Segments, UsedParts};
@@ -17,7 +17,7 @@ use machine::atomic::{AtomicU32, AtomicU64, Ordering};
 use machine::{FrameNumber, prefetch};
 use std::ops::Range;
 
-/// The reason why [`FoundPage::get_shared`] did not get a page.
+/// The reason why [`FoundPage::get_shared`] could not take a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
     /// The page is leaving memory.
@@ -26,18 +26,18 @@ pub enum Miss {
     Held,
     /// The page has the largest number of readers that its descriptor can count.
     Full,
-    /// The frame already belongs to another page. The caller has to release the reference and the latch, which were
-    /// taken.
+    /// The frame belongs to another page by now. The reference and the latch were taken, and the caller has to release
+    /// them.
     Undo,
 }
 
-/// Marks a slot that holds a page; the other bits are the number of the page's frame.
+/// The mark of a slot that holds a page. The slot's other bits are the number of the page's frame.
 const PAGE: u32 = 0b10 << 30;
-/// Marks a slot that holds a page which is open to readers with hazard pointers.
+/// The mark of a slot that holds a page which is open to readers with hazard pointers.
 const OPEN: u32 = 0b11 << 30;
-/// Marks a slot that holds the shadow of a page that left memory. A slot without page and shadow is 0.
+/// The mark of a slot that holds the shadow of a page that left memory. A slot without page and shadow is 0.
 const SHADOW: u32 = 0b01 << 30;
-/// The bits of a slot for the number of a frame, or for a shadow.
+/// A mask of the bits of a slot that hold the number of a frame, or a shadow.
 const NUMBER: u32 = !OPEN;
 
 const _: () = assert!(FRAMES_MAX <= NUMBER + 1 && Shadow::BITS == NUMBER.count_ones());
@@ -83,7 +83,7 @@ impl FoundPage<'_> {
         self.stored >= OPEN
     }
 
-    /// Returns whether the slot still has the value that was found.
+    /// Returns whether the slot still has the value that it had when the page was found.
     #[inline(always)]
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
@@ -92,11 +92,12 @@ impl FoundPage<'_> {
 
     /// Takes a reference and the shared latch of the frame in one step.
     ///
-    /// The slot is then read again, because the frame may have been freed and belong to another page.
+    /// After that, the method reads the slot again, because the frame may have been freed meanwhile and belong to
+    /// another page.
     ///
     /// # Errors
-    /// The reason why the page was not taken. After [`Miss::Undo`], the caller has to release the reference and the
-    /// latch.
+    /// Fails with the reason why the page was not taken. After [`Miss::Undo`], the caller has to release the reference
+    /// and the latch.
     #[inline(always)]
     pub fn get_shared<'a>(&self, frames: &'a FrameTable) -> Result<&'a Frame, Miss> {
         let descriptor = &frames[self.frame];
@@ -110,26 +111,27 @@ impl FoundPage<'_> {
     }
 }
 
-/// A count of pages, in a cache line of its own: the count changes with each miss, and hits read the fields beside it.
+/// A count of pages, in a cache line of its own, because the count changes with each miss, and hits read the fields
+/// beside it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Pages(AtomicU32);
 
-/// Slots and tags of one file (or of a swap cache).
+/// The index of a file or of a swap cache: the slots and the tags of its pages.
 #[derive(Debug, Default)]
 pub struct FileIndex {
-    /// [`PAGE`] or [`OPEN`] with a frame's number, [`SHADOW`] with a shadow, or 0.
+    /// The slots. A slot is [`PAGE`] or [`OPEN`] with a frame's number, or [`SHADOW`] with a shadow, or 0.
     slots: Segments<AtomicU32>,
     tags: Tags,
     used: UsedParts,
-    /// For each node, the number of its pages and (in `node_places`) its place. Both arrays are empty if nodes take no
-    /// memory.
+    /// For each node of the index, the number of its pages; `node_places` has the node's place. Both arrays are empty
+    /// if nodes take no memory.
     node_pages: Segments<AtomicU32>,
     node_places: Segments<AtomicU64>,
     pages: Pages,
-    /// Largest page number ever stored, plus 1.
+    /// Largest page number that was ever stored in the index, plus 1.
     end: AtomicU32,
-    /// Guesses of the frames of pages; only in an index that [`FileIndex::with_pages`] made.
+    /// Guesses of the frames of pages. Only an index that [`FileIndex::with_pages`] made has guesses.
     contiguity: Option<Contiguity>,
 }
 
@@ -141,15 +143,15 @@ impl FileIndex {
         Self { slots: Segments::with_head(pages as usize), contiguity: Some(Contiguity::default()), ..Self::default() }
     }
 
-    /// Returns the frame that is in a slot now. The frame may leave the slot at any time unless the caller has the page
-    /// lock or a reference.
+    /// Returns the frame that is in a page's slot at present. The frame may leave the slot at any time unless the
+    /// caller has the page lock or a reference.
     #[inline]
     pub fn get(&self, index: u32) -> Option<FrameNumber> {
         self.find(index).map(|found| found.frame)
     }
 
-    /// Returns the frame that is in a slot now, as [`FileIndex::get`], together with the slot, for callers that take
-    /// hold of the page.
+    /// Returns the frame that is in a page's slot, as [`FileIndex::get`] does, together with the slot, for callers that
+    /// then take a reference to the page.
     #[inline(always)]
     pub fn find(&self, index: u32) -> Option<FoundPage<'_>> {
         let slot = self.slots.get(index as usize)?;
@@ -180,13 +182,14 @@ impl FileIndex {
         self.slots.get(index).map(Slot)
     }
 
-    /// Returns the slot of a page within the expected length, in fewer instructions.
+    /// Returns the slot of a page within the length for which the index was made; `None` for other pages. It takes
+    /// fewer instructions than [`FileIndex::slot`].
     #[inline(always)]
     pub fn slot_in_head(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get_in_head(index).map(Slot)
     }
 
-    /// Returns the slot of a page beyond the expected length.
+    /// Returns the slot of a page beyond the length for which the index was made; `None` for other pages.
     #[inline(always)]
     pub fn slot_behind(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get_behind(index).map(Slot)
@@ -209,8 +212,8 @@ impl FileIndex {
         self.slots.get(index as usize).is_some_and(close)
     }
 
-    /// Makes room for a page. Returns `false` if the system does not grant the memory. A page far into a large file
-    /// takes much address space: as much as all pages before it together.
+    /// Makes room for a page. Returns `false` if the system does not grant the memory. The slot of a page far into a
+    /// large file takes much address space: as much as the slots of all pages before it.
     #[inline]
     pub fn prepare(&self, index: u32) -> bool {
         let has_tags = self.tags.prepare(index);
@@ -221,10 +224,10 @@ impl FileIndex {
     /// Puts a page's frame into its slot, which holds no page so far. Returns the shadow that was in the slot.
     ///
     /// # Errors
-    /// The frame that is in the slot already.
+    /// Fails with the frame that is in the slot already.
     ///
     /// # Panics
-    /// When there is no memory for the slot; see [`FileIndex::prepare`].
+    /// Panics when there is no memory for the slot; see [`FileIndex::prepare`].
     pub fn insert(&self, index: u32, frame: FrameNumber) -> Result<Option<Shadow>, FrameNumber> {
         debug_assert!(frame.0 <= NUMBER, "{frame} has no room in a slot");
         let slot = self.slots.get_or_make(index as usize);
@@ -251,14 +254,15 @@ impl FileIndex {
         }
     }
 
-    /// Fills the slots of all pages of a folio, each with the folio's head; returns a shadow that was in one of them.
+    /// Fills the slots of all pages of a folio, each with the folio's head. Returns a shadow that was in one of the
+    /// slots; `None` if there was none.
     ///
     /// # Errors
-    /// The head of the folio that is in one of the slots already. Nothing was changed then, except that shadows may be
-    /// lost.
+    /// Fails with the head of a folio that is in one of the slots already. On failure nothing is changed, except that
+    /// shadows may be lost.
     ///
     /// # Panics
-    /// As [`FileIndex::insert`].
+    /// Panics as [`FileIndex::insert`] does.
     pub fn insert_folio(&self, index: u32, folio: Folio) -> Result<Option<Shadow>, FrameNumber> {
         let mut found = None;
         for n in 0..folio.pages() {
@@ -273,19 +277,19 @@ impl FileIndex {
         Ok(found)
     }
 
-    /// Empties the slots of all pages of a folio, as [`FileIndex::remove`]; each keeps `shadow`.
+    /// Empties the slots of all pages of a folio, as [`FileIndex::remove`] does. `shadow` is stored in each slot.
     ///
     /// # Panics
-    /// When one of the slots does not hold the folio.
+    /// Panics when one of the slots does not hold the folio.
     pub fn remove_folio(&self, index: u32, folio: Folio, shadow: Option<Shadow>) {
         (0..folio.pages()).for_each(|n| self.remove(index + n, folio.head, shadow));
     }
 
-    /// Empties a page's slot, except for `shadow`, and clears the page's tags. The caller has the page's lock, or froze
-    /// the page.
+    /// Empties a page's slot, stores `shadow` in it, and clears the page's tags. The caller has the page's lock, or has
+    /// frozen the page.
     ///
     /// # Panics
-    /// When the slot does not hold `frame`.
+    /// Panics when the slot does not hold `frame`.
     pub fn remove(&self, index: u32, frame: FrameNumber, shadow: Option<Shadow>) {
         let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
         // The tags are cleared before the slot is empty. The next page in the slot may be dirty at once, and the tags
@@ -300,19 +304,19 @@ impl FileIndex {
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
     }
 
-    /// Replaces the head of a folio in the slots of all its pages, as [`FileIndex::replace`].
+    /// Replaces the head of a folio in the slots of all its pages, as [`FileIndex::replace`] does for one page.
     ///
     /// # Panics
-    /// When one of the slots does not hold `from`.
+    /// Panics when one of the slots does not hold `from`.
     pub fn replace_folio(&self, index: u32, from: Folio, to: Folio) {
         (0..from.pages()).for_each(|n| self.replace(index + n, from.head, to.head));
     }
 
     /// Replaces the frame of a page in its slot. The new frame is not open to readers with hazard pointers; the tags
-    /// stay. The caller has frozen `from` and copied it.
+    /// stay. The caller has frozen the page in `from` and copied it.
     ///
     /// # Panics
-    /// When the slot does not hold `from`.
+    /// Panics when the slot does not hold `from`.
     pub fn replace(&self, index: u32, from: FrameNumber, to: FrameNumber) {
         let slot = self.slots.get(index as usize).expect("a page that is in the index has a slot");
         let stored = slot.swap(PAGE | to.0, Ordering::SeqCst);
@@ -322,7 +326,7 @@ impl FileIndex {
         }
     }
 
-    /// Forgets the shadows in a range of slots. Pages that come into these slots later count as new pages.
+    /// Removes the shadows from a range of slots. Pages that come into these slots later count as new pages.
     pub fn forget_shadows(&self, slots: Range<u32>) {
         let slots = slots.start as usize..slots.end.min(self.end()) as usize;
         for slot in self.used.within(slots).flatten().filter_map(|at| self.slots.get(at)) {
@@ -333,21 +337,21 @@ impl FileIndex {
         }
     }
 
-    /// Makes room for the data of a page's node that [`FileIndex::add_to_node`] stores. Returns `false` if the system
-    /// does not grant the memory.
+    /// Makes room for the data that [`FileIndex::add_to_node`] stores for the node of a page. Returns `false` if the
+    /// system does not grant the memory.
     pub(crate) fn prepare_node(&self, index: u32) -> bool {
         let node = (index / NODE_PAGES) as usize;
         self.node_pages.try_get_or_make(node).is_some() && self.node_places.try_get_or_make(node).is_some()
     }
 
-    /// Returns whether the node of a page holds no page. Without the index's lock, the answer may be out of date at
-    /// once.
+    /// Returns whether the node of a page holds no page at all. If the caller does not hold the index's lock, the
+    /// answer may be out of date at once.
     pub(crate) fn lacks_node(&self, index: u32) -> bool {
         self.node_pages.get((index / NODE_PAGES) as usize).is_none_or(|pages| pages.load(Ordering::Relaxed) == 0)
     }
 
-    /// Counts a page that was added, and makes its node if it is the first page of the node. The caller holds the lock
-    /// of the index.
+    /// Counts a page that was added. If it is the first page of its node, `make` makes the node. The caller holds the
+    /// lock of the index.
     pub(super) fn add_to_node(&self, index: u32, make: impl FnOnce() -> NodePlace) {
         let node = (index / NODE_PAGES) as usize;
         if self.node_pages.get_or_make(node).fetch_add(1, Ordering::Relaxed) == 0 {
@@ -355,8 +359,8 @@ impl FileIndex {
         }
     }
 
-    /// Counts a page that was removed, and returns the place of its node if it was the node's last page. The caller
-    /// holds the lock of the index.
+    /// Counts a page that was removed. If it was the last page of its node, returns the node's place. The caller holds
+    /// the lock of the index.
     pub(super) fn remove_from_node(&self, index: u32) -> Option<NodePlace> {
         let node = (index / NODE_PAGES) as usize;
         let is_last = self.node_pages.get_or_make(node).fetch_sub(1, Ordering::Relaxed) == 1;
@@ -369,7 +373,7 @@ impl FileIndex {
         self.pages.0.load(Ordering::Relaxed)
     }
 
-    /// Returns the largest page number ever stored, plus 1.
+    /// Returns the largest page number that was ever stored in the index, plus 1.
     #[must_use]
     pub fn end(&self) -> u32 {
         self.end.load(Ordering::SeqCst)
@@ -382,8 +386,9 @@ impl FileIndex {
 
     /// Removes a page's tag. The caller has the page's lock, or ends the page's writeback.
     ///
-    /// The tag was set before the caller took the lock, or submitted the write. There is one exception: a writer that
-    /// dirties a page while the page's write fails may set the tag later. The tag then stays, which does no harm.
+    /// A tag that is to be cleared was set before the caller took the lock, or submitted the write. There is one
+    /// exception: a writer that dirties a page while the page's write fails may set the tag later. Then the tag stays,
+    /// which does no harm.
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         self.tags.clear(index, tag);
     }
@@ -394,26 +399,26 @@ impl FileIndex {
         self.has_tag(index, Tag::Dirty) || self.has_tag(index, Tag::WriteFailed)
     }
 
-    /// Returns whether the page is tagged.
+    /// Returns whether the page has the tag `tag`.
     #[must_use]
     pub fn has_tag(&self, index: u32, tag: Tag) -> bool {
         self.tags.has(index, tag)
     }
 
-    /// Returns the first tagged page from `index` on. The cost grows with the number of tagged pages, not with the
-    /// length of the file.
+    /// Returns the first page from `index` on that has the tag `tag`. The cost grows with the number of tagged pages,
+    /// not with the length of the file.
     #[must_use]
     pub fn next_tagged(&self, index: u32, tag: Tag) -> Option<u32> {
         self.tags.first(index..self.end(), tag)
     }
 
-    /// Returns the first page in the index from `index` on.
+    /// Returns the first page from page `index` on that is in memory, with its frame.
     #[must_use]
     pub fn next_present(&self, index: u32) -> Option<(u32, FrameNumber)> {
         self.first_present(index..u32::MAX)
     }
 
-    /// Returns the first page of a range that is in the index. Reads nothing after the range.
+    /// Returns the first page of a range that is in memory, with its frame. Reads no slot after the range.
     #[must_use]
     pub fn first_present(&self, pages: Range<u32>) -> Option<(u32, FrameNumber)> {
         let present = |i: usize| self.get(i as u32).map(|frame| (i as u32, frame));

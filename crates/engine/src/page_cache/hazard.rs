@@ -1,28 +1,28 @@
-//! Pages that readers hold by hazard pointers: without a reference and without a latch.
+//! Hazard pointers, by which readers hold pages without a reference and without a latch.
 //!
 //! Taking a reference and a latch changes the page's descriptor, a cache line that this reader and readers on other
 //! CPUs then wait for. A clean page that is used often is therefore *open*, which its slot in the index says. A reader
-//! of an open page publishes the frame in a hazard pointer of its own and reads the slot again. If nothing has changed,
-//! it holds the page until it withdraws the pointer.
+//! of an open page publishes the frame in a hazard pointer of its own and reads the slot again. If the slot has not
+//! changed, the reader holds the page until it withdraws the pointer.
 //!
-//! A task that needs the page exclusively pays for this: it *closes* the slot, makes every CPU take notice
+//! The cost falls on a task that needs the page exclusively: it *closes* the slot, makes every CPU take notice
 //! ([`machine::Hazards::barrier`]), and reads the published pointers. One barrier serves all pages that were closed
 //! before it: a page keeps the number of the last barrier that had begun when it was closed. Reclaim closes pages when
-//! it clears their use marks, one round of the lists before it frees them, so it needs one barrier a round. A writer
-//! needs one barrier for each open page that it makes dirty. The writer waits for readers without the latch, because a
-//! reader that holds the page by a hazard pointer may want the latch as well. A page that leaves its file while a
-//! reader holds it stays in its frame until it is released.
+//! it clears their use marks, which is one round over the lists before it frees them. So it needs only one barrier for
+//! each round. A writer needs one barrier for each open page that it makes dirty. The writer waits for readers without
+//! the latch, because a reader that holds the page by a hazard pointer may want the latch as well. A page that leaves
+//! its file while a reader holds it stays in its frame until the reader releases it.
 //!
 //! Only clean pages are opened. A page that was dirty is opened only after [`READS_AFTER_A_WRITE`] reads, so readers of
 //! a page that is written repeatedly take a reference and the latch.
 //!
-//! [`Flags::HAZARD`] is set while a page may be held this way. It is set when the page is opened. It is cleared by a
-//! task that has closed the page and then found it in no hazard pointer, while no task could open it: the page was
-//! frozen, its latch was exclusive, or it had left its file.
+//! The flag [`Flags::HAZARD`] is set while hazard pointers may hold a page. The flag is set when the page is opened. A
+//! task clears the flag when it has closed the page and then found it in no hazard pointer, while no task could open
+//! the page: the page was frozen, its latch was exclusive, or it had left its file.
 //!
-//! Hazard pointers are used only where the machine has them, and with `lru.activation = at-scan`. A use of an open page
-//! is not recorded. This is correct as long as the page is marked as used; the task that clears the marks closes the
-//! page.
+//! Hazard pointers are used only if the machine has them and the kernel has `lru.activation = "at-scan"`. A use of an
+//! open page is not recorded. This is correct as long as the page is marked as used; the task that clears the marks
+//! closes the page.
 
 use super::{File, FileOwners, PageCache, Shadow};
 use crate::memory::{Flags, Owner};
@@ -31,23 +31,24 @@ use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, W
 
 /// Average number of reads after which a page that was dirty is opened again to readers with hazard pointers.
 ///
-/// Opening a page pays only if readers save more than the barrier of its next write costs. A read of an open page saves
-/// some 80 ns, the cost of a reference and the latch (docs/studies/library-changes.md, "Hazard pointers beside
-/// writes"). The barrier took 15 us in a `page_mut` beside readers (two CPUs, Linux 6.18), which is what 190 such reads
-/// save.
+/// To open a page is worth its cost only if readers then save more time than the barrier of the next write takes. A
+/// read of an open page saves some 80 ns, the cost of a reference and the latch (docs/studies/library-changes.md,
+/// "Hazard pointers beside writes"). The barrier took 15 us in a `page_mut` beside readers (two CPUs, Linux 6.18). This
+/// is as much time as 190 reads of an open page save.
 ///
-/// The constant is larger than 190, so that a page stays closed if one in a hundred of its uses is a write. One read in
-/// 32 is counted. So a use of the page is a counted read with a chance of 0.031, and a write with a chance of 0.01. The
-/// chance that 32 counted reads come before one write is (0.031 / 0.041)^32, or 0.01 %. With a constant of 512, and one
-/// read in 16 counted, it was 0.8 %. The constant was chosen, not found by a sweep.
+/// The constant is larger than 190, so that a page almost always stays closed if one in a hundred of its uses is a
+/// write. One read in 32 is counted, so 1024 reads are 32 counted reads. A use of the page is a counted read with a
+/// probability of 0.031, and a write with a probability of 0.01. The probability that 32 counted reads come before one
+/// write is (0.031 / 0.041)^32, or 0.01 %. With a constant of 512, and one read in 16 counted, the probability would be
+/// 0.8 %. The constant was chosen, and not found by a sweep.
 pub const READS_AFTER_A_WRITE: u32 = 1024;
 
-/// The number of reads, out of [`READS_AFTER_A_WRITE`], that are counted on average.
+/// The average number of reads that are counted out of [`READS_AFTER_A_WRITE`] reads.
 const COUNTED_READS: u32 = READS_AFTER_A_WRITE / READS_PER_COUNT;
 
 const _: () = assert!(COUNTED_READS <= Flags::READS_MAX, "a page's word counts no more");
 
-/// The frames that hazard pointers named at one moment.
+/// The frames that readers held by hazard pointers at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     frames: Vec<FrameNumber>,
@@ -56,15 +57,15 @@ pub struct Held {
 }
 
 impl Held {
-    /// Returns whether it is certain that no hazard pointer holds the page in `frame`. The page was closed when
-    /// `closed_at` barriers had begun, and was not opened since.
+    /// Returns whether it is certain that no hazard pointer holds the page in `frame`. `closed_at` is the number of
+    /// barriers that had begun when the page was closed. The page was not opened since.
     #[must_use]
     pub fn is_free(&self, frame: FrameNumber, closed_at: u32) -> bool {
         is_before(closed_at, self.barrier) && self.frames.binary_search(&frame).is_err()
     }
 }
 
-/// Returns whether barrier `number` began after the first `begun` barriers. Numbers repeat after 2^32.
+/// Returns whether barrier number `number` began after barrier number `begun`. Numbers repeat after 2^32 barriers.
 const fn is_before(begun: u32, number: u32) -> bool {
     number.wrapping_sub(begun).cast_signed() > 0
 }
@@ -94,9 +95,9 @@ impl<M: Machine> Readers<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Opens a page of a file, which is marked as used often, to readers with hazard pointers. Does nothing if the page
-    /// is dirty, if it was read too few times since it was dirty, or if a task waits for readers. The caller has the
-    /// page's shared latch.
+    /// Opens a page of a file to readers with hazard pointers. The page is marked as used often, and the caller has its
+    /// shared latch. Does nothing if the page is dirty, if it was read too few times since it was dirty, or if a task
+    /// waits until readers release pages.
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::DIRTY) || !self.machine.hazards().are_on() {
@@ -116,7 +117,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Closes a page whose marks of use were cleared, so that its readers set new marks. The caller has a reference.
+    /// Closes a page whose marks of use were cleared to readers with hazard pointers, so that readers set new marks.
+    /// The caller has a reference to the page.
     #[inline]
     pub fn close_page(&self, frame: FrameNumber, owners: &mut FileOwners<M>) {
         let descriptor = &self.frames[frame];
@@ -129,13 +131,14 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns the frames that readers hold by hazard pointers, as far as the last barrier made them known.
+    /// Returns the frames that readers hold by hazard pointers, as far as the last barrier has made the pointers
+    /// visible.
     fn held_at_last_barrier(&self) -> Held {
         let barrier = self.readers.barriers_done.load(Ordering::SeqCst);
         Held { frames: self.machine.hazards().published(), barrier }
     }
 
-    /// Returns the frames that readers hold by hazard pointers now.
+    /// Makes a barrier and returns the frames that readers hold by hazard pointers.
     pub fn held(&self) -> Held {
         let number = self.readers.barriers_begun.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         self.machine.hazards().barrier();
@@ -144,12 +147,13 @@ impl<M: Machine> PageCache<M> {
         Held { frames: self.machine.hazards().published(), barrier: number }
     }
 
-    /// Returns whether a hazard pointer holds a page that the caller has closed, or that left its file.
+    /// Returns whether a hazard pointer holds a page. The caller has closed the page, or the page has left its file.
     fn is_held(&self, frame: FrameNumber) -> bool {
         self.held().frames.binary_search(&frame).is_ok()
     }
 
-    /// Closes a page whose exclusive latch the caller has. Returns whether no reader holds it.
+    /// Closes a page to readers with hazard pointers, and returns whether no reader holds the page. The caller has the
+    /// page's exclusive latch.
     #[cold]
     pub(super) fn is_let_go(&self, frame: FrameNumber) -> bool {
         self.close_page(frame, &mut FileOwners::default());
@@ -160,7 +164,8 @@ impl<M: Machine> PageCache<M> {
         is_let_go
     }
 
-    /// Waits until no reader holds a page; the caller has a reference. *May sleep.*
+    /// Waits until no reader holds a page by a hazard pointer. The caller has a reference to the page. The calling task
+    /// may sleep.
     #[cold]
     pub(super) fn wait_until_let_go(&self, frame: FrameNumber) {
         self.readers.waits.fetch_add(1, Ordering::SeqCst);
@@ -179,14 +184,15 @@ impl<M: Machine> PageCache<M> {
         self.readers.waits.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Returns whether a task waits until a page is released, or a page that left its file is still held.
+    /// Returns whether a task waits until readers release a page, or readers still hold a page that left its file.
     #[inline(always)]
     pub fn is_hazard_waited_for(&self) -> bool {
         self.readers.waits.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes out of `pages` the pages that readers still hold, and keeps them until they are released; their references
-    /// are dropped then. All of the pages have left their files, and the caller has a reference to each.
+    /// Moves the pages that readers still hold from `pages` to the list of pages that are kept until readers release
+    /// them. [`PageCache::let_go`] returns the pages to a caller when they are released. All of the pages have left
+    /// their files, and the caller has a reference to each.
     pub(crate) fn keep_held(&self, pages: &mut Vec<FrameNumber>) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::HAZARD)) {
             return;
@@ -202,8 +208,9 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns pages that left their files and that no reader holds any more, with a reference to each for the caller.
-    /// Returns none if `let_go`, which a reader has just released, is not among the pages that left.
+    /// Returns the kept pages (pages that left their files while readers held them) that no reader holds any more. The
+    /// caller gets a reference to each. `let_go` is the page that a reader has just released, if any; if it is not a
+    /// kept page, the method returns no page.
     #[must_use]
     pub(crate) fn let_go(&self, let_go: Option<FrameNumber>) -> Vec<FrameNumber> {
         // The lock is held while the hazard pointers are read. A page that is added to `cut_off` later may be held by a
@@ -218,7 +225,7 @@ impl<M: Machine> PageCache<M> {
         gone
     }
 
-    /// Wakes the tasks that wait for a page, which a reader has released.
+    /// Wakes the tasks that wait until readers release a page, after a reader has released it.
     pub(crate) fn wake_hazard_waiters(&self, frame: FrameNumber) {
         self.machine.wake(self.page_queue(frame));
     }
@@ -229,8 +236,8 @@ impl<M: Machine> PageCache<M> {
         self.frames[frame].is(Flags::HAZARD) && matches!(self.frames[frame].owner(), Owner::File(_))
     }
 
-    /// Closes pages that hazard pointers may hold. Returns the frames that are held, which are determined once for all
-    /// of the pages. The caller has references to the pages.
+    /// Closes pages that hazard pointers may hold, and returns the frames that are held. One barrier serves all of the
+    /// pages. The caller has references to the pages.
     pub(crate) fn close_pages(&self, pages: &[FrameNumber], owners: &mut FileOwners<M>) -> Held {
         for frame in pages {
             self.close_page(*frame, owners);
@@ -247,8 +254,8 @@ impl<M: Machine> PageCache<M> {
         self.held()
     }
 
-    /// Returns whether no reader holds a frozen page of a file, according to `held`. If so, clears [`Flags::HAZARD`].
-    /// No task opens the page while it is frozen.
+    /// Returns whether, according to `held`, no reader holds a frozen page of a file. If no reader holds the page,
+    /// clears [`Flags::HAZARD`]; no task opens the page while it is frozen.
     pub(crate) fn is_free_of_readers(&self, file: &File<M>, frame: FrameNumber, held: Option<&Held>) -> bool {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::HAZARD) {
@@ -262,8 +269,8 @@ impl<M: Machine> PageCache<M> {
         is_free
     }
 
-    /// Removes pages as [`PageCache::remove_file_page`] does. Hazard pointers may hold some of them. The caller has a
-    /// reference to each page, but not its lock. The holders of all pages are determined once. Each page leaves the
+    /// Removes pages as [`PageCache::remove_file_page`] does. Hazard pointers may hold some of the pages. The caller
+    /// has a reference to each page, but not its lock. One barrier serves all pages. Each page leaves in its slot the
     /// shadow that `shadow` returns. Calls `then` with each page, and with whether it was removed.
     pub(crate) fn remove_mappings(
         &self,

@@ -1,12 +1,13 @@
-//! The latch of a page, which readers of its bytes share and a writer has alone.
+//! The latch of a page, which readers of the page's bytes share and a writer has alone.
 //!
-//! A word of the frame holds the latch, next to the references ([`crate::memory::Frame::get_shared`]): a hit takes both
-//! in one step and no lock. The page lock is a different lock, which guards the page's owner and its I/O. *Order*: the
-//! latch first, then the page lock. Reclaim and the flusher never wait for a latch; a sync does, for pages that must
-//! not change while they are written. *Turns*: a task that changes a page repeatedly would take the latch again each
-//! time before a waiter has woken up. So a waiter that has waited for a millisecond claims the next turn, and tasks
-//! that want the page for writing leave it to that waiter. Readers do not leave the page to the waiter: another reader
-//! may have the latch already, and the waiter and the new reader would both wait for that reader.
+//! A word of the frame holds the latch, next to the references ([`crate::memory::Frame::get_shared`]): a hit takes
+//! latch and reference in one step, and takes no lock. The page lock is a different lock, which guards the page's owner
+//! and its I/O. *Order*: the latch first, then the page lock. Reclaim and the flusher never wait for a latch. A sync
+//! waits for the latches of pages that must not change while they are written. *Turns*: a task that changes a page
+//! repeatedly would take the latch again each time before a waiter has woken up. So a task that has waited for a
+//! millisecond claims the next turn, and tasks that want the page for writing wait until the claimant has had its turn.
+//! Readers do not wait for the claimant: another reader may have the latch already, and the claimant and the new reader
+//! would both wait for that reader.
 
 use super::file_index::Miss;
 use super::{FileIndex, PageCache};
@@ -14,16 +15,16 @@ use crate::memory::{Flags, Frame};
 use machine::atomic::Ordering::SeqCst;
 use machine::{FrameNumber, Machine, Nanos, Step, WaitReason, Waiting};
 
-/// Time after which a waiter claims the next turn. A shorter time would cost a switch of threads for each change of a
-/// page that several tasks change. A request to a disk takes about a millisecond, too.
+/// Time after which a task that waits for a latch claims the next turn. With a shorter time, each change of a page that
+/// several tasks change would cost a context switch. A request to a disk takes about a millisecond, too.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// The value of a queue's claim while no task has claimed the next turn; no frame has this number.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<M: Machine> PageCache<M> {
-    /// Takes the latch of a page, exclusive or shared. Waits until the latch is free. The caller holds a reference and
-    /// no page lock. *May sleep.*
+    /// Takes the latch of a page, exclusive or shared. Waits until the latch is free. The caller holds a reference to
+    /// the page, and no page lock. The calling task may sleep.
     pub fn latch(&self, frame: FrameNumber, exclusive: bool) {
         loop {
             self.latch_counted(frame, exclusive, PATIENCE);
@@ -35,13 +36,14 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Takes the shared latch of a page, before all other waiters. *May sleep.*
+    /// Takes the shared latch of a page, and claims the next turn at once, so that other waiters come later. The
+    /// calling task may sleep.
     pub(crate) fn latch_next(&self, frame: FrameNumber) {
         self.latch_counted(frame, false, Nanos(0));
     }
 
-    /// Takes the latch as [`PageCache::latch`] does, but checks no hazard pointers. After a wait of `patience`, the
-    /// caller claims the next turn.
+    /// Takes the latch as [`PageCache::latch`] does, but does not wait for readers with hazard pointers. After a wait
+    /// of `patience`, the caller claims the next turn.
     fn latch_counted(&self, frame: FrameNumber, exclusive: bool, patience: Nanos) {
         if exclusive {
             self.let_next_go_first(frame);
@@ -85,8 +87,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Waits, if a waiter has claimed the next turn, until that waiter has had the latch. The caller wants the latch
-    /// for writing. *May sleep.*
+    /// If a waiter has claimed the next turn, waits until this waiter has had the latch. The caller wants the latch for
+    /// writing. The calling task may sleep.
     fn let_next_go_first(&self, frame: FrameNumber) {
         let next = self.next_at_queue(frame);
         while next.load(SeqCst) == frame.0 && !self.machine.is_killed() {
@@ -112,8 +114,9 @@ impl<M: Machine> PageCache<M> {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// Returns the page of a file, with a reference and the shared latch for the caller, and its descriptor; `None` if
-    /// the page is not in memory, or has as many readers as it can have. *May sleep.*
+    /// Returns the frame of a page of a file and the frame's descriptor, with a reference and the shared latch for the
+    /// caller. Returns `None` if the page is not in memory, or has as many readers as its descriptor can count. The
+    /// calling task may sleep.
     #[inline(always)]
     pub fn find_shared(&self, index: &FileIndex, page: u32) -> Option<(FrameNumber, &Frame)> {
         self.machine.spend(Step::IndexLookup, 1);
@@ -162,7 +165,7 @@ impl<M: Machine> PageCache<M> {
         self.put_shared_of(frame, &self.frames[self.frames.head(frame)]);
     }
 
-    /// Releases as [`PageCache::put_shared`], for a caller that has the descriptor.
+    /// Releases a page as [`PageCache::put_shared`] does, for a caller that has the frame's descriptor.
     #[inline(always)]
     pub fn put_shared_of(&self, frame: FrameNumber, descriptor: &Frame) {
         let (is_last, is_waited_for) = descriptor.put_shared();

@@ -1,22 +1,23 @@
-//! Page cache: files, and which of their pages are in which frames.
+//! The page cache: files, and the frames in which their pages are.
 //!
 //! *Holds* the files with their indexes, the page lock and the latch of a page, and the hazard pointers by which
-//! readers hold a page without either ([`hazard`]). *Flow*: `access` puts a page into its file
+//! readers hold a page without lock or latch ([`hazard`]). *Flow*: `access` puts a page into its file
 //! ([`PageCache::add_to_page_cache`]) and finds it there ([`PageCache::find_page`], [`PageCache::find_shared`]);
-//! reclaim takes it out ([`PageCache::remove_file_page`]). *Called by* every floor above: the swap cache is an index
-//! like a file's. *Locks*: the page lock (a bit, sleeps) outermost, then `table`; then `i_pages`, never two of one
-//! class. *Description*: mechanisms/reclaim, 1, 13, 19.
+//! reclaim takes it out ([`PageCache::remove_file_page`]). The module is called by every floor above; also by `swap`,
+//! because the swap cache is an index like a file's. *Locks*: outermost the page lock, which is a bit and whose waiters
+//! sleep; then `table`; then `i_pages`. No task takes two locks of one class. *Description*:
+//! mechanisms/reclaim, 1, 13, 19.
 //!
 //! # Order of two operations on one page
 //!
-//! An operation holds these while it works on the page:
+//! While an operation works on the page, it holds the following:
 //!
 //! * *read*: a reference and the shared latch, taken in one step ([`PageCache::find_shared`]);
-//! * *hazard*, a read by hazard pointer: neither ([`hazard`]);
+//! * *hazard*, a read by hazard pointer: neither a reference nor the latch ([`hazard`]);
 //! * *write*: a reference, the exclusive latch, then the page lock;
 //! * *truncate*: a reference and the page lock, then `i_pages` to take the page out;
-//! * *reclaim*: the page off its list, the page lock if it is free, then `i_pages` to take the page out;
-//! * *migrate*: as reclaim, and the shared latch if it is free, to copy the bytes;
+//! * *reclaim*: the page, taken off its list; the page lock, if it is free; then `i_pages` to take the page out;
+//! * *migrate*: as reclaim does; also the shared latch, if it is free, to copy the bytes;
 //! * *writeback*: a reference and the page lock until the page is marked; where pages are stable, the shared latch as
 //!   well.
 //!
@@ -33,25 +34,27 @@
 //! A cell says how its two operations are kept apart:
 //!
 //! * *free*: both read the bytes, and neither waits.
-//! * *latch*: one waits for the other ([`latch`]). Migration does not wait: a page that is being written stays.
+//! * *latch*: one operation waits for the other ([`latch`]). Migration does not wait: a page that is being written
+//!   stays.
 //! * *reference*: the page leaves its file, and its frame stays until the reader drops its reference
 //!   (`PageCache::put_page_in_use`). The reader then checks the length of the file again.
 //! * *freeze*: the page is taken only if it is clean and has no references but those of its index and of the caller,
-//!   which are removed in one step. A task that comes later gets no reference of a frozen page, and looks the page up
+//!   which are removed in one step. A task that comes later gets no reference to a frozen page, and looks the page up
 //!   again.
 //! * *close*: the slot is closed, a barrier makes this visible on every CPU, and the published pointers are read. A
 //!   page that a pointer names stays in its frame. A writer waits for the reader.
 //! * *kept*: the page leaves its file, and its frame is kept until no pointer names it ([`hazard`]).
-//! * *page lock*: the second task checks the owner again, and leaves a page alone that is no longer in its file.
+//! * *page lock*: the second task checks the owner again, and leaves the page alone if it is no longer in its file.
 //!   Reclaim and migration only try the lock.
 //! * *mark*: truncation and a sync wait for a page under writeback; reclaim waits for it or leaves it; migration leaves
 //!   it. A writer waits only where pages are stable (`writeback.stable_pages`). Otherwise it makes the page dirty
 //!   again, and the page is written once more.
 //! * *list*: the task that takes the page off its list, under the lock of the lists, is the only one that works on it.
-//!   [`crate::lru`] does that.
+//!   [`crate::lru`] takes pages off lists.
 //!
 //! Only one flusher or sync writes a file at a time (`File::is_being_written`). Two reads that miss the same page both
-//! allocate a frame. The second one finds the first one's page in the index, under `i_pages`, and frees its own frame.
+//! allocate a frame. The second read finds the page of the first read in the index, under `i_pages`, and frees its own
+//! frame.
 //!
 //! Next: [`crate::swap`], which has an index for pages without a file.
 
@@ -94,7 +97,7 @@ use table::Table;
 /// Largest number of pages that leave a file at once ([`PageCache::remove_file_pages`]).
 pub(crate) const REMOVALS_MAX: usize = 32;
 
-/// The slabs that became empty when a folio left its file; usually none.
+/// The slabs of index nodes that became empty when a folio left its file. Usually there are none.
 type EmptySlabs = Vec<EmptySlab>;
 
 /// The layer (*floor*) of the engine that holds files and their cached pages.
@@ -107,11 +110,11 @@ pub struct PageCache<M: Machine> {
     /// For each wait queue in `page_queues`, the page whose latch a long-waiting task has claimed as its next turn;
     /// `NOBODY` if there is none (see [`latch`]).
     next_at_queues: Vec<AtomicU32>,
-    /// Pages whose last reference was dropped by a lookup; see [`PageCache::put_page_in_use`].
+    /// Pages whose last reference was dropped by a task that had looked them up; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
-    /// `true` if there are orphans; read without the lock.
+    /// `true` if `orphans` is not empty. The flag is read without the lock.
     pub(crate) has_orphans: AtomicBool,
-    /// State for readers with hazard pointers.
+    /// The state that all readers with hazard pointers share.
     pub(crate) readers: hazard::Readers<M>,
 }
 
@@ -124,7 +127,7 @@ impl<M: Machine> Deref for PageCache<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Creates the layer, without files.
+    /// Creates this layer of the engine, without files.
     pub fn new(slab: Slab<M>, choices: Choices) -> Self {
         let machine = &slab.machine;
         Self {
@@ -146,8 +149,8 @@ impl<M: Machine> PageCache<M> {
         self.files.lock().insert(|id| File::new(&self.machine, id, device))
     }
 
-    /// Creates a file of `bytes` whose page `n` lies at block `n` of a device of its own; a file system under the
-    /// engine places the blocks. For limits and the flusher, the file counts to the device `backing`.
+    /// Creates a file of `bytes` bytes whose page `n` lies at block `n` of a device of its own. Under the engine, a
+    /// file system places the blocks. The dirty limits and the flusher of the device `backing` apply to the file.
     pub fn add_placed_file(&self, device: DeviceId, backing: DeviceId, bytes: u64) -> Arc<File<M>> {
         self.files.lock().insert(|id| File::placed(&self.machine, id, device, backing, bytes))
     }
@@ -162,7 +165,7 @@ impl<M: Machine> PageCache<M> {
         self.files.lock().entries.values().cloned().collect()
     }
 
-    /// Removes a file from the table of files. None of its pages is in memory, and its blocks were given back.
+    /// Removes a file from the table of files. The file has no page in memory, and its blocks have been freed.
     pub(crate) fn forget_file(&self, file: &File<M>) {
         assert_eq!(file.index.pages(), 0, "file {} forgotten with pages in memory", file.id);
         assert!(!file.is_mapped(), "file {} forgotten while it is mapped", file.id);
@@ -182,7 +185,7 @@ impl<M: Machine> PageCache<M> {
         is_locked.then(|| i_pages.lock())
     }
 
-    /// Returns whether reclaim removes pages by file ([`PageCache::remove_file_pages`]).
+    /// Returns whether reclaim removes pages of one file together ([`PageCache::remove_file_pages`]).
     pub(crate) fn removes_by_file(&self) -> bool {
         match self.choices.index_lock {
             IndexLock::ByFile => true,
@@ -219,14 +222,14 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns the number of the first page after the folio in which page `page` was found. The caller has a reference
-    /// of the folio, which may have left its file.
+    /// Returns the number, in the file, of the first page after the folio in which page `page` was found. The caller
+    /// has a reference to the folio, which may have left its file.
     pub(crate) fn end_of_folio(&self, head: FrameNumber, page: u32) -> u32 {
         let pages = self.frames.pages(head) as u32;
         page / pages * pages + pages
     }
 
-    /// Returns the number, in its owner, of the page that is in a frame.
+    /// Returns the number of the page in a frame, counted from the beginning of the page's owner.
     pub(crate) fn index_of(&self, frame: FrameNumber) -> u32 {
         let head = self.frames.head(frame);
         self.frames[head].index() + (frame.0 - head.0)
@@ -238,12 +241,12 @@ impl<M: Machine> PageCache<M> {
         descriptor.owner() == owner && u64::from(page.wrapping_sub(descriptor.index())) < self.frames.pages(head)
     }
 
-    /// Puts a fresh folio, which the caller has locked, into a file; its first page becomes page `page` of the file.
-    /// Returns a shadow that was in one of its slots.
+    /// Puts a fresh folio, which the caller has locked, into a file; the folio's first page becomes page `page` of the
+    /// file. Returns a shadow that was in one of the folio's slots; `None` if there was none.
     ///
     /// # Errors
-    /// The head of a folio that is in one of the slots already. Nothing was changed then, except that shadows may be
-    /// lost.
+    /// Fails with the head of a folio that is in one of the slots already. On failure nothing is changed, except that
+    /// shadows may be lost.
     pub fn add_to_page_cache(
         &self,
         file: &File<M>,
@@ -295,14 +298,15 @@ impl<M: Machine> PageCache<M> {
         self.index_nodes.take(group)
     }
 
-    /// Frees a node. Returns the block of the node's slab if the caller has to free this block.
+    /// Frees a node. If the node's slab is then empty and is not kept, returns the slab's block, which the caller has to
+    /// free.
     fn give_node(&self, place: NodePlace) -> Option<EmptySlab> {
         self.free_object(place.group, KernelMemory::SlabReclaimable, NODE_BYTES);
         self.index_nodes.give(place)
     }
 
-    /// Lowers the page counts of index nodes for a folio that left its file's index at `page`. Returns the slabs that
-    /// hold no node any more. The caller holds the lock of the index.
+    /// Subtracts the pages of a folio, which left its file's index at `page`, from the page counts of the index's
+    /// nodes. Returns the slabs that have become empty. The caller holds the lock of the index.
     fn leave_nodes(&self, file: &File<M>, page: u32, folio: Folio) -> EmptySlabs {
         let mut empty = EmptySlabs::new();
         if self.index_nodes.slabs().is_some() {
@@ -312,13 +316,13 @@ impl<M: Machine> PageCache<M> {
         empty
     }
 
-    /// Removes a page from its file if the page is clean and has no references but those of the index and of the
-    /// caller. Returns whether it did. The removed page belongs to the caller, has no reference, and has to be freed.
-    /// If the page is not removed, nothing changes. See [`crate::swap::Swap::remove_mapping`].
+    /// Removes a page from its file if the page is clean and only the index and the caller have references to it.
+    /// Returns whether the page was removed. A removed page has no reference, and the caller has to free it. If the
+    /// page is not removed, nothing changes. See [`crate::swap::Swap::remove_mapping`].
     ///
-    /// The caller isolated the page (one reference), locked it and unmapped it. Readers may hold the page by hazard
-    /// pointers. In this case the page is removed only if `held` shows that they do not; with `None`, it is not
-    /// removed. `shadow` stays in the slots of the page.
+    /// Before the call, the caller has isolated the page (which gives it one reference), locked it and unmapped it. A
+    /// page that is or was open to readers with hazard pointers is removed only if `held` shows that no reader holds
+    /// it; if `held` is `None`, the page is not removed. `shadow` is stored in the slots of the page.
     pub fn remove_file_page(
         &self,
         frame: FrameNumber,
@@ -334,8 +338,9 @@ impl<M: Machine> PageCache<M> {
         self.end_removal(frame, removed)
     }
 
-    /// Removes pages as [`PageCache::remove_file_page`]: up to [`REMOVALS_MAX`] pages of one file, under one hold of
-    /// the index's lock, each with the shadow that it leaves. Calls `then` with each page, and whether it was removed.
+    /// Removes up to [`REMOVALS_MAX`] pages of one file as [`PageCache::remove_file_page`] does, but under one hold of
+    /// the index's lock. Each page comes with the shadow that it leaves in its slot. Calls `then` with each page, and
+    /// whether it was removed.
     pub(crate) fn remove_file_pages(
         &self,
         pages: &[(FrameNumber, Option<Shadow>)],
@@ -353,8 +358,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Removes a folio from its file, whose index the caller has locked. Returns the slabs of index nodes that are to
-    /// be freed; `None` if the folio is not removed.
+    /// Removes a folio from its file, whose index the caller has locked. Returns the empty slabs of index nodes that
+    /// the caller has to free; `None` if the folio was not removed.
     fn remove_under_lock(
         &self,
         frame: FrameNumber,
@@ -396,7 +401,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Takes a locked page that is not dirty out of a file; drops the index's reference.
+    /// Takes a locked page that is not dirty out of a file, and drops the index's reference.
     pub(crate) fn delete_from_page_cache(&self, file: &File<M>, frame: FrameNumber) {
         let (descriptor, folio) = (&self.frames[frame], self.frames.folio(frame));
         let slabs = {
@@ -412,8 +417,8 @@ impl<M: Machine> PageCache<M> {
         assert!(!last, "the caller holds a reference of {frame}");
     }
 
-    /// Drops a reference that a lookup took. If it is the last one, because the page left its file meanwhile, the page
-    /// is not freed here but put aside: it may be on an LRU list, which only the layer above can change
+    /// Drops a reference that a look-up took. If this is the last reference, because the page left its file meanwhile,
+    /// the page is not freed but put aside. The page may still be on an LRU list, which only the layer `lru` can change
     /// (`Lru::release_orphans`).
     pub(crate) fn put_page_in_use(&self, frame: FrameNumber) {
         if self.frames[frame].put() {
@@ -421,7 +426,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Puts aside a page whose last reference was just dropped.
+    /// Puts aside a page whose last reference was just dropped, until `Lru::release_orphans` frees it.
     #[cold]
     pub(super) fn orphan(&self, frame: FrameNumber) {
         self.frames[frame].set_references(1);

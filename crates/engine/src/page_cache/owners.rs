@@ -1,11 +1,12 @@
-//! Finds the files that own the pages of a list.
+//! Finds the file that owns a page, for the pages of a list.
 
 use super::{File, PageCache};
 use crate::memory::Owner;
 use machine::{FrameNumber, Machine};
 use std::sync::Arc;
 
-/// A cache of the last file that was looked up. It helps because most pages of a list belong to the same file.
+/// A cache of the file that was looked up last. It saves look-ups because consecutive pages of a list mostly belong to
+/// the same file.
 pub struct FileOwners<M: Machine> {
     file: Option<Arc<File<M>>>,
 }

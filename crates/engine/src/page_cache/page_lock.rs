@@ -1,7 +1,7 @@
 //! The page lock, and waiting for a page.
 //!
-//! The lock is a bit in the frame's descriptor. It guards the owner and the I/O of the page. Waiters of several pages
-//! share a queue.
+//! The lock is a bit in the frame's descriptor. It guards the owner and the I/O of the page. Tasks that wait for
+//! different pages may share a wait queue.
 
 use super::PageCache;
 use crate::memory::Flags;
@@ -11,13 +11,13 @@ use machine::{FrameNumber, Machine, Stalled, WaitReason, Waiting};
 /// Number of page queues. The waiters of a page wait in the queue that is computed from the number of its frame.
 pub(super) const PAGE_QUEUES: usize = 256;
 
-/// Returns the queue of a page, by Fibonacci hashing, so that neighbouring pages wait in different queues.
+/// Returns the number of the queue of a page, by Fibonacci hashing, so that neighbouring pages have different queues.
 const fn queue_of(frame: FrameNumber) -> usize {
     (frame.0.wrapping_mul(0x9e37_79b9) >> 24) as usize % PAGE_QUEUES
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Returns the queue in which waiters of a page wait, together with those of other pages.
+    /// Returns the queue in which tasks wait for a page. Several pages share a queue.
     pub(crate) fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
         &self.page_queues[queue_of(frame)]
     }
@@ -28,7 +28,7 @@ impl<M: Machine> PageCache<M> {
         &self.next_at_queues[queue_of(frame)]
     }
 
-    /// Locks a page. Waits until the lock is free. *May sleep.*
+    /// Locks a page. Waits until the lock is free. The calling task may sleep.
     pub fn lock_page(&self, frame: FrameNumber) {
         while !self.frames[frame].try_lock() {
             self.wait_while(frame, Flags::LOCKED, WaitReason::PageLock);
@@ -42,24 +42,26 @@ impl<M: Machine> PageCache<M> {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// Waits until a page is no longer under writeback. The caller holds a reference. *May sleep.*
+    /// Waits until a page is no longer under writeback. The caller holds a reference to the page. The calling task may
+    /// sleep.
     pub fn wait_on_writeback(&self, frame: FrameNumber) {
         self.wait_while(frame, Flags::WRITEBACK, WaitReason::PageWriteback);
     }
 
-    /// Waits until a page that is being read is no longer locked. The caller holds a reference. *May sleep.*
+    /// Waits until a page that is being read is no longer locked. The caller holds a reference to the page. The calling
+    /// task may sleep.
     pub fn wait_on_read(&self, frame: FrameNumber) {
         self.wait_while(frame, Flags::LOCKED, WaitReason::PageIo);
     }
 
     /// Begins a stall for memory (`/proc/pressure/memory`) if the task is about to wait for the read of a page that was
-    /// in the workingset when reclaim evicted it. The stall ends when the result is dropped.
+    /// in the workingset when reclaim evicted it. The stall ends when the returned guard is dropped.
     fn stall_for_refault(&self, frame: FrameNumber) -> Option<Stalled<'_, M>> {
         let flags = self.frames[frame].flags();
         (flags.has(Flags::WORKINGSET) && !flags.has(Flags::UPTODATE)).then(|| Stalled::begin(&self.machine))
     }
 
-    /// Waits while a page has a flag; whoever clears the flag wakes the queue of the page.
+    /// Waits while a page has a flag. The task or interrupt that clears the flag wakes the queue of the page.
     fn wait_while(&self, frame: FrameNumber, flag: Flags, reason: WaitReason) {
         loop {
             let queue = self.page_queue(frame);

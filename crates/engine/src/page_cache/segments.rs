@@ -1,10 +1,10 @@
 //! A growing array that is read without a lock.
 //!
 //! It consists of segments: the *head*, whose length is chosen when the array is created, and segments behind it, each
-//! as long as everything before it. A segment is made once, when one of its elements is first needed, and lives as long
-//! as the array. So elements never move, and a lookup takes two loads; in the head it takes hardly any other
-//! instruction. Elements are zero at first. The system provides the memory of each part of a segment when that part is
-//! first used, so a large file costs only its used parts.
+//! as long as everything before it. A segment is made once, when one of its elements is first needed, and exists as
+//! long as the array. So elements never move, and a look-up takes two loads. In the head, a look-up takes hardly any
+//! other instructions. Elements are zero at first. The system provides the memory of each part of a segment when that
+//! part is first used, so a large file costs only its used parts.
 
 #![allow(unsafe_code)]
 
@@ -16,18 +16,18 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-/// Number of elements of the shortest head.
+/// Number of elements of the shortest head (first segment) of an array.
 const HEAD_MIN: usize = 8;
-/// Number of elements of the longest head: one for each page of a file of 4 GiB. The whole head takes address space as
-/// soon as its first element is used.
+/// Number of elements of the longest head (first segment) of an array: one for each page of a file of 4 GiB. The whole
+/// head takes address space as soon as its first element is used.
 const HEAD_MAX: usize = 1 << 20;
-/// Number of segments, with the head. With the shortest head, they hold 2^32 elements.
+/// Number of segments of an array, including the head. With the shortest head, the segments hold 2^32 elements.
 const SEGMENTS: usize = 30;
 
-/// The array that the module's documentation describes.
+/// A growing array that is read without a lock; the module's documentation describes its segments.
 pub struct Segments<T> {
-    /// The first element of each segment; null until the segment is made, and never changed again. Segment 0 is the
-    /// head, segment `k` has `head << (k - 1)` elements.
+    /// A pointer to the first element of each segment. A pointer is null until its segment is made, and never changes
+    /// after that. Segment 0 is the head; segment `k` has `head << (k - 1)` elements.
     // Pointers, not boxes in `OnceLock`s. Every hit looks an element up here. With boxes, half of the instructions of a
     // hit would handle states and lengths that are known.
     segments: [AtomicPtr<T>; SEGMENTS],
@@ -43,7 +43,8 @@ impl<T> Default for Segments<T> {
 }
 
 impl<T> Segments<T> {
-    /// Creates an array that is expected to have `elements` elements. It takes no memory yet.
+    /// Creates an array that is expected to have `elements` elements. The array takes no memory until an element is
+    /// needed.
     pub fn with_head(elements: usize) -> Self {
         Self {
             segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
@@ -52,7 +53,8 @@ impl<T> Segments<T> {
         }
     }
 
-    /// Returns the segment in which an element behind the head lies, by the highest bit of its index.
+    /// Returns the number of the segment in which an element behind the head lies, computed from the highest bit of the
+    /// element's index.
     const fn segment_of(&self, index: usize) -> usize {
         (index.ilog2() - self.head.trailing_zeros()) as usize + 1
     }
@@ -93,13 +95,14 @@ impl<T> fmt::Debug for Segments<T> {
 }
 
 impl<T: Element> Segments<T> {
-    /// Returns the element, if its segment was made.
+    /// Returns the element at an index; `None` if its segment was not made yet.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<&T> {
         self.get_in_head(index).or_else(|| self.get_behind(index))
     }
 
-    /// Returns the element, if it lies in the head and the head was made.
+    /// Returns the element at an index; `None` if the element does not lie in the head (the first segment), or the head
+    /// was not made yet.
     #[inline(always)]
     pub fn get_in_head(&self, index: usize) -> Option<&T> {
         if index >= self.head {
@@ -111,7 +114,8 @@ impl<T: Element> Segments<T> {
         (!first.is_null()).then(|| unsafe { &*first.add(index) })
     }
 
-    /// Returns the element, if it lies behind the head and its segment was made.
+    /// Returns the element at an index; `None` if the element lies in the head (the first segment), or its segment was
+    /// not made yet.
     #[inline(always)]
     pub fn get_behind(&self, index: usize) -> Option<&T> {
         if index < self.head {
@@ -123,8 +127,8 @@ impl<T: Element> Segments<T> {
         (!first.is_null()).then(|| unsafe { &*first.add(index - self.range_of(segment).start) })
     }
 
-    /// Returns the element. Makes its segment, filled with zeroes, if it does not exist yet. Returns `None` if there is
-    /// no memory for the segment.
+    /// Returns the element at an index. If the element's segment does not exist yet, makes the segment, filled with
+    /// zeroes. Returns `None` if there is no memory for the segment.
     #[inline]
     pub fn try_get_or_make(&self, index: usize) -> Option<&T> {
         if self.get(index).is_none() {
@@ -146,18 +150,18 @@ impl<T: Element> Segments<T> {
         Some(())
     }
 
-    /// Returns the element as [`Segments::try_get_or_make`] does, for callers that rely on having memory.
+    /// Returns the element as [`Segments::try_get_or_make`] does, for callers that cannot handle a lack of memory.
     ///
     /// # Panics
-    /// If the system does not grant the memory.
+    /// Panics if the system does not grant the memory.
     #[inline]
     pub fn get_or_make(&self, index: usize) -> &T {
         self.try_get_or_make(index).expect("there is memory for a part of an index")
     }
 }
 
-/// Number of elements of a part, which is the number of an index's slots that fit into a page of memory. [`UsedParts`]
-/// records for each part whether it was ever used.
+/// Number of elements of a *part* of an array, for which [`UsedParts`] records whether it was ever used. A part of an
+/// index's slots fills a page of memory.
 const PART: usize = 1024;
 
 /// The parts of a growing array that were ever used. A walk over the array can skip all other parts, which have no
@@ -166,7 +170,7 @@ const PART: usize = 1024;
 pub struct UsedParts(Segments<AtomicU64>);
 
 impl UsedParts {
-    /// Notes that an element is about to be used. Returns `None` if there is no memory for the note.
+    /// Records that an element is about to be used. Returns `None` if there is no memory for the record.
     #[inline]
     pub fn note(&self, index: usize) -> Option<()> {
         let (word, bit) = Self::place(index);

@@ -1,7 +1,8 @@
 //! Shadows: the entries that pages leave in their slots.
 
-/// The bits that a page leaves in its slot. A policy chooses them ([`crate::lru`]) and gets them back when the page is
-/// read again. They tell the policy whether the page has returned soon.
+/// The bits that a page leaves in its slot of an index when it leaves memory. The page-replacement policy
+/// ([`crate::lru`]) chooses the bits, and gets them back when the page is read again. From the bits, the policy sees
+/// whether the page has returned soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow(pub(super) u32);
 

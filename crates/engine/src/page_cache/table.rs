@@ -1,12 +1,12 @@
-//! Numbers for owners of pages. By such a number, a frame's descriptor names the file, or the region, that its page
-//! belongs to.
+//! A table that gives numbers to owners of pages. By this number, a frame's descriptor names the file or the region
+//! that owns its page.
 
 use crate::memory::OWNERS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A table of numbered entries. A number is used again only after all other numbers, so that a remembered number finds
-/// the same entry or none.
+/// A table of numbered entries. A number is used again only after all other numbers, so that an old number finds its
+/// own entry or none.
 pub(crate) struct Table<T> {
     pub(crate) entries: BTreeMap<u32, Arc<T>>,
     next: u32,
@@ -22,7 +22,7 @@ impl<T> Table<T> {
     /// Adds a new entry with the next free number, and returns it. `make` makes the entry from its number.
     ///
     /// # Panics
-    /// If no number is free.
+    /// Panics if no number is free.
     pub(crate) fn insert(&mut self, make: impl FnOnce(u32) -> T) -> Arc<T> {
         assert!(self.entries.len() < OWNERS_MAX as usize, "all {OWNERS_MAX} numbers of owners are in use");
         while self.entries.contains_key(&self.next) {

@@ -5,25 +5,26 @@
 //! with a count of zero, so its cost grows with the number of tagged pages, not with the length of the file. The tags
 //! of one file share the tower.
 //!
-//! *Order*: no lock is taken, and no tagged page is ever hidden. The count above a place is raised before the place
-//! stops being zero, and lowered after it is zero again. So at each moment a count is at least the number of non-zero
-//! places below it. A tower of bits could not guarantee this. One task clears a bit of the tower and then searches
-//! below it again; meanwhile another task may tag a page there after it found the bit still set. The page is then
-//! hidden until the first task sets the bit again. Loom checks the tower of counts: `a_tagged_page_is_never_hidden` and
-//! its neighbours. All steps are in one order, as `File::is_listed` needs.
+//! *Order*: no lock is taken, and a search never misses a tagged page. The count above a place is raised before the
+//! place stops being zero, and lowered after it is zero again. So at each moment a count is at least the number of
+//! non-zero places below it. A tower of bits could not guarantee this. One task clears a bit of the tower and then
+//! searches below it again; meanwhile another task may tag a page there after it found the bit still set. Searches
+//! would then miss the page until the first task sets the bit again. The model checker loom checks the tower of counts:
+//! the test `a_tagged_page_is_never_hidden` and the tests beside it. All steps are sequentially consistent, because
+//! `File::is_listed` needs this.
 
 use super::segments::Segments;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::ops::Range;
 
-/// A property by which pages are found again.
+/// A property of a file's pages by which a search finds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// The contents are newer than the device's, and the flusher has to write them.
+    /// The page's contents are newer than those on the device, and the flusher has to write them.
     Dirty,
-    /// The page is being written.
+    /// The page is being written to the device.
     Writeback,
-    /// The contents are newer than the device's, and the last write of them failed.
+    /// The page's contents are newer than those on the device, and their last write failed.
     WriteFailed,
 }
 
@@ -34,10 +35,10 @@ impl Tag {
 
 /// Number of pages of a word.
 const WORD_PAGES: usize = u64::BITS as usize;
-/// Number of places that lie directly below a count.
+/// Number of places (words or counts) that lie directly below a count.
 const FAN_OUT: usize = 64;
-/// Number of levels (*floors*) of the tower. A count of the highest floor covers about 64 GiB, and the largest file has
-/// 256 such counts.
+/// Number of levels (*floors*) of the tower of counts. A count of the highest floor covers 64 GiB of a file, and the
+/// largest file has 256 counts of this floor.
 const FLOORS: usize = 3;
 
 /// Returns the number of words that one count of a floor covers.
@@ -69,7 +70,7 @@ impl Tags {
     /// Tags a page.
     ///
     /// # Panics
-    /// When there is no memory for the tag; see [`Tags::prepare`].
+    /// Panics when there is no memory for the tag; see [`Tags::prepare`].
     pub fn set(&self, page: u32, tag: Tag) {
         let (at, bit) = (page as usize / WORD_PAGES, bit_of(page));
         let word = self.words[tag as usize].get_or_make(at);
@@ -108,7 +109,7 @@ impl Tags {
         self.word(page, tag).is_some_and(|word| word.load(SeqCst) & bit_of(page) != 0)
     }
 
-    /// Returns the first tagged page of a range.
+    /// Returns the first page of a range that has the tag; `None` if there is none.
     pub fn first(&self, pages: Range<u32>, tag: Tag) -> Option<u32> {
         let (start, end) = (pages.start as usize / WORD_PAGES, (pages.end as usize).div_ceil(WORD_PAGES));
         let words = &self.words[tag as usize];
@@ -131,7 +132,7 @@ impl Tags {
         None
     }
 
-    /// Returns whether the count of a floor above a word is zero: there is no tagged page below it.
+    /// Returns whether the count of a floor above a word is zero, so that no page below it is tagged.
     fn is_empty(&self, floor: usize, word: usize) -> bool {
         self.tower[floor].get(word / words_of(floor)).is_none_or(|count| count.load(SeqCst) == 0)
     }
@@ -158,7 +159,8 @@ impl Tags {
         }
     }
 
-    /// Subtracts 1 from count `at` of a floor, for a place below it that has become zero, or stayed zero.
+    /// Subtracts 1 from count `at` of a floor, for a place below it that has become zero or, though 1 was added for it,
+    /// stayed zero.
     fn discount(&self, floor: usize, at: usize) {
         let is_zero = self.tower[floor].get_or_make(at).fetch_sub(1, SeqCst) == 1;
         if is_zero && floor + 1 < FLOORS {
@@ -166,7 +168,7 @@ impl Tags {
         }
     }
 
-    /// Returns the sum of the highest floor's counts over the whole file: 0 if no page is tagged.
+    /// Returns the sum of all counts of the highest floor, which is 0 if no page of the file is tagged.
     #[cfg(test)]
     pub fn counted(&self) -> u32 {
         let highest = &self.tower[FLOORS - 1];
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(tags.counted(), 0, "a count stayed behind");
     }
 
-    /// Threads tag pages of one word, and of one count, repeatedly. Each thread finds its own page at once.
+    /// Threads repeatedly tag pages of one word, and pages of one count. Each thread finds its own page at once.
     #[test]
     fn whoever_tagged_a_page_finds_it() {
         let tags = Tags::default();

@@ -16,19 +16,20 @@ use crate::task::Task;
 use machine::{Func, Machine, Order, Step};
 use zone::ZonePass;
 
-/// The result of a pass over the zones of a node.
+/// The result of a pass of kswapd over the zones of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodePass {
     /// `true` if some zone that the pass worked on is not at its high mark.
     is_lacking: bool,
-    /// `true` if some zone is under its min mark.
+    /// `true` if some zone of the node is below its min mark.
     is_under_min: bool,
-    /// Number of pages of the zones that are at their high mark.
+    /// Total number of pages of all zones that are at their high mark.
     balanced_pages: u64,
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Brings a node's zones to their high marks. Returns the request that was met in the end.
+    /// Brings a node's zones to their high marks. Returns the request that was met in the end, which may ask for less
+    /// than `request`.
     #[doc(alias = "balance_pgdat")]
     pub(super) fn balance_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let _span = self.machine.span(Func::BalancePgdat);
@@ -49,7 +50,7 @@ impl<M: Machine> Reclaim<M> {
         achieved
     }
 
-    /// Returns whether kswapd may sleep, by the condition of `sleep_test`.
+    /// Returns whether kswapd may sleep (`reclaim.sleep_test`).
     #[doc(alias = "sleeping_prematurely")]
     pub(super) fn is_balance_kept(&self, node: NodeId, request: Request) -> bool {
         if self.has_kswapd_failed(node) {
@@ -151,7 +152,8 @@ impl<M: Machine> Reclaim<M> {
             .filter(move |(kind, _)| *kind <= classzone)
     }
 
-    /// Returns the lruvecs of a node for requests of a class zone, that of the highest zone first.
+    /// Returns the lruvecs of a node that requests of a class zone can use, the lruvec of the highest zone first. The
+    /// class zone is the highest zone that a request can use.
     pub(super) fn lruvecs_of_node(&self, node: NodeId, classzone: usize) -> impl Iterator<Item = Reach<'_, M>> {
         self.lruvecs(self.zones_up_to(node, classzone).rev().map(|(_, zone)| zone))
     }
@@ -193,13 +195,13 @@ impl<M: Machine> Reclaim<M> {
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| reach.lruvec.end_at_priority(priority));
     }
 
-    /// Returns whether some zone is above its low mark with a block of the order.
+    /// Returns whether some zone meets its low mark for an allocation of the order, for which it needs a free block.
     fn has_block(&self, node: NodeId, order: Order, classzone: usize) -> bool {
         self.zones_up_to(node, classzone)
             .any(|(_, zone)| zone.is_above(zone.low(), order, classzone, MarkRights::default()))
     }
 
-    /// Compacts the node's zones in the background, unless a block of the order is there.
+    /// Compacts the node's zones in the background, unless a free block of the order exists.
     fn compact_node_if_needed(&self, node: NodeId, order: Order, classzone: usize) {
         if order == Order::ZERO || self.has_block(node, order, classzone) {
             return;

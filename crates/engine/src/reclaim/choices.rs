@@ -27,15 +27,15 @@ choices! {
 
     /// The lowest priority of kswapd.
     kswapd_floor: KswapdFloor = Zero, drawn 39 {
-        /// 0: whole lists, anonymous and file alike.
+        /// The lowest priority is 0, at which whole lists are scanned, anonymous and file lists alike.
         Zero,
-        /// 1: half of each list.
+        /// The lowest priority is 1, at which half of each list is scanned.
         One,
     }
 
     /// The lowest priority of direct reclaim.
     min_scan_priority: MinScanPriority = Zero, drawn 40 {
-        /// 0: whole lists, anonymous and file alike.
+        /// The lowest priority is 0, at which whole lists are scanned, anonymous and file lists alike.
         Zero,
         /// Priority 1, and priority 0 only when nothing was reclaimed and every zone counts as hopeless
         /// (`reclaim.hopeless`).
@@ -110,7 +110,7 @@ choices! {
         /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until the write of one
         /// of the pages that it waits for has ended, at most 10 ms.
         ForWriteback,
-        /// None.
+        /// Reclaim does not wait after a scanned list.
         Never,
         /// Reclaim waits after a whole pass, not after a list, and the wait depends on which pages the pass met. If
         /// kswapd met a page under writeback for the second time, it waits, at most 100 ms, until 32 pages of the node
@@ -136,7 +136,7 @@ choices! {
 
     /// Condition under which kswapd compacts its node after a request of an order above 0.
     kswapd_compact: KswapdCompact = Never, drawn 47 {
-        /// Never.
+        /// Kswapd never compacts its node.
         Never,
         /// Kswapd compacts when a run of `balance_pgdat` has ended and no zone has a block of the order.
         AfterBalance,
@@ -235,7 +235,7 @@ choices! {
         Always,
         /// Kswapd waits until a congested queue has room, at most 100 ms, but not while a zone is below its min mark.
         CongestionWait,
-        /// None.
+        /// Kswapd does not wait between passes.
         None,
     }
 
@@ -290,7 +290,7 @@ choices! {
     stolen_pages: StolenPages = NotCounted, drawn 66 {
         /// No, only the freed slab pages count: kswapd's priority falls as if no page had been freed.
         NotCounted,
-        /// Yes.
+        /// Yes, these pages count as reclaimed.
         Counted,
     }
 
@@ -315,9 +315,9 @@ choices! {
 
     /// The way in which kswapd falls asleep.
     kswapd_sleep: KswapdSleep = AtOnce, drawn 73 {
-        /// At once.
+        /// Kswapd falls asleep at once.
         AtOnce,
-        /// After a nap of 100 ms, if the node is still balanced then.
+        /// Kswapd falls asleep after a nap of 100 ms, if the node is still balanced then.
         AfterNap,
     }
 
@@ -335,7 +335,7 @@ choices! {
         /// Reclaim waits while more pages are under writeback than the limit. Callers that may not enter the file
         /// system or do I/O also wait 100 ms after every zone.
         AlwaysWithoutFs,
-        /// If more pages are under writeback than the limit, until fewer are.
+        /// If more pages are under writeback than the limit, reclaim waits until fewer are.
         ByLimit,
         /// While more pages are under writeback than the limit, reclaim waits until one of the pages that it waits for
         /// is written. Each such wait takes at most 10 ms.
@@ -365,12 +365,12 @@ choices! {
         /// All groups, parents before children. Each group loses pages in the same proportion. With many groups, a task
         /// that needs few pages does much work.
         All,
-        /// All groups from the one on behind which the last walk ended, up to the last of the subtree. Walks of the same
-        /// target, node and priority share this position, so that tasks that reclaim at a time divide the groups among
-        /// them. A reclaim at a limit ends its walk once it has freed enough.
+        /// All groups after the one at which the last walk ended, up to the last group of the subtree. Walks of the
+        /// same target, node and priority share this position, so that tasks that reclaim at the same time divide the
+        /// groups among them. A reclaim at a limit ends its walk once it has freed enough.
         SharedByPriority,
-        /// As `shared-by-priority`, but walks of all priorities share a position, and every reclaim except kswapd ends its
-        /// walk once it has freed enough. A reclaim that frees nothing starts again, and then visits all groups.
+        /// As `shared-by-priority`, but walks of all priorities share a position, and every reclaim except kswapd ends
+        /// its walk once it has freed enough. A reclaim that frees nothing starts again, and then visits all groups.
         SharedPosition,
     }
 

@@ -9,11 +9,11 @@ use machine::{Machine, Order};
 impl<M: Machine> Reclaim<M> {
     /// Carries out the commands of a text, one after the other, in the format of debugfs' `lru_gen`. Returns how many
     /// pages the evicting commands freed. If zones have lruvecs of their own, a command applies to the highest zone of
-    /// its node. *May sleep.*
+    /// its node. This function may sleep.
     ///
     /// # Errors
-    /// When a part of the text is no command; then nothing was done. When a command is refused; the commands before it
-    /// were carried out.
+    /// Returns an error if a part of the text is not a command; in this case no command was carried out. Also returns
+    /// an error if a command is refused; in this case the commands before it were carried out.
     pub fn lru_gen_command(&self, task: &mut Task, text: &str) -> Result<u64, CommandError> {
         let mut commands = Commands::parse(text)?;
         let mut control = ScanControl::direct(Gfp::KERNEL, Order::ZERO);

@@ -6,7 +6,8 @@ use crate::memory::{Gfp, GroupId};
 use machine::Order;
 use machine::note::{Met, Work};
 
-/// The largest order that is not costly. For costly orders reclaim promises nothing.
+/// The largest order that is not costly (`PAGE_ALLOC_COSTLY_ORDER`). For costly orders, reclaim does not promise to
+/// succeed.
 pub const COSTLY_ORDER: Order = Order(3);
 
 /// The state of one reclaim.
@@ -14,17 +15,17 @@ pub const COSTLY_ORDER: Order = Order(3);
 pub struct ScanControl {
     /// The flags of the request for which pages are reclaimed.
     pub gfp: Gfp,
-    /// Order of the request.
+    /// Order of the request for which pages are reclaimed.
     pub order: Order,
     /// Priority of the reclaim. The share of each list that a scan examines is `size >> priority`.
     pub priority: u32,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
-    /// `true` if mapped pages may be taken.
+    /// `true` if the reclaim may take mapped pages.
     pub may_unmap: bool,
-    /// `true` if dirty pages may be written.
+    /// `true` if the reclaim may write dirty pages.
     pub may_write: bool,
-    /// Number of pages wanted.
+    /// Number of pages that the reclaim wants to free.
     pub to_reclaim_pages: u64,
     /// Number of pages that were scanned; mapped and swap-cache pages count twice.
     pub scanned: u64,
@@ -32,9 +33,9 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// Number of pages that were scanned at all priorities together.
     pub scanned_in_all: u64,
-    /// The fates of the pages that were met; only direct reclaim reports them.
+    /// Counts of the scanned pages, by what became of them. Only direct reclaim reports these counts.
     pub met: Met,
-    /// `true` for kswapd.
+    /// `true` if kswapd reclaims; `false` if another task does.
     pub is_kswapd: bool,
     /// `true` if a memory cgroup is at its limit, so that pages have to be freed even if much memory is free.
     #[doc(alias = "cgroup_reclaim")]
@@ -46,34 +47,35 @@ pub struct ScanControl {
     pub swappiness: Option<u64>,
     /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
     pub breaks_low: bool,
-    /// `true` if no pass was made yet, or a scan of the last pass freed so many pages that none need be aged
-    /// (`memcgs_need_aging`, inverted).
+    /// `true` if no pass was made yet, or a scan of the last pass freed so many pages that the next pass need not begin
+    /// with ageing (`memcgs_need_aging`, inverted).
     pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
     pub has_left_low: bool,
     /// `true` if walks visit all groups of the target's subtree, because walks that ended sooner found nothing
     /// (`memcg_full_walk`).
     pub walks_all: bool,
-    /// Value of `reclaimed` from which a walk over the list of groups counts what it freed; none outside of such a walk.
+    /// Value of `reclaimed` from which a walk over the list of groups counts the freed pages. `None` outside of such a
+    /// walk.
     pub walk_from: Option<u64>,
     /// `true` if a scan has begun a new generation of its lruvec.
     pub has_aged: bool,
-    /// `true` if pages are taken for the sake of their blocks, used or not. With `LumpyReclaim::AlignedBlocks` this
-    /// ends when a page of the list must be kept.
+    /// `true` if all pages of a wanted block are taken, used or not. With `LumpyReclaim::AlignedBlocks` the value
+    /// becomes `false` when a page of the list must be kept.
     pub takes_blocks: bool,
     /// `true` if the last scanned list kept no page, except pages under writeback (`LumpyReclaim::SameList`).
     pub blocks_last: bool,
     /// `true` if reclaim waits for pages under writeback.
     pub waits_for_writeback: bool,
-    /// Pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
+    /// Number of pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
     /// `true` if earlier reclaims of the request freed nothing. Reclaim then also scans zones that are marked hopeless
     /// (`all_unreclaimable`), because pages that were held when the mark was set may have been released. If swap is
-    /// full, it looks for pages in the swap cache. If all inactive pages are held, it looks at active pages.
+    /// full, reclaim looks for pages in the swap cache. If all inactive pages are held, it looks at active pages.
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
-    /// `true` if active pages that could become inactive are no longer left alone.
+    /// `true` if active pages are aged (made inactive) in any case, because a scan that left them alone found nothing.
     pub forces_aging: bool,
 }
 
@@ -125,7 +127,7 @@ impl ScanControl {
         Self { is_cgroup: true, ..Self::direct(gfp, Order::ZERO) }
     }
 
-    /// Returns whether pages of all groups may be taken, because memory is short, and not a group at its limit.
+    /// Returns whether pages of all groups may be taken, because memory is short, and not only a group at its limit.
     pub(super) const fn is_global(&self) -> bool {
         self.group.is_root() && !self.is_cgroup
     }

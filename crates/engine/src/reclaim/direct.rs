@@ -31,7 +31,7 @@ pub(crate) enum Progress {
 /// The result of a pass over the zones of a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct ZonesPass {
-    /// At least one zone was left out, because it has enough free pages for compaction.
+    /// `true` if at least one zone was left out, because it has enough free pages for compaction.
     aborted: bool,
     /// Pages scanned in zones that are not hopeless. A request with `doubts_marks` also scans hopeless zones, but pages
     /// scanned there give no reason to try again.
@@ -179,9 +179,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// If any page is, or will be, written, waits for the write of one page (`ListStall::ForWriteback`). Returns
-    /// whether it has waited: then another try is worth it. A program can scan all of memory six times before a disk
-    /// has written one page.
+    /// Waits for the write of one page, if any page is under writeback or will be written (`ListStall::ForWriteback`).
+    /// Returns whether the task has waited, so that another try is worth it. A program can scan all of memory six times
+    /// before a disk has written one page.
     fn waits_for_written(&self) -> bool {
         let waits = match self.choices.list_stall {
             ListStall::ForWriteback => self.is_any_to_be_written(),

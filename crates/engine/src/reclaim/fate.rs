@@ -11,63 +11,64 @@ use machine::note::Met;
 /// The state of a page that reclaim examines, and the steps that reclaim has done with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeenPage {
-    /// The page belongs to a file, not to swap.
+    /// `true` if the page belongs to a file, not to swap.
     pub is_file: bool,
-    /// A write of the page has failed.
+    /// `true` if a write of the page has failed.
     pub write_failed: bool,
-    /// The page is being written.
+    /// `true` if the page is being written.
     pub under_writeback: bool,
-    /// The page is marked to be reclaimed when its writeback ends.
+    /// `true` if the page is marked to be reclaimed when its writeback ends.
     pub is_marked: bool,
-    /// The page is being written, and its zone is marked as full of such pages.
+    /// `true` if the page is being written, and its zone is marked as full of such pages.
     pub zone_is_full: bool,
-    /// A page table maps the page.
+    /// `true` if a page table maps the page.
     pub is_mapped: bool,
-    /// The page has a place in swap.
+    /// `true` if the page has a place in swap.
     pub in_swap_cache: bool,
-    /// The page is a large folio, such as a huge page.
+    /// `true` if the page is a large folio, such as a huge page.
     pub is_compound: bool,
-    /// The page is a large folio, and swap has room for at least one page.
+    /// `true` if the page is a large folio, and swap has room for at least one page.
     pub has_swap_room: bool,
-    /// The page is a large folio that is to go to swap as a whole.
+    /// `true` if the page is a large folio that is to go to swap as a whole.
     pub goes_whole: bool,
-    /// The page is dirty.
+    /// `true` if the page is dirty.
     pub is_dirty: bool,
-    /// The page is dirty, and the reclaimer may write dirty file pages: its trigger is met (`pageout_trigger`).
+    /// `true` if the page is dirty, and the reclaimer may write dirty file pages, because its trigger is met
+    /// (`pageout_trigger`).
     pub may_write_file: bool,
-    /// The page was counted as scanned.
+    /// `true` if the page was counted as scanned.
     pub is_counted: bool,
     /// The policy's verdict, once the policy was asked.
     pub verdict: Option<Verdict>,
-    /// The page was unmapped, as far as that was possible.
+    /// `true` if the page was unmapped, as far as that was possible.
     pub was_unmapped: bool,
 }
 
 /// The rights and rules of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRights {
-    /// Mapped pages may be taken.
+    /// `true` if mapped pages may be taken.
     pub may_unmap: bool,
-    /// Anonymous pages may go to swap.
+    /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
-    /// Dirty pages may be written.
+    /// `true` if dirty pages may be written.
     pub may_write: bool,
-    /// The caller may do I/O.
+    /// `true` if the caller may do I/O.
     pub io: bool,
-    /// The caller may enter the file system.
+    /// `true` if the caller may enter the file system.
     pub fs: bool,
-    /// The scan is kswapd's.
+    /// `true` if the scan is kswapd's.
     pub is_kswapd: bool,
-    /// The scan is for a memory cgroup that is at its limit.
+    /// `true` if the scan is for a memory cgroup that is at its limit.
     pub is_cgroup: bool,
-    /// The scan waits for pages under writeback, because it wants their block as a whole.
+    /// `true` if the scan waits for pages under writeback, because it wants their block as a whole.
     pub waits_in_block: bool,
-    /// The choice `writeback_met`.
+    /// The value of the choice `reclaim.writeback_met`.
     pub writeback_met: WritebackMet,
 }
 
 impl ScanRights {
-    /// Returns the rights of a reclaim, under the choice `writeback_met`.
+    /// Returns the rights and rules of a scan of this reclaim; `writeback_met` is the choice of this name.
     pub(super) const fn of(control: &ScanControl, writeback_met: WritebackMet) -> Self {
         Self {
             may_unmap: control.may_unmap,
@@ -100,7 +101,7 @@ pub enum Fate {
     Unmap,
     /// Step: write the page. This is the end, unless the page is clean and locked afterwards.
     Pageout,
-    /// End: treat the page as the decision on its writeback says.
+    /// End: treat a page under writeback as the decision says.
     Unwritten(Writeback),
     /// End: mark the page, so that it is freed as soon as the flusher has written it.
     LeaveToFlusher,
@@ -130,7 +131,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// Counts a page that stays for this reason.
+    /// Adds a page that stays for this reason to the counts of `met`.
     pub(super) const fn count(self, met: &mut Met) {
         let count = match self {
             Self::WriteFailed => &mut met.write_failed,
@@ -144,7 +145,7 @@ impl Why {
     }
 }
 
-/// Decides the fate of a locked page.
+/// Decides the fate of a locked page: the next step of reclaim, or the end.
 #[must_use]
 pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
     if page.write_failed && !page.under_writeback {
@@ -211,15 +212,15 @@ pub enum Writeback {
 /// The scanner that meets a page under writeback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetBy {
-    /// Kswapd.
+    /// The page is met by kswapd.
     Kswapd,
-    /// A task that reclaims.
+    /// The page is met by a task that reclaims.
     Task,
-    /// A task whose memory cgroup is at its limit, and which may wait for the writer of the page.
+    /// The page is met by a task whose memory cgroup is at its limit, and which may wait for the writer of the page.
     TaskAtLimit,
 }
 
-/// Judges a page under writeback.
+/// Decides what reclaim does with a page under writeback.
 #[must_use]
 pub fn check_writeback(met: WritebackMet, by: MetBy, is_marked: bool, zone_is_full: bool) -> Writeback {
     match (met, by) {
@@ -254,7 +255,7 @@ pub struct DirtyPage {
     pub may_enter_fs: bool,
 }
 
-/// Judges a dirty page.
+/// Decides what reclaim does with a dirty page.
 #[must_use]
 pub fn check_dirty(page: DirtyPage) -> Dirty {
     if page.is_file && !page.may_write_file {

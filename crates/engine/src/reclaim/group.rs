@@ -14,7 +14,7 @@ use machine::{Func, Machine};
 /// A reclaim of the pages of a group and its descendants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupReclaim {
-    /// The group.
+    /// The group whose pages are reclaimed, with those of its descendants.
     pub(crate) group: GroupId,
     /// Number of pages wanted. At least a cluster is reclaimed.
     pub(crate) pages: u64,
@@ -28,7 +28,7 @@ pub(crate) struct GroupReclaim {
 
 impl<M: Machine> Reclaim<M> {
     /// Reclaims pages of a group and its descendants, however much memory is free. Returns the number of freed pages.
-    /// *May sleep.*
+    /// This function may sleep.
     #[doc(alias = "try_to_free_mem_cgroup_pages")]
     pub(crate) fn try_to_free_group_pages(&self, task: &mut Task, wanted: GroupReclaim, work: &mut Work) -> u64 {
         let _span = self.machine.span(Func::DirectReclaim);
@@ -90,9 +90,9 @@ impl<M: Machine> Reclaim<M> {
         false
     }
 
-    /// Reclaims `pages` pages of a group and its descendants now, in clusters, as a write to `memory.reclaim` does.
-    /// `swappiness` takes the place of `lru.swappiness` if it is given. Returns the number of freed pages. If it is
-    /// less than `pages`, 16 reclaims in a row freed nothing, or the task was killed. *May sleep.*
+    /// Reclaims `pages` pages of a group and its descendants, in clusters, as a write to `memory.reclaim` does.
+    /// `swappiness` takes the place of `lru.swappiness` if it is given. Returns the number of freed pages. This number
+    /// is less than `pages` if 16 reclaims in a row freed nothing, or if the task was killed. This function may sleep.
     #[doc(alias = "memory.reclaim")]
     pub fn reclaim_group(&self, task: &mut Task, group: GroupId, pages: u64, swappiness: Option<u64>) -> u64 {
         let mut freed = 0;

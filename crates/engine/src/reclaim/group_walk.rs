@@ -15,7 +15,7 @@ use machine::{Machine, Step};
 enum Walk {
     /// All groups of the subtree.
     All,
-    /// From the shared position on. `ends_early` says that the walk ends once enough was freed.
+    /// The groups that follow the position that walks share. With `ends_early`, the walk ends once enough was freed.
     Shared {
         /// The index of the position in [`crate::lru::Lruvec::walks`].
         position: usize,
@@ -24,11 +24,11 @@ enum Walk {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Shrinks the lruvecs of a reclaim's target and of its descendants in the zones of a reach, as far as their
-    /// protection allows (`shrink_node_memcgs`). `reach` has the lruvec of the target.
+    /// Shrinks the lruvecs of a reclaim's target group and of the group's descendants, as far as their protection
+    /// allows (`shrink_node_memcgs`). `reach` has the lruvec of the target, and the zones in which pages are taken.
     ///
-    /// Each visit of a group costs a [`Step::WorkItem`], whatever the kernel: an assumption, since no source gives the time
-    /// of going on to a group and of computing its protection.
+    /// Each visit of a group costs a [`Step::WorkItem`], whatever the kernel. This is an assumption, since no source
+    /// gives the time that it takes to reach a group and to compute its protection.
     pub(super) fn shrink_groups(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let Some(groups) = &self.groups else { return self.shrink_lruvec(task, reach, control) };
         if let Some(lists) = self.memcg_lru.as_ref().filter(|_| control.is_global()) {
@@ -72,8 +72,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether a reclaim that freed nothing has left out groups only because its walks share a position. From now
-    /// on it visits all groups.
+    /// Returns whether a reclaim that freed nothing has left out groups only because its walks share a position. If so,
+    /// makes the reclaim's later walks visit all groups.
     pub(super) fn begins_full_walk(&self, control: &mut ScanControl) -> bool {
         let was_partial = self.groups.is_some()
             && !control.walks_all
@@ -85,7 +85,7 @@ impl<M: Machine> Reclaim<M> {
         was_partial
     }
 
-    /// Visits a group of a walk over the tree.
+    /// Visits a group in a walk over the tree of groups: shrinks its lruvecs, if its protection allows it.
     fn shrink_group(
         &self,
         task: &mut Task,
@@ -120,8 +120,8 @@ impl<M: Machine> Reclaim<M> {
         !is_within_low || control.breaks_low
     }
 
-    /// Walks over the old generation of the node's list of groups until enough was freed (`shrink_many`). A walk of
-    /// kswapd counts what it freed itself; that of a task, what its reclaim has freed.
+    /// Walks over the old generation of the node's list of groups until enough was freed (`shrink_many`). For kswapd,
+    /// only the pages that this walk freed count; for a task, all pages that its reclaim has freed count.
     fn shrink_listed_groups(
         &self,
         task: &mut Task,
@@ -152,8 +152,8 @@ impl<M: Machine> Reclaim<M> {
         control.walk_from = None;
     }
 
-    /// Visits a group of a walk over the list of groups. Returns the place to which the group moves; none if it stays
-    /// (`shrink_one`).
+    /// Visits a group of a walk over the list of groups. Returns the place to which the group moves, or `None` if the
+    /// group stays where it is (`shrink_one`).
     fn shrink_listed_group(
         &self,
         task: &mut Task,
@@ -186,7 +186,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Ages the lruvecs of all groups in the zones of a reach, before a pass of kswapd.
+    /// Ages the lruvecs of all groups in the zones of `reach`, before a pass of kswapd.
     pub(super) fn age_groups_before_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         let has_got_on = std::mem::replace(&mut control.has_got_on, false);
         if !self.begins_pass_with_ageing(control.is_kswapd, has_got_on) {

@@ -13,8 +13,8 @@ use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 /// Length of kswapd's nap. If the node is still balanced after the nap, kswapd sleeps until it is woken.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
-/// Length of time whose allocations are added to the distance from the min mark to the low mark
-/// (`MarkDistance::ByRate`).
+/// Length of a time. The pages that are allocated in this time are added to the distance from the min mark to the low
+/// mark (`MarkDistance::ByRate`).
 ///
 /// Kswapd gets a CPU a few milliseconds after it was woken, even when other threads compete for the CPU. 2, 5, 10 and
 /// 20 ms were tried with two threads on two CPUs that take 470 thousand reclaimed pages a second. With 5 ms, one task
@@ -23,15 +23,16 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 /// and otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
-/// Shortest time between two changes of the watermarks. A rate that is measured over a shorter time is chance.
+/// Shortest time between two changes of the watermarks. A rate that is measured over a shorter time is mostly noise.
 const MARKS_REST: Nanos = Nanos::from_millis(5);
 
 /// Number of consecutive passes that freed nothing, after which no task waits for kswapd any more. Tasks then reclaim
-/// for themselves, and notice that memory is exhausted. Chosen: 16 fruitless runs, as in "mm: fix 100% CPU kswapd
+/// for themselves, and notice that memory is exhausted. The value is 16 fruitless runs, as in "mm: fix 100% CPU kswapd
 /// busyloop on unreclaimable nodes" (Linux 4.12), each of 12 passes. Earlier kernels let tasks wait endlessly.
 const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 
-/// The class zone that every request can use: kswapd's by default.
+/// The class zone of a request that can use all zones. Kswapd assumes it as long as no request names another class
+/// zone.
 const ANY_CLASSZONE: u32 = 2;
 
 /// The request to a node's kswapd, and a flag that is set while kswapd sleeps.
@@ -62,7 +63,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Notes a request. Returns whether kswapd sleeps and must be woken.
+    /// Notes a request for kswapd. Returns whether kswapd sleeps and must be woken.
     pub fn note(&self, order: Order, classzone: u32) -> bool {
         if self.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
             self.classzone.fetch_min(classzone, Relaxed);
@@ -85,7 +86,7 @@ impl Requests {
         fence(SeqCst);
     }
 
-    /// Notes that kswapd is awake.
+    /// Notes that kswapd no longer sleeps.
     pub fn end_sleep(&self) {
         self.is_sleeping.store(false, Relaxed);
     }
@@ -95,8 +96,8 @@ impl Requests {
         self.max_order.load(Relaxed) > u32::from(order.0)
     }
 
-    /// Returns the highest order that was requested, and the highest class zone of all requests; class zone `last` if
-    /// there was no request.
+    /// Returns the highest order that was requested, and the highest class zone of all requests. If there was no
+    /// request, returns the class zone `last`.
     fn highest(&self, last: usize) -> Request {
         let classzone = (self.highest.load(Relaxed) as usize).checked_sub(1).unwrap_or(last);
         Request { order: Order(self.max_order.load(Relaxed) as u8), classzone }
@@ -123,7 +124,7 @@ pub(super) struct NodeState<M: Machine> {
     pub requests: Requests,
     /// The queue of direct reclaimers that wait until the node's reserve is filled.
     pub reserve_wait: M::WaitQueue,
-    /// Number of tasks that wait for the reserve.
+    /// Number of direct reclaimers that wait until the node's reserve is filled.
     pub waiters: AtomicU32,
     /// Tasks that are throttled until pages of the node are written.
     pub write_waiters: WriteWaiters<M>,
@@ -138,7 +139,7 @@ pub(super) struct NodeState<M: Machine> {
     pub calls: CallTimes,
 }
 
-/// Durations of kswapd's runs of `balance_pgdat`, here named calls.
+/// Number and durations of kswapd's runs of `balance_pgdat`, here named calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KswapdCalls {
     /// Number of calls that began, or were in progress when the counters were reset.
@@ -161,7 +162,8 @@ impl KswapdCalls {
     }
 }
 
-/// The counters of calls. Only kswapd adds to them; [`CallTimes::take`] resets them.
+/// The counters of kswapd's runs of `balance_pgdat` (calls). Only kswapd adds to the counters; [`CallTimes::take`]
+/// resets them.
 #[derive(Debug, Default)]
 pub(super) struct CallTimes {
     calls: AtomicU64,
@@ -185,8 +187,8 @@ impl CallTimes {
         self.total.fetch_add(time, Relaxed);
     }
 
-    /// Returns the durations of calls up to now, and resets the counters. A call in progress is counted again from now
-    /// on.
+    /// Returns the durations of calls up to `now`, and resets the counters. The next result counts a call in progress
+    /// again, from `now` on.
     pub fn take(&self, now: Nanos) -> KswapdCalls {
         let goes_on = self.calls.load(Relaxed) > 0 && self.began.load(Relaxed) != Self::NONE;
         if goes_on {
@@ -268,7 +270,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns a new request at once if it is stricter than `wanted`: of a higher order, or of a lower class zone.
     /// Otherwise tries to sleep, if the node is balanced for `achieved`, and returns the request that is noted
-    /// afterwards. Without `looks`, always tries to sleep.
+    /// afterwards. If `looks` is `false`, tries to sleep without looking for a new request first.
     fn next_request(&self, node: NodeId, wanted: Request, achieved: Request, looks: bool) -> Request {
         let requests = &self.node_state(node).requests;
         let mut new = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
@@ -296,7 +298,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Sets the distance from the min mark to the low mark of each zone of a node, by the rate at which pages were
-    /// taken since the last change. Pages that replaced dropped pages count only up to the number of pages that may
+    /// allocated since the last change. Pages that replaced dropped pages count only up to the number of pages that may
     /// wait for admission.
     fn move_marks(&self, node: NodeId) {
         match self.memory().choices.mark_distance {
@@ -325,8 +327,8 @@ impl<M: Machine> Reclaim<M> {
         moved.0 = now;
     }
 
-    /// Sleeps until woken: with `KswapdSleep::AtOnce` at once, otherwise only if the node is still balanced after a nap
-    /// of 100 ms.
+    /// Sleeps until kswapd is woken. With `KswapdSleep::AtOnce` kswapd sleeps at once, otherwise only if the node is
+    /// still balanced after a nap of 100 ms.
     fn kswapd_try_to_sleep(&self, node: NodeId, balanced: Request) {
         let state = self.node_state(node);
         let mut ticket = self.machine.ticket(&state.kswapd_wait);
@@ -416,7 +418,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether the reserve is used up, and kswapd may fill it.
+    /// Returns whether the node's reserve is used up, and kswapd may fill it.
     pub(super) fn waits_for_reserve(&self, node: NodeId) -> bool {
         let has_kswapd = !self.has_kswapd_failed(node);
         let is_in_vain = self.node_state(node).fruitless_passes.load(Relaxed) > FRUITLESS_PASSES_MAX;

@@ -6,8 +6,8 @@ use crate::memory::Zone;
 use machine::Machine;
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns the lruvecs of some zones, each once, in the order of the zones. Zones that share an lruvec follow each
-    /// other, the highest zone that the request can use first. The lruvec is returned with this zone.
+    /// Returns the lruvecs of `zones`, each once, in the order of the zones. In `zones`, zones that share an lruvec
+    /// must follow each other, the highest one that the request can use first. The lruvec is returned with this zone.
     pub(super) fn lruvecs<'a>(
         &'a self,
         zones: impl Iterator<Item = &'a Zone<M>>,

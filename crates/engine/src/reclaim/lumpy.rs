@@ -1,5 +1,5 @@
-//! Lumpy reclaim: whole aligned blocks are taken off the lists, so that an order above 0 can be had without compaction
-//! (mechanisms/reclaim, 12.1 and 12.2).
+//! Lumpy reclaim: whole aligned blocks are taken off the lists, so that blocks of an order above 0 become free without
+//! compaction (mechanisms/reclaim, 12.1 and 12.2).
 
 use super::choices::LumpyReclaim;
 use super::control::COSTLY_ORDER;

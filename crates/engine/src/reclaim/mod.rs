@@ -42,7 +42,7 @@ use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
-/// Divisor: the balance gap is at most the number of a zone's pages divided by this number.
+/// Divisor for the largest balance gap: the number of a zone's pages is divided by this number.
 const BALANCE_GAP_RATIO: u64 = 100;
 
 /// Number of consecutive failures of kswapd that make a node hopeless (`MAX_RECLAIM_RETRIES`).
@@ -60,22 +60,22 @@ pub struct Reclaim<M: Machine> {
     pub(crate) written: M::WaitQueue,
     /// `true` if the engine's tasks, such as kswapd, have ended. Then no task waits for their work.
     pub(crate) is_abandoned: AtomicBool,
-    /// Number of tasks in direct reclaim that `direct_reclaimers` limits.
+    /// Number of tasks in direct reclaim, as far as `reclaim.direct_reclaimers` limits them.
     direct_reclaimers: AtomicU64,
-    /// Tasks that wait for a turn at direct reclaim.
+    /// The queue of tasks that wait for a turn at direct reclaim.
     direct_wait: M::WaitQueue,
     /// Number of tasks that wait for a turn at direct reclaim.
     direct_waiters: AtomicU64,
 }
 
-/// The state of a zone when reclaim came down to priority 0: everything is scanned from here on.
+/// The state of a zone when reclaim came down to priority 0, at which whole lists are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriorityZero {
-    /// Time of the scan.
+    /// Time of the scan at priority 0.
     pub at: Nanos,
-    /// Zone of the scan.
+    /// Zone that was scanned at priority 0.
     pub zone: ZoneId,
-    /// `true` for kswapd.
+    /// `true` if kswapd scanned; `false` if another task did.
     pub is_kswapd: bool,
     /// Number of pages on the zone's inactive anonymous list.
     pub inactive_anon_pages: u64,
@@ -114,7 +114,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the zone's state at the first scan at priority 0 since the last call; `None` if there was no such scan.
+    /// Returns the state of a zone at the first scan at priority 0 since the last call of this function. Returns `None`
+    /// if there was no such scan.
     pub fn take_first_priority_zero(&self) -> Option<PriorityZero> {
         self.first_priority_zero.lock().take()
     }
@@ -141,8 +142,8 @@ impl<M: Machine> Reclaim<M> {
         &self.node_states[usize::from(node.0)]
     }
 
-    /// Returns whether the zone counts as balanced: it is above its high mark plus `gap`, with a block of the order.
-    /// With `HighOrder::ByCompaction`, compaction must also be able to help a request of an order above 0.
+    /// Returns whether the zone counts as balanced: the zone is above its high mark plus `gap`, and has a free block of
+    /// the order. With `HighOrder::ByCompaction`, compaction must also be able to help a request of an order above 0.
     fn is_zone_balanced(&self, zone: &Zone<M>, order: Order, gap: u64, classzone: usize) -> bool {
         self.machine.spend(Step::WatermarkCheck, 1);
         zone.is_above(zone.high() + gap, order, classzone, MarkRights::default())
@@ -159,8 +160,8 @@ impl<M: Machine> Reclaim<M> {
         zone.low().min(zone.managed().div_ceil(BALANCE_GAP_RATIO))
     }
 
-    /// Notes that a task or kswapd has freed pages in a reach. The reach's node then does not count as hopeless, if
-    /// `reclaim.failures_reset` says so.
+    /// Notes that a task or kswapd has freed pages in the zones of `reach`. Their node then does not count as hopeless,
+    /// if `reclaim.failures_reset` says so.
     fn note_node_progress(&self, reach: Reach<'_, M>, order: Order) {
         let node = reach.zone.node;
         let ends_failures = match self.choices.failures_reset {

@@ -16,11 +16,11 @@ use machine::{FrameNumber, Func, Machine, Order, WaitReason};
 /// The result of one scan of an lruvec's lists. It also has a count over earlier scans of the same reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    /// Pages that were scanned.
+    /// Number of pages that this scan examined.
     scanned: u64,
-    /// Pages freed.
+    /// Number of pages that this scan freed.
     reclaimed: u64,
-    /// Pages that were scanned since a page was last freed, including those of earlier rounds.
+    /// Number of pages that were scanned since a page was last freed, including those of earlier rounds.
     scanned_in_vain: u64,
 }
 
@@ -32,8 +32,8 @@ impl Round {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims from the lruvecs of the groups in a reach, and again while compaction needs more pages (`shrink_zone`).
-    /// If the priority is still the default, lowers it to the policy's first priority.
+    /// Reclaims pages from the lruvecs of groups in the zones of `reach`, and repeats this while compaction needs more
+    /// free pages (`shrink_zone`). If the priority is still the default, lowers it to the policy's first priority.
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
         let reach = self.reach_in(reach, control.group);
@@ -94,7 +94,7 @@ impl<M: Machine> Reclaim<M> {
         control.demand(aged_order, self.wanted_blocks(control))
     }
 
-    /// Decides the fate of a batch and carries it out. Returns the number of freed pages.
+    /// Decides the fate of each page of a batch and carries it out. Returns the number of freed pages.
     #[doc(alias = "shrink_inactive_list")]
     #[doc(alias = "evict_folios")]
     pub(super) fn shrink_batch(

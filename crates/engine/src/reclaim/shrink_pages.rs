@@ -16,33 +16,33 @@ use crate::task::Task;
 use crate::writeback::WritePage;
 use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
 
-/// Distance, in pages, between the page that is examined and the page whose slot in its file's index is prefetched:
-/// some hundred nanoseconds of work.
+/// Distance, in pages, between the page that is examined and the page whose slot in its file's index is prefetched.
+/// Examining this many pages takes some hundred nanoseconds.
 const SLOTS_AHEAD: usize = 4;
 
 /// Counts of the pages of one scanned list, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListCounts {
-    /// Dirty pages.
+    /// Number of dirty pages.
     pub dirty: u64,
-    /// Dirty file pages that no writer has queued.
+    /// Number of dirty file pages that no writer has queued.
     pub unqueued_dirty: u64,
-    /// Pages whose device is congested, or that were met under writeback before.
+    /// Number of pages whose device is congested, or that were met under writeback before.
     pub congested: u64,
-    /// Pages under writeback.
+    /// Number of pages under writeback.
     pub writeback: u64,
-    /// Pages under writeback that kswapd met for the second time.
+    /// Number of pages under writeback that kswapd met for the second time.
     pub immediate: u64,
-    /// Pages that reclaim itself has begun to write.
+    /// Number of pages that reclaim itself has begun to write.
     pub written: u64,
-    /// Pages that were freed, with every page of a folio. The other fields count a folio as one page.
+    /// Number of pages that were freed, with every page of a folio. The other fields count a folio as one page.
     pub freed: u64,
 }
 
-/// The remaining work for one page.
+/// The work that remains for a page after its fate was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Free the page: its owner gave it up.
+    /// Free the page, which was taken from its owner.
     Free,
     /// Put the page back on its list.
     Keep,
@@ -62,7 +62,7 @@ enum Outcome {
 struct PageList<M: Machine> {
     owners: Owners<M>,
     removals: Removals<M>,
-    /// Pages that stay.
+    /// Pages that reclaim keeps in memory.
     survivors: Isolated,
     /// Pages that can be freed.
     free: Isolated,
@@ -299,7 +299,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Updates the facts that a step, or another task meanwhile, may have changed.
+    /// Updates the facts that a step may have changed, or that another task may have changed meanwhile.
     fn see_again(&self, seen: &mut SeenPage, reach: Reach<'_, M>, frame: FrameNumber, control: &ScanControl) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();

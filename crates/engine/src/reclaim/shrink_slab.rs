@@ -18,12 +18,12 @@ const DROPPED_PART: u64 = 1000;
 /// round that drops none, because other tasks make new objects all the time.
 const DROPPED_FEW: u64 = 10;
 
-/// The result of shrinking the caches.
+/// The result of shrinking the object caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
     /// Number of dropped objects.
     pub objects: u64,
-    /// Number of freed pages that count to reclaim's target.
+    /// Number of freed pages that count as reclaimed.
     pub pages: u64,
 }
 

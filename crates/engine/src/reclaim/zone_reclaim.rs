@@ -6,11 +6,11 @@ use crate::stat::{Gauge, ZoneEvent};
 use crate::task::Task;
 use machine::{Func, Machine, Order, Stalled};
 
-/// Bit of `vm.zone_reclaim_mode`: reclaim in the zone at all.
+/// Bit of `vm.zone_reclaim_mode` that turns zone reclaim on.
 pub const RECLAIM_ZONE: u8 = 1;
-/// Bit of `vm.zone_reclaim_mode`: write dirty pages.
+/// Bit of `vm.zone_reclaim_mode` that lets zone reclaim write dirty pages.
 pub const RECLAIM_WRITE: u8 = 2;
-/// Bit of `vm.zone_reclaim_mode`: take mapped pages, and swap.
+/// Bit of `vm.zone_reclaim_mode` that lets zone reclaim take mapped pages, and swap pages out.
 pub const RECLAIM_SWAP: u8 = 4;
 
 /// Priority at which zone reclaim begins: it scans a sixteenth of each list (`ZONE_RECLAIM_PRIORITY`).
@@ -22,12 +22,13 @@ const FIRST_PRIORITY: u32 = 4;
 const MIN_UNMAPPED_PERCENT: u64 = 1;
 const MIN_SLAB_PERCENT: u64 = 5;
 
-/// The outcome of an attempt to make room in a zone.
+/// The outcome of zone reclaim: an attempt to make room in one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// The request does not reclaim in this zone.
+    /// Zone reclaim was not attempted, because the request does not reclaim in this zone.
     NotWanted,
-    /// No page could be taken, or another task already reclaims in the zone.
+    /// Zone reclaim was not attempted, because no page could be taken, or because another task already reclaims in the
+    /// zone.
     NotTried,
     /// The requested number of pages was freed.
     Made,
@@ -36,8 +37,8 @@ pub(crate) enum Room {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Makes room in a zone of the task's own node that is down to its mark, as far as
-    /// [`super::Choices::zone_reclaim_mode`] allows. Returns the outcome. *May sleep.*
+    /// Makes room in a zone of the task's own node whose free pages have fallen to its mark, as far as
+    /// [`super::Choices::zone_reclaim_mode`] allows. Returns the outcome. This function may sleep.
     ///
     /// Reclaims in the zone for one task at a time. Other tasks take memory of another node meanwhile.
     pub(crate) fn zone_reclaim(&self, task: &mut Task, zone: &Zone<M>, gfp: Gfp, order: Order) -> Room {

@@ -2,10 +2,11 @@
 //!
 //! *Flow*: each CPU takes objects from a slab of its own. When this slab is used up, the CPU takes the objects that
 //! were freed into it meanwhile; if there are none, it takes the slab that has been partly free for longest, with all
-//! its free objects. A block is added only if there is no such slab. A full slab is on no list; the first object that
-//! is freed in it puts it on the list of partly free slabs. An empty slab is freed, unless few slabs are partly free.
-//! *Locks*: one of its own, inside which no other lock is taken. It may be taken inside the slot of a CPU, or inside
-//! the lock of a file's index. Description: mechanisms/balance-trial, 6; "The SLUB allocator" (LWN, April 2007).
+//! its free objects. A block is added as a new slab only if no slab is partly free. A full slab is on no list; the
+//! first object that is freed in it puts it on the list of partly free slabs. An empty slab is freed, unless few slabs
+//! are partly free. *Locks*: each cache has one lock, inside which no other lock is taken. The lock may be taken inside
+//! the slot of a CPU, or inside the lock of a file's index. *Description*: mechanisms/balance-trial, 6; "The SLUB
+//! allocator" (LWN, April 2007).
 
 use super::Slab as Floor;
 use super::choices::SlabOrder;
@@ -45,7 +46,7 @@ pub fn slub_order(object_bytes: u64, cpus: usize) -> Order {
     Order((0..SLAB_ORDER_MAX).find(|order| slab_bytes(*order) >= object_bytes).unwrap_or(SLAB_ORDER_MAX))
 }
 
-/// States whether reclaim can free the objects of a slab.
+/// The kind of a slab: whether reclaim can free its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabKind {
     /// Reclaim can free the objects (`SLAB_RECLAIM_ACCOUNT`).
@@ -73,7 +74,7 @@ impl SlabKind {
         }
     }
 
-    /// Returns the rights of a request for the block of a slab of this kind.
+    /// Returns the allocation flags of a request for the block of a slab of this kind.
     #[must_use]
     pub const fn gfp(self) -> Gfp {
         match self {
@@ -83,7 +84,8 @@ impl SlabKind {
     }
 }
 
-/// The block of a slab that has no object any more. The holder frees the block by [`crate::slab::Slab::free_slab`].
+/// The block of a slab whose last object was freed. The holder of this value frees the block by
+/// [`crate::slab::Slab::free_slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct EmptySlab {
@@ -92,20 +94,20 @@ pub struct EmptySlab {
     kind: SlabKind,
 }
 
-/// A slab's number among those of its cache.
+/// The number of a slab among the slabs of its cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabNumber(pub u32);
 
 /// The place of a slab, which decides which tasks may take objects from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// On no list: the slab had no free object when it was put aside. No task takes objects from it.
+    /// The slab is on no list, because it had no free object when its CPU gave it up. No task takes objects from it.
     Full,
-    /// With a CPU. The tasks of this CPU take objects from it.
+    /// The slab belongs to a CPU, whose tasks take objects from it.
     Cpu,
-    /// On the list of partly free slabs, with this key. Any task may take it over for its CPU.
+    /// The slab is on the list of partly free slabs, under this key. Any task may take over the slab for its CPU.
     Partial(u64),
-    /// Nowhere: the slab's block was freed.
+    /// The slab has no place, because its block was freed.
     Gone,
 }
 
@@ -113,18 +115,18 @@ enum Place {
 struct Slab {
     head: FrameNumber,
     order: Order,
-    /// Number of objects that the slab has room for.
+    /// Number of objects for which the slab has room.
     room: u32,
     /// Number of free objects, except those that the slab's CPU has taken over.
     free: u32,
     place: Place,
 }
 
-/// The slab that a CPU has.
+/// The slab from which the tasks of a CPU take objects.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     number: u32,
-    /// Number of free objects that are the CPU's alone.
+    /// Number of free objects that only tasks of this CPU may take.
     left: u32,
 }
 
@@ -133,8 +135,8 @@ struct Slabs {
     slabs: Vec<Slab>,
     /// Slab numbers that are free for new slabs.
     unused: Vec<u32>,
-    /// The list of slabs that have free objects and no CPU. The key is a number that grows with each slab put on the
-    /// list.
+    /// The list of slabs that have free objects and belong to no CPU. The key is a number that grows with each slab
+    /// that is put on the list.
     partial: BTreeMap<u64, u32>,
     /// The key of the next slab that is put on the list.
     next: u64,
@@ -150,14 +152,14 @@ impl Slabs {
         self.slabs.len() as u32 - 1
     }
 
-    /// Puts a slab at the end of the list.
+    /// Puts a slab at the end of the list of partly free slabs.
     fn list(&mut self, number: u32) {
         self.slabs[number as usize].place = Place::Partial(self.next);
         self.partial.insert(self.next, number);
         self.next += 1;
     }
 
-    /// Takes all free objects of a slab for a CPU and returns them; `None` if there are none.
+    /// Takes all free objects of a slab for a CPU and returns them; returns `None` if the slab has no free object.
     fn take_over(&mut self, number: u32) -> Option<Current> {
         let slab = &mut self.slabs[number as usize];
         let left = std::mem::take(&mut slab.free);
@@ -165,8 +167,8 @@ impl Slabs {
         (left > 0).then_some(Current { number, left })
     }
 
-    /// Takes over free objects for a CPU whose slab, `used_up`, has none left for it, and returns them; `None` if no
-    /// slab has free objects.
+    /// Takes over free objects for a CPU that has used up the objects of its slab, `used_up`, and returns them. Returns
+    /// `None` if no slab has free objects.
     fn refill(&mut self, used_up: Option<Current>) -> Option<Current> {
         if let Some(Current { number, .. }) = used_up {
             if let Some(current) = self.take_over(number) {
@@ -202,7 +204,7 @@ impl<M: Machine> SlabCache<M> {
         }
     }
 
-    /// Returns whether reclaim can free the objects.
+    /// Returns whether reclaim can free the objects of this cache.
     #[must_use]
     pub const fn kind(&self) -> SlabKind {
         self.kind
@@ -214,7 +216,7 @@ impl<M: Machine> SlabCache<M> {
         self.order
     }
 
-    /// Returns whether the CPU can take an object without a new block.
+    /// Returns whether the caller's CPU can take an object without a new block.
     pub fn has_free(&self) -> bool {
         let current = self.current.local();
         if current.is_some_and(|current| current.left > 0) {
@@ -232,7 +234,7 @@ impl<M: Machine> SlabCache<M> {
         slabs.list(number);
     }
 
-    /// Takes an object, and returns the number of its slab; `None` if there is no free object.
+    /// Takes an object, and returns the number of its slab; returns `None` if there is no free object.
     pub fn take(&self) -> Option<SlabNumber> {
         let mut current = self.current.local();
         if current.is_none_or(|current| current.left == 0) {
@@ -243,7 +245,7 @@ impl<M: Machine> SlabCache<M> {
         Some(SlabNumber(*number))
     }
 
-    /// Frees an object. Returns the block of the object's slab if the caller has to free this block.
+    /// Frees an object. If the slab is then empty and is not kept, returns its block, which the caller has to free.
     pub fn give(&self, number: SlabNumber) -> Option<EmptySlab> {
         let SlabNumber(number) = number;
         if let Some(current) = self.current.local().as_mut()

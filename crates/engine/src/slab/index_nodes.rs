@@ -1,9 +1,9 @@
-//! The nodes of files' indexes as kernel objects (`radix_tree_node`): each maps 64 pages, and many lie in a slab. With
-//! `slab.order = "slub"` a slab is a block of several pages, so filling the page cache requests such blocks, too. Upper
-//! nodes, one for each 64 of these nodes, take no memory here.
+//! The nodes of files' indexes as kernel objects (`radix_tree_node`). Each node maps 64 pages, and many nodes lie in
+//! one slab. With `slab.order = "slub"`, a slab is a block of several pages, so filling the page cache requests such
+//! blocks, too. The upper nodes of an index, one for each 64 of these nodes, take no memory in this model.
 //!
 //! *Flow*: before a task adds a page it makes sure that there is room for the node ([`SlabCache::has_free`]), because
-//! making room may need an allocation. The node is taken when its first page comes, and freed when its last page
+//! making room may need an allocation. The node is taken when its first page is added, and freed when its last page
 //! leaves.
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
@@ -15,10 +15,11 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 /// Number of pages that a node maps (`RADIX_TREE_MAP_SIZE`).
 pub const NODE_PAGES: u32 = 64;
 
-/// Bytes of a node: 64 pointers, three sets of tags, and the links to other nodes (x86-64, 2.6.37).
+/// Number of bytes of a node, which has 64 pointers, three sets of tags, and links to other nodes (Linux 2.6.37 on
+/// x86-64).
 pub(crate) const NODE_BYTES: u64 = 560;
 
-/// The place of a node: the number of its slab, or nowhere if no slab had room when it was needed.
+/// The place of a node: the number of its slab, or a mark for no place if no slab had room when the node was needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePlace {
     slab: u32,
@@ -34,15 +35,15 @@ impl NodePlace {
         (self.group.0 as u64) << 32 | self.slab as u64
     }
 
-    /// Returns the place that had this number.
+    /// Returns the place for a number that [`NodePlace::number`] returned.
     pub(crate) const fn of_number(number: u64) -> Self {
         Self { slab: number as u32, group: GroupId((number >> 32) as u16) }
     }
 }
 
-/// The slabs of nodes.
+/// The slabs in which the nodes of files' indexes lie.
 pub struct IndexNodes<M: Machine> {
-    /// `None` if nodes take no memory.
+    /// The cache in which the nodes lie; `None` if nodes take no memory.
     slabs: Option<SlabCache<M>>,
     nodes: AtomicU64,
 }
@@ -62,15 +63,16 @@ impl<M: Machine> IndexNodes<M> {
         self.slabs.as_ref()
     }
 
-    /// Takes a node for a group and returns its place. If other tasks were faster and no slab has room, the node lies
-    /// nowhere, because the caller holds a lock and cannot allocate.
+    /// Takes a node for a group and returns its place. If other tasks have taken the last free places in slabs, the node
+    /// gets no place in memory, because the caller holds a lock and cannot allocate a slab.
     pub(crate) fn take(&self, group: GroupId) -> NodePlace {
         self.nodes.fetch_add(1, Relaxed);
         let slab = self.slabs.as_ref().and_then(SlabCache::take);
         NodePlace { slab: slab.map_or(NodePlace::NOWHERE, |SlabNumber(number)| number), group }
     }
 
-    /// Frees a node. Returns the block of the node's slab if the caller has to free this block.
+    /// Frees a node. If the node's slab is then empty and is not kept, returns the slab's block, which the caller has
+    /// to free.
     pub(crate) fn give(&self, place: NodePlace) -> Option<EmptySlab> {
         self.nodes.fetch_sub(1, Relaxed);
         if place.slab == NodePlace::NOWHERE {
@@ -79,7 +81,7 @@ impl<M: Machine> IndexNodes<M> {
         self.slabs.as_ref()?.give(SlabNumber(place.slab))
     }
 
-    /// Returns the number of nodes.
+    /// Returns the number of nodes of all indexes.
     #[must_use]
     pub fn nodes(&self) -> u64 {
         self.nodes.load(Relaxed)

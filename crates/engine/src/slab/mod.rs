@@ -2,10 +2,10 @@
 //!
 //! *Holds* the caches of objects that reclaim can shrink ([`object_cache`]), the nodes of files' indexes
 //! ([`index_nodes`]), and the buffers of packets. All of them keep their slabs in one way ([`cache`]). *Flow*: a task
-//! that needs an object takes one; if no slab has a place, a floor above allocates a block and adds it. A task that
-//! frees the last object of a slab gets the slab's block and frees it. *Called by* [`crate::page_cache`], whose indexes
-//! have nodes, and by `reclaim` and `access`. *Locks*: one for each cache; no other lock is taken inside it.
-//! *Description*: mechanisms/reclaim, 19; mechanisms/balance-trial, 6.
+//! that needs an object takes one; if no slab has a place for an object, a floor above allocates a block and adds it as
+//! a slab. A task that frees the last object of a slab gets the slab's block, and frees the block. The module is called
+//! by [`crate::page_cache`], whose indexes have nodes, and by `reclaim` and `access`. *Locks*: each cache has one lock,
+//! and no other lock is taken inside it. *Description*: mechanisms/reclaim, 19; mechanisms/balance-trial, 6.
 //!
 //! Next: [`crate::page_cache`], the pages of files.
 
@@ -23,8 +23,8 @@ use machine::Machine;
 use object_cache::ObjectCaches;
 use std::ops::Deref;
 
-/// Size of an Ethernet packet's buffer (`kmalloc-2048`), bytes: 1500 bytes and a header. The size is assumed; with long
-/// headers it is larger.
+/// Size of the buffer of an Ethernet packet (`kmalloc-2048`), in bytes: the packet's 1500 bytes and a header. The size
+/// is assumed; for long headers a larger buffer would be needed.
 const SOCKET_BUFFER_BYTES: u64 = 2048;
 
 /// The layer (*floor*) of the engine that holds kernel objects.
@@ -49,7 +49,7 @@ impl<M: Machine> Deref for Slab<M> {
 }
 
 impl<M: Machine> Slab<M> {
-    /// Creates the layer, without objects.
+    /// Creates this layer of the engine, without objects.
     pub fn new(memory: Memory<M>, choices: Choices) -> Self {
         let machine = &memory.machine;
         let order = choices.order;

@@ -1,9 +1,9 @@
 //! Caches of kernel objects that reclaim can shrink: directory entries and inodes.
 //!
-//! The objects lie in slabs ([`super::cache`]). They are dropped in the order of their last use, with a second chance
+//! The objects lie in slabs ([`super::cache`]). Reclaim drops them in the order of their last use, with a second chance
 //! for objects that were in use. A directory entry holds its file's inode, so the inode may be dropped only after the
-//! entry. An inode that is dropped takes the file's clean cache pages with it. An open file holds its entry.
-//! Description: mechanisms/reclaim, 19.
+//! entry. When an inode is dropped, the clean cache pages of its file are dropped, too. An open file holds its
+//! directory entry. *Description*: mechanisms/reclaim, 19.
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 use super::choices::SlabOrder;
@@ -12,18 +12,18 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
 
-/// Number of objects that are scanned in one step (`SHRINK_BATCH`).
+/// Number of objects that a shrinker scans in one step (`SHRINK_BATCH`).
 pub const SHRINK_BATCH: u64 = 128;
 
-/// Number of disk seeks that it costs to make an object again (`DEFAULT_SEEKS`).
+/// Number of disk seeks that are needed to recreate a dropped object (`DEFAULT_SEEKS`).
 pub const DEFAULT_SEEKS: u64 = 2;
 
-/// The kind of a cache.
+/// The kind of objects in an object cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Directory entries: 21 to a page.
+    /// Directory entries, of which 21 lie in a page.
     Dentry,
-    /// Inodes: 4 to a page, 32 to a block of order 3.
+    /// Inodes, of which 4 lie in a page and 32 in a block of order 3.
     Inode,
 }
 
@@ -31,7 +31,7 @@ impl ObjectKind {
     /// Both kinds, in the order in which reclaim shrinks them.
     pub const ALL: [Self; 2] = [Self::Dentry, Self::Inode];
 
-    /// Returns the size of an object, bytes: on x86-64 with ext4.
+    /// Returns the size of an object in bytes, as on x86-64 with ext4.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -99,11 +99,12 @@ pub struct ObjectCache<M: Machine> {
     slabs: SlabCache<M>,
     objects: M::Lock<Objects>,
     count: AtomicU64,
-    /// Number of objects that were due to be scanned but were not scanned yet.
+    /// Number of objects that shrinks should have scanned, but have left for a later shrink.
     pub deferred: AtomicU64,
 }
 
-/// The error that no slab has a place for an object, so that a block must be added ([`SlabCache::add`]).
+/// The error of an addition of an object for which no slab has a place: first a block must be added
+/// ([`SlabCache::add`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
 
@@ -118,12 +119,12 @@ pub enum Added {
     Known(Option<EmptySlab>),
 }
 
-/// The memory that shrinking a cache set free.
+/// The objects that a shrink dropped, and the slabs that this left empty.
 #[derive(Debug, Default)]
 pub struct Shrunk {
     /// Number of objects that were dropped.
     pub objects: u64,
-    /// Slabs without objects, to be freed.
+    /// Slabs that have become empty, which the caller has to free.
     pub slabs: Vec<EmptySlab>,
     /// The groups to which the objects were charged, one for each object that was charged to a group.
     pub groups: Vec<GroupId>,
@@ -148,7 +149,7 @@ impl<M: Machine> ObjectCache<M> {
         self.kind
     }
 
-    /// Returns the slabs that the cache's objects lie in.
+    /// Returns the slabs in which the cache's objects lie.
     #[must_use]
     pub const fn slabs(&self) -> &SlabCache<M> {
         &self.slabs
@@ -160,11 +161,12 @@ impl<M: Machine> ObjectCache<M> {
         self.count.load(Relaxed)
     }
 
-    /// Adds an object that is charged to `group`. The object of an inode names its file. A file has at most one inode:
-    /// if it has one already, nothing is added, and the place taken in a slab is given back.
+    /// Adds an object that is charged to `group`. `file` is the file to which the object belongs, if any. A file has at
+    /// most one object in a cache: if the file has one already, nothing is added, and the place that was taken in a slab
+    /// is freed.
     ///
     /// # Errors
-    /// If no slab has a place for the object.
+    /// Fails if no slab has a place for the object.
     pub fn try_add(&self, file: Option<u32>, group: GroupId) -> Result<Added, NoPlace> {
         let slab = self.slabs.take().ok_or(NoPlace)?;
         let mut objects = self.objects.lock();
@@ -185,7 +187,7 @@ impl<M: Machine> ObjectCache<M> {
         Ok(Added::New)
     }
 
-    /// Notes that no task uses a file's object any more. Reclaim may drop the object, but not at the first scan that
+    /// Records that no task uses a file's object any more. Reclaim may drop the object, but not at the first scan that
     /// meets it.
     pub fn let_go(&self, file: u32) {
         let mut objects = self.objects.lock();
@@ -195,7 +197,8 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Takes a file's object into use again, until [`ObjectCache::let_go`]. Returns `false` if the object was dropped.
+    /// Puts a file's object in use again, until [`ObjectCache::let_go`] is called. Returns `false` if the object was
+    /// dropped.
     pub fn hold(&self, file: u32) -> bool {
         let mut objects = self.objects.lock();
         let number = match objects.files.get(&file) {
@@ -209,8 +212,8 @@ impl<M: Machine> ObjectCache<M> {
         true
     }
 
-    /// Scans `n` objects, oldest first. An object that was in use before loses its mark and stays; any other is
-    /// dropped. Adds to `shrunk` what was dropped or became empty.
+    /// Scans `n` objects, oldest first. An object that was in use since its last scan loses its mark of use and stays;
+    /// any other object is dropped. Adds the dropped objects and the slabs that became empty to `shrunk`.
     pub fn shrink(&self, machine: &M, n: u64, shrunk: &mut Shrunk) {
         let mut dropped = Vec::new();
         {
@@ -233,7 +236,8 @@ impl<M: Machine> ObjectCache<M> {
     }
 
     /// Drops the object of a file that is being removed. Returns the group to which the object was charged, and the
-    /// block of the object's slab if the caller has to free this block; `None` if the file has no object.
+    /// block of the object's slab if the slab is then empty and is not kept. The caller has to free this block. Returns
+    /// `None` if the file has no object.
     pub fn remove_file(&self, file: u32) -> Option<(GroupId, Option<EmptySlab>)> {
         let Place { slab, group } = {
             let mut objects = self.objects.lock();
@@ -249,7 +253,7 @@ impl<M: Machine> ObjectCache<M> {
     }
 }
 
-/// The caches of all kinds of objects.
+/// The object caches, one for each kind of objects.
 pub struct ObjectCaches<M: Machine> {
     caches: [ObjectCache<M>; 2],
 }
@@ -259,7 +263,7 @@ impl<M: Machine> ObjectCaches<M> {
         Self { caches: ObjectKind::ALL.map(|kind| ObjectCache::new(machine, kind, order)) }
     }
 
-    /// Returns the cache of a kind.
+    /// Returns the cache of objects of a kind.
     pub fn get(&self, kind: ObjectKind) -> &ObjectCache<M> {
         &self.caches[kind as usize]
     }

@@ -1,4 +1,4 @@
-//! Counters under the names of `/proc/vmstat`. Open to every floor.
+//! Counters under the names of `/proc/vmstat`. Every floor (layer of the engine) may use this module.
 
 pub mod sharded;
 pub mod vmstat;

@@ -1,25 +1,26 @@
 //! Counters for many threads that count at the same time.
 //!
-//! If a counter were one word, threads would take its cache line from each other, which costs more than all other work
-//! of a page-cache miss. So each counter has several rows. Threads count in different rows, as far as there are enough
-//! rows, and the value of the counter is the sum over its rows. One row is enough if only one thread ever runs
-//! ([`machine::Machine::counter_rows`]).
+//! If a counter were one word, threads would take its cache line from each other, which would cost more than all other
+//! work of a page-cache miss. So each counter has a word in each of several rows. Threads count in different rows, as
+//! far as there are enough rows, and the value of the counter is the sum over its rows. One row is enough if only one
+//! thread ever runs ([`machine::Machine::counter_rows`]).
 
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 
-/// Rows of `N` counters.
+/// `N` counters, each of which is the sum of its words in several rows.
 #[derive(Debug)]
 pub struct Sharded<const N: usize>(Box<[Row<N>]>);
 
-/// A row of counters. It has cache lines of its own, always in pairs, because processors fetch two lines at a time.
+/// A row of counters. It fills whole pairs of cache lines, because processors fetch two lines at a time.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Row<const N: usize>([AtomicU64; N]);
 
 thread_local! {
-    /// The number of the thread, from 1 in the order in which threads first counted; 0 before its first count.
+    /// The number of this thread. Threads are numbered from 1, in the order in which they first counted. The number is
+    /// 0 until the thread first counts.
     static NUMBER: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -35,7 +36,7 @@ impl<const N: usize> Sharded<N> {
     /// Creates counters that are all 0, in `rows` rows, rounded up to a power of two.
     ///
     /// # Panics
-    /// When `rows` is 0.
+    /// Panics when `rows` is 0.
     #[must_use]
     pub fn new(rows: usize) -> Self {
         assert!(rows > 0, "counters have a row at least");

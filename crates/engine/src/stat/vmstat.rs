@@ -10,7 +10,7 @@ pub const ZONE_KINDS: usize = 3;
 /// The suffixes of the names of zone counters, by zone kind.
 pub const ZONE_SUFFIXES: [&str; ZONE_KINDS] = ["dma", "dma32", "normal"];
 
-/// An event, counted for the whole machine.
+/// An event that is counted for the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumMessage)]
 #[repr(u8)]
 pub enum Event {
@@ -82,27 +82,30 @@ pub enum Event {
     CompactIsolated,
     /// `compact_blocks_moved`: groups of up to 32 pages that compaction moved together.
     CompactBlocksMoved,
-    /// `pgmigrate_success`: pages moved to another frame (`compact_pages_moved` before 3.8).
+    /// `pgmigrate_success`: pages moved to another frame (`compact_pages_moved` before Linux 3.8).
     PgmigrateSuccess,
     /// `pgmigrate_fail`: pages that were isolated to be moved, but were not moved (`compact_pagemigrate_failed` before
-    /// 3.8).
+    /// Linux 3.8).
     PgmigrateFail,
-    /// `compact_run_complete`: runs of compaction that went through the whole zone. This counter and the next six are
-    /// this engine's own.
+    /// `compact_run_complete`: runs of compaction that scanned the whole zone. Linux does not have this counter.
     CompactRunComplete,
     /// `compact_run_partial`: runs of compaction that ended because a suitable block was free, or the task was killed.
+    /// Linux does not have this counter.
     CompactRunPartial,
     /// `compact_run_no_targets`: runs of compaction that ended because no free pages were left to move other pages to.
+    /// Linux does not have this counter.
     CompactRunNoTargets,
     /// `compact_run_contended`: runs of compaction that ended because other tasks waited for a lock or for the CPU.
+    /// Linux does not have this counter.
     CompactRunContended,
     /// `compact_captured`: blocks that a run of compaction took for its request before another task could
-    /// (`compact.capture`).
+    /// (`compact.capture`). Linux does not have this counter.
     CompactCaptured,
     /// `compact_skip_ahead`: times that a free scanner jumped to the position of another free scanner
-    /// (`compact.free_start = "cached"`).
+    /// (`compact.start`). Linux does not have this counter.
     CompactSkipAhead,
-    /// `compact_overlap`: runs of compaction that began in a zone while another run was under way there.
+    /// `compact_overlap`: runs of compaction that began in a zone while another run was under way there. Linux does not
+    /// have this counter.
     CompactOverlap,
     /// `thp_fault_alloc`: huge pages given to faults.
     ThpFaultAlloc,
@@ -249,7 +252,7 @@ impl Event {
     }
 }
 
-/// An event, counted by zone.
+/// An event that is counted for each zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumMessage)]
 #[repr(u8)]
 pub enum ZoneEvent {
@@ -267,9 +270,9 @@ pub enum ZoneEvent {
     PgstealDirect,
     /// `lru_used_once`: file pages that were used once and never joined a list (`lru.admission`).
     LruUsedOnce,
-    /// `workingset_refault_anon`: anonymous pages that came back from swap, pages read ahead included. Counted only
-    /// with `lru.refault = "by-workingset"` and policies whose pages leave shadows. This counter and the next five are
-    /// counted in the zone or node to which the page comes back.
+    /// `workingset_refault_anon`: anonymous pages that came back from swap, pages read ahead included. They are
+    /// counted, in the zone or node to which they come back, only with `lru.refault = "by-workingset"` and policies
+    /// whose pages leave shadows.
     WorkingsetRefaultAnon,
     /// `workingset_refault_file`: file pages that were read again after they had left memory. With `lru.admission =
     /// "by-refault"`, pages that were only read ahead do not count.
@@ -284,8 +287,8 @@ pub enum ZoneEvent {
     /// `workingset_restore_file`: file pages that had been active before they left memory, and were activated at their
     /// refault.
     WorkingsetRestoreFile,
-    /// `numa_hit`: blocks allocated on the node that was wanted. This counter and the next five exist only on machines
-    /// with several nodes.
+    /// `numa_hit`: blocks allocated on the node that was wanted. The NUMA counters exist only on machines with several
+    /// nodes.
     NumaHit,
     /// `numa_miss`: blocks allocated on this node that were wanted on another node.
     NumaMiss,
@@ -298,8 +301,8 @@ pub enum ZoneEvent {
     /// `zone_reclaim_failed`: times that a task reclaimed on its own node and freed less than it needed
     /// (`reclaim.zone_reclaim_mode`).
     ZoneReclaimFailed,
-    /// `pgskip`: pages that a scan of an lruvec skipped, because their zone could not serve the request. Counted only
-    /// with `memory.lruvec_of = "node"`.
+    /// `pgskip`: pages that a scan of an lruvec skipped, because their zone could not serve the request. They are
+    /// counted only with `memory.lruvec_of = "node"`.
     Pgskip,
 }
 
@@ -396,7 +399,7 @@ impl ZoneEvent {
         )
     }
 
-    /// Returns the events whose counters have a meaning on a machine with `nodes` nodes. `shares_lruvecs` says whether
+    /// Returns the events whose counters are meaningful on a machine with `nodes` nodes. `shares_lruvecs` says whether
     /// the zones of a node share lruvecs.
     pub fn named(nodes: usize, shares_lruvecs: bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |event| match event {
@@ -416,7 +419,7 @@ impl ZoneEvent {
     }
 }
 
-/// A number of pages that goes up and down, kept by zone.
+/// A gauge: a number of pages that goes up and down, kept for each zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumMessage)]
 #[repr(u8)]
 pub enum Gauge {
@@ -447,8 +450,8 @@ pub enum Gauge {
     NrFilePages,
     /// `nr_dirty`: dirty file pages.
     NrDirty,
-    /// `nr_write_failed`: dirty file pages whose last write failed and that are not being written again now. No kernel
-    /// has this gauge (`writeback.write_failure`).
+    /// `nr_write_failed`: dirty file pages whose last write failed and that are not being written again
+    /// (`writeback.write_failure`). Linux does not have this gauge.
     NrWriteFailed,
     /// `nr_writeback`: pages under writeback.
     NrWriteback,
@@ -517,8 +520,8 @@ impl Gauge {
 /// [`Event`], [`ZoneEvent`] and [`Gauge`] say the unit of each.
 pub type Vmstat = BTreeMap<String, u64>;
 
-/// Returns the snapshot of an engine with one node that has counted nothing: all names of events, events by kind of
-/// zone, and gauges, each with 0.
+/// Returns the snapshot of an engine with one node that has counted nothing. It has the names of all events, of events
+/// by kind of zone, and of gauges, each with the value 0.
 #[must_use]
 pub fn zeroes() -> Vmstat {
     let mut names: Vec<String> = Event::ALL.iter().map(|event| event.name().to_owned()).collect();
@@ -595,7 +598,8 @@ impl ZoneStat {
 /// The gauges of one zone, in pages.
 #[derive(Debug)]
 pub struct Gauges {
-    /// [`Gauge::NrFreePages`] in one word, because every request reads it, and changes to it are of many pages at once.
+    /// The value of [`Gauge::NrFreePages`]. It is one word, because every request reads it, and because each change is
+    /// of many pages.
     free: Alone,
     /// All other gauges.
     counters: Sharded<{ Gauge::ALL.len() }>,
@@ -621,7 +625,7 @@ impl Gauges {
         }
     }
 
-    /// Returns the present value of a gauge; a racing reader never sees less than 0.
+    /// Returns the present value of a gauge. The result is at least 0, even while other threads change the gauge.
     #[inline]
     #[must_use]
     pub fn get(&self, gauge: Gauge) -> u64 {

@@ -1,8 +1,9 @@
 //! A swap area: slots, the search for free slots, and the cache of pages that have a slot.
 //!
-//! *Slots*: each slot has a use count, with a bit for the cache's own use. One `swap` lock guards all of them. New
-//! slots come from runs of 256 free ones, so that pages written together lie together (mechanisms/reclaim, 20.1).
-//! *Cache*: an index by slot, under its `i_pages` lock (20.2).
+//! Each slot has a use count, with a bit for the use by the swap cache. One `swap` lock guards all slots. New slots are
+//! taken from runs of 256 free slots, so that pages that are written together lie together on the device
+//! (mechanisms/reclaim, 20.1). The swap cache is an index by slot, guarded by its `i_pages` lock
+//! (mechanisms/reclaim, 20.2).
 
 use crate::memory::GroupId;
 use crate::page_cache::FileIndex;
@@ -11,16 +12,16 @@ use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Order, Step};
 /// Number of slots of a cluster (`SWAPFILE_CLUSTER`).
 const CLUSTER: u32 = 256;
 
-/// The bit for the swap cache's own use of a slot.
+/// The bit of a slot's use count for the use by the swap cache.
 const CACHE: u16 = 1 << 15;
 
-/// A set of numbers below a bound: a bit for each number and, for each word of these bits, a bit that says whether the
-/// word is not 0. Without these bits, a search for the next number examined a million slots in a nearly full area of 4
-/// GiB.
+/// A set of numbers below a bound. It has a bit for each number and, for each word of these bits, a second bit that
+/// says whether the word is not 0. Without the second bits, a search for the next number would examine a million slots
+/// in a nearly full area of 4 GiB.
 #[derive(Debug)]
 struct Numbers {
     words: Box<[u64]>,
-    /// A bit for each word: set if the word has a number.
+    /// A bit for each word of the set: 1 if the set has a number in the word.
     has_any: Box<[u64]>,
 }
 
@@ -49,7 +50,7 @@ impl Numbers {
         self.has_any[above] = if has_any { self.has_any[above] | bit } else { self.has_any[above] & !bit };
     }
 
-    /// Returns the first number from `from` on.
+    /// Returns the smallest number of the set that is at least `from`; `None` if there is none.
     fn next(&self, from: u32) -> Option<u32> {
         let word = from as usize / 64;
         let here = self.words.get(word)? & u64::MAX << (from % 64);
@@ -70,16 +71,17 @@ impl Numbers {
 /// The slots of one swap area.
 #[derive(Debug)]
 pub struct Slots {
-    /// For each slot, the number of its uses by page tables, and the bit [`CACHE`]. Changed by [`Slots::set_uses`]
-    /// only.
+    /// For each slot, the number of its uses by page tables, and the bit [`CACHE`]. Only [`Slots::set_uses`] changes
+    /// it.
     uses: Box<[u16]>,
-    /// The control group to which each slot is charged; 0 for none. Empty if memory has no groups.
+    /// For each slot, the control group to which it is charged; 0 if it is charged to none. The array is empty if
+    /// memory has no groups.
     owners: Box<[u16]>,
-    /// The owners of slots that became free since [`Slots::take_freed`] was called.
+    /// The owners (control groups) of slots that became free since the last call of [`Slots::take_freed`].
     freed: Vec<GroupId>,
-    /// Slots that neither a page table nor the cache uses.
+    /// Slots that neither a page table nor the swap cache uses.
     unused: Numbers,
-    /// Slots that only the cache uses.
+    /// Slots that only the swap cache uses.
     only_cached: Numbers,
     free: u32,
     lowest: u32,
@@ -89,7 +91,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Creates `slots` free slots; slot 0 is never used.
+    /// Creates the state of `slots` slots. All slots are free except slot 0, which is never used.
     #[must_use]
     pub fn new(slots: u32) -> Self {
         Self {
@@ -106,29 +108,29 @@ impl Slots {
         }
     }
 
-    /// Makes room for the control group of each slot.
+    /// Returns these slots with room for a control group of each slot.
     #[must_use]
     pub fn with_owners(self) -> Self {
         Self { owners: vec![0; self.uses.len()].into_boxed_slice(), ..self }
     }
 
-    /// Returns the control group to which a slot is charged; the root group if it is charged to none.
+    /// Returns the control group to which a slot is charged, or the root group if the slot is charged to none.
     #[must_use]
     pub fn owner(&self, slot: u32) -> GroupId {
         self.owners.get(slot as usize).map_or(GroupId::ROOT, |owner| GroupId(*owner))
     }
 
-    /// Returns the control group of each slot; none if memory has no groups.
+    /// Returns the control group of each slot, in the order of slots; returns nothing if memory has no groups.
     pub(crate) fn owners(&self) -> impl Iterator<Item = GroupId> + '_ {
         self.owners.iter().map(|owner| GroupId(*owner))
     }
 
-    /// Notes that a slot in use is charged to a group.
+    /// Records that a slot in use is charged to a group.
     pub fn set_owner(&mut self, slot: u32, owner: GroupId) {
         self.owners[slot as usize] = owner.0;
     }
 
-    /// Returns the groups to which slots were charged that became free since the last call, a slot each.
+    /// Returns the group of each slot that was charged to a group and became free since the last call.
     pub fn take_freed(&mut self) -> Vec<GroupId> {
         std::mem::take(&mut self.freed)
     }
@@ -151,7 +153,7 @@ impl Slots {
         self.uses[slot as usize] & !CACHE
     }
 
-    /// Returns whether the slot's page is in the cache, as far as the slot's use count says.
+    /// Returns whether the slot's page is in the swap cache, as far as the slot's use count says.
     #[must_use]
     pub fn is_cached(&self, slot: u32) -> bool {
         self.uses[slot as usize] & CACHE != 0
@@ -163,11 +165,11 @@ impl Slots {
         self.uses[slot as usize] == 0
     }
 
-    /// Takes a free slot for the cache, and returns it with the number of slots that were looked at; `None` if no slot
-    /// is free.
+    /// Takes a free slot for the swap cache, and returns it with the number of slots that were looked at; returns
+    /// `None` if no slot is free.
     ///
-    /// With `or_cached`, the slot found may also be one that only the cache uses. In this case nothing is taken; the
-    /// caller may free the slot by dropping its page from the cache.
+    /// With `or_cached`, the returned slot may also be a slot that only the swap cache uses. Such a slot is not taken;
+    /// the caller may free it by dropping its page from the swap cache.
     pub fn take(&mut self, or_cached: bool) -> Option<FoundSlot> {
         if self.free == 0 {
             return None;
@@ -199,8 +201,8 @@ impl Slots {
         Some(FoundSlot { slot, is_free, looked_at })
     }
 
-    /// Takes an aligned block of 2^`order` free slots for the cache; `None` if there is none. Returns its first slot
-    /// with the number of slots that were looked at.
+    /// Takes an aligned block of 2^`order` free slots for the swap cache. Returns the first slot of the block with the
+    /// number of slots that were looked at; returns `None` if there is no such block.
     #[doc(alias = "swap_alloc_cluster")]
     pub fn take_block(&mut self, order: Order) -> Option<FoundSlot> {
         let slots = 1 << order.0;
@@ -221,8 +223,8 @@ impl Slots {
     }
 
     /// Finds the first [`CLUSTER`] consecutive free slots. Returns the first of these slots. Adds to `looked_at` the
-    /// number of slots that a search slot by slot would examine. In fact most slots are skipped, because the last used
-    /// slot of a run says where the next run can begin.
+    /// number of slots that a search slot by slot would examine. In fact the search skips most slots, because the last
+    /// used slot of a run shows where the next run can begin.
     fn find_cluster(&self, looked_at: &mut u32) -> Option<u32> {
         let mut start = self.lowest;
         while start + CLUSTER <= self.highest + 1 {
@@ -270,12 +272,12 @@ impl Slots {
         self.note_free(slot)
     }
 
-    /// Notes that the cache uses a slot again, for a read.
+    /// Records that the swap cache uses a slot again, for a read.
     pub fn set_cached(&mut self, slot: u32) {
         self.set_uses(slot, self.uses[slot as usize] | CACHE);
     }
 
-    /// Ends the cache's use of the slot. Returns whether the slot is free now.
+    /// Ends the swap cache's use of the slot. Returns whether the slot is free now.
     pub fn clear_cached(&mut self, slot: u32) -> bool {
         assert!(self.is_cached(slot), "swap slot {slot} is not in the cache");
         self.set_uses(slot, self.uses[slot as usize] & !CACHE);
@@ -302,7 +304,7 @@ impl Slots {
 pub struct FoundSlot {
     /// Number of the slot.
     pub slot: u32,
-    /// `true` if the slot was free, and is now the caller's.
+    /// `true` if the slot was free and is taken for the caller; `false` if only the swap cache uses the slot.
     pub is_free: bool,
     /// Number of slots that were looked at.
     pub looked_at: u32,
@@ -310,23 +312,23 @@ pub struct FoundSlot {
 
 /// A swap area: a range of blocks of a device, one for each slot.
 pub struct SwapArea<M: Machine> {
-    /// The block device.
+    /// The block device on which the area lies.
     pub device: DeviceId,
-    /// Block of slot 0.
+    /// Number of the device's block that belongs to slot 0.
     pub first_block: u64,
-    /// Slots.
+    /// The use counts and owners of the slots.
     pub slots: M::Lock<Slots>,
     /// The swap cache: the pages that have a slot, by slot.
     pub cache: FileIndex,
-    /// The lock under which the cache is changed.
+    /// The lock under which the swap cache is changed.
     pub i_pages: M::Lock<()>,
     free: machine::atomic::AtomicU32,
     total: u32,
 }
 
 impl<M: Machine> SwapArea<M> {
-    /// Creates an area of `slots` slots from `first_block` on. 0 slots means no swap. `has_groups` says whether memory has
-    /// control groups.
+    /// Creates an area of `slots` slots whose blocks begin at `first_block`. 0 slots means no swap. `has_groups` says
+    /// whether memory has control groups.
     #[must_use]
     pub fn new(machine: &M, device: DeviceId, first_block: u64, slots: u32, has_groups: bool) -> Self {
         let map = Slots::new(slots);
@@ -367,7 +369,8 @@ impl<M: Machine> SwapArea<M> {
         self.free_slots() < self.total / 16
     }
 
-    /// Changes slots under the lock, and publishes how many are free.
+    /// Calls `change` with the slots under their lock, and updates the number of free slots that is read without the
+    /// lock.
     pub fn with_slots<R>(&self, machine: &M, change: impl FnOnce(&mut Slots) -> R) -> R {
         let mut slots = self.slots.lock();
         let result = change(&mut slots);
@@ -376,13 +379,13 @@ impl<M: Machine> SwapArea<M> {
         result
     }
 
-    /// Returns the block of a slot.
+    /// Returns the number of the device's block that belongs to a slot.
     #[must_use]
     pub const fn block(&self, slot: u32) -> u64 {
         self.first_block + slot as u64
     }
 
-    /// Returns the cached page of a slot.
+    /// Returns the page of a slot in the swap cache; `None` if there is none.
     #[must_use]
     pub fn cached(&self, slot: u32) -> Option<FrameNumber> {
         self.cache.get(slot)

@@ -1,18 +1,18 @@
-//! Swap that is compressed in the memory of the machine itself (zram): its contents take pages.
+//! Swap that is compressed in the memory of the machine itself (zram), so that its contents take pages.
 //!
 //! A page in swap takes [`SwapLayout::memory_percent`](super::SwapLayout) of a page; compressed pages are packed
-//! without gaps. The memory comes from a zone above its low mark; if there is none, from any zone, without regard to
-//! marks, like everything that reclaim needs. If no memory is free, a page gets no slot, as if swap were full. A free
-//! slot takes no memory. *Called by* code that changes slots ([`Swap::with_slots`]). *Locks*: one of its own, nothing
-//! inside it. Source: Linux, Documentation/admin-guide/blockdev/zram.rst.
+//! without gaps. The pages are taken from a zone above its low mark. If there is no such zone, they are taken from any
+//! zone, without regard to marks, like all memory that reclaim needs. If no memory is free, a page gets no slot, as if
+//! swap were full. A free slot takes no memory. The module is called by code that changes slots ([`Swap::with_slots`]).
+//! *Locks*: one lock, inside which no other lock is taken. Source: Linux, Documentation/admin-guide/blockdev/zram.rst.
 
 use super::{Slots, Swap};
 use crate::memory::{Block, MarkRights, MigrateType, Warmth, Zone, ZoneKind};
 use machine::{Lock, LockClass, Machine, Order};
 
-/// The pages that compressed swap takes.
+/// The pages in which the contents of compressed swap lie.
 pub(super) struct Compressed<M: Machine> {
-    /// Memory that a page in swap takes, percent of a page; 0 if swap is not in memory.
+    /// Memory that a page in swap takes, in percent of a page; 0 if swap is not compressed in memory.
     percent: u64,
     blocks: M::Lock<Vec<Block>>,
 }
@@ -29,7 +29,8 @@ impl<M: Machine> Compressed<M> {
 }
 
 impl<M: Machine> Swap<M> {
-    /// Changes slots under their lock. Slots that became free are uncharged, and their memory is freed.
+    /// Calls `change` with the slots under their lock. Afterwards, slots that became free are uncharged, and their
+    /// memory is freed.
     pub(crate) fn with_slots<R>(&self, change: impl FnOnce(&mut Slots) -> R) -> R {
         let (result, freed) = self.swap.with_slots(&self.machine, |slots| (change(slots), slots.take_freed()));
         freed.into_iter().for_each(|group| self.uncharge_swap(group, 1));
@@ -39,12 +40,12 @@ impl<M: Machine> Swap<M> {
         result
     }
 
-    /// Returns the number of pages that compressed swap takes now (`mem_used_total` of a zram device, in pages).
+    /// Returns the number of pages that compressed swap takes at present (`mem_used_total` of a zram device, in pages).
     pub fn compressed_pages(&self) -> u64 {
         self.compressed.blocks.lock().len() as u64
     }
 
-    /// Takes the memory that is missing for the slots in use. Returns `false` if no page is free.
+    /// Takes the pages that compressed swap still needs for the slots in use. Returns `false` if no page is free.
     pub(super) fn take_memory_for_slots(&self) -> bool {
         if self.compressed.percent == 0 {
             return true;

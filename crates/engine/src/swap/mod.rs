@@ -2,9 +2,10 @@
 //!
 //! *Holds* the swap area with its slots and the cache of pages that have a slot ([`area`]); the number of slots that a
 //! fault reads together (`window`); and the memory used by compressed swap (`compressed`). *Flow*: reclaim gives a page
-//! a slot ([`Swap::add_to_swap`]) and removes the page from the cache once it is written ([`Swap::remove_mapping`]); a
-//! fault reads it back (`access::swap_in`). *Called by* `anonymous`, `writeback`, `reclaim`, `access`. *Locks*: the
-//! page lock, then `swap`, then `i_pages`, one at a time. *Description*: mechanisms/reclaim, 20.
+//! a slot ([`Swap::add_to_swap`]) and removes the page from the swap cache once the page is written
+//! ([`Swap::remove_mapping`]). A fault reads the page back (`access::swap_in`). The module is called by `anonymous`,
+//! `writeback`, `reclaim`, `access`. *Locks*: the page lock; under it `swap` and `i_pages`, one of the two at a time.
+//! *Description*: mechanisms/reclaim, 20.
 //!
 //! Next: [`crate::anonymous`], whose entries name slots.
 
@@ -26,21 +27,21 @@ use std::ops::{Deref, Range};
 /// The place and the size of swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapLayout {
-    /// The block device.
+    /// The block device on which swap lies.
     pub device: DeviceId,
-    /// Block of slot 0.
+    /// Number of the device's block that belongs to slot 0.
     pub first_block: u64,
     /// Number of slots, each for one page; 0 for no swap.
     pub slots: u32,
     /// `true` if the device answers at once, as memory does (`BLK_FEAT_SYNCHRONOUS`).
     pub is_synchronous: bool,
-    /// Memory that a page in swap takes, percent of a page: 0 for a device with its own memory, less than 100 for swap
-    /// compressed in memory (zram).
+    /// Memory that a page in swap takes, in percent of a page. The value is 0 for a device with its own memory, and
+    /// less than 100 for swap that is compressed in memory (zram).
     pub memory_percent: u32,
 }
 
 impl SwapLayout {
-    /// No swap.
+    /// The layout of a machine without swap.
     pub const NONE: Self =
         Self { device: DeviceId(0), first_block: 0, slots: 0, is_synchronous: false, memory_percent: 0 };
 }
@@ -72,7 +73,7 @@ impl<M: Machine> Swap<M> {
         self
     }
 
-    /// Creates empty swap.
+    /// Creates this layer of the engine, with an empty swap area.
     pub fn new(page_cache: PageCache<M>, choices: Choices, layout: SwapLayout) -> Self {
         let swap = SwapArea::new(
             &page_cache.machine,
@@ -92,12 +93,12 @@ impl<M: Machine> Swap<M> {
         self.is_synchronous
     }
 
-    /// Removes a page from its file, or from the swap cache, if the page is clean and has no references but those of
-    /// the index and of the caller. Returns whether it did. The removed page belongs to the caller, has no reference,
-    /// and has to be freed.
+    /// Removes a page from its file, or from the swap cache, if the page is clean and only the index and the caller
+    /// have references to it. Returns whether the page was removed. A removed page has no reference, and the caller has
+    /// to free it.
     ///
-    /// The caller isolated the page (one reference), locked it and unmapped it. For a page of a file see
-    /// [`PageCache::remove_file_page`].
+    /// Before the call, the caller has isolated the page (which gives it one reference), locked it and unmapped it. For
+    /// a page of a file see [`PageCache::remove_file_page`].
     pub fn remove_mapping(
         &self,
         frame: FrameNumber,
@@ -132,7 +133,7 @@ impl<M: Machine> Swap<M> {
         true
     }
 
-    /// Ends the cache's use of slots.
+    /// Ends the swap cache's use of the slots of a folio.
     fn clear_cached_slots(&self, of_folio: Range<u32>) {
         self.with_slots(|slots| of_folio.for_each(|slot| _ = slots.clear_cached(slot)));
     }
@@ -150,8 +151,8 @@ impl<M: Machine> Swap<M> {
     }
 
     /// Assigns a swap slot to an anonymous page, or an aligned block of slots to a large anonymous folio. The caller
-    /// has locked the page or folio. Returns `false` if no such slots are free, if `memory.swap.max` of the page's group
-    /// refuses them, or if there is no memory for the index of the swap cache or for compressed contents.
+    /// has locked the page or folio. Returns `false` if no such slots are free, if `memory.swap.max` of the page's
+    /// group refuses them, or if there is no memory for the index of the swap cache or for compressed contents.
     pub fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let _span = self.machine.span(Func::AddToSwap);
         let folio = self.frames.folio(frame);
@@ -177,7 +178,8 @@ impl<M: Machine> Swap<M> {
         true
     }
 
-    /// Charges swap slots to a group; see [`crate::memory::Groups::charge_swap`]. The root group is not charged.
+    /// Charges swap slots to a group, as [`crate::memory::Groups::charge_swap`] does, and returns whether the charge
+    /// succeeded. The root group is not charged.
     fn charge_swap(&self, group: GroupId, slots: u32) -> bool {
         let groups = self.groups.as_ref().filter(|_| !group.is_root());
         groups.is_none_or(|groups| groups.charge_swap(group, slots.into()))
@@ -189,7 +191,7 @@ impl<M: Machine> Swap<M> {
         }
     }
 
-    /// Returns a group if it was not removed, and otherwise its nearest ancestor that was not (`mem_cgroup_id_get_online`).
+    /// Returns a group if it still exists, and otherwise its nearest ancestor that exists (`mem_cgroup_id_get_online`).
     fn live_group(&self, group: GroupId) -> GroupId {
         let Some(groups) = &self.groups else { return group };
         std::iter::successors(Some(group), |id| groups.parent(*id))
@@ -197,21 +199,23 @@ impl<M: Machine> Swap<M> {
             .unwrap_or(GroupId::ROOT)
     }
 
-    /// Returns whether slots are to be freed as soon as their page is in memory: more than half of swap is in use, or of
-    /// what `memory.swap.max` of the page's group or of an ancestor allows (`mem_cgroup_swap_full`).
+    /// Returns whether slots are to be freed as soon as their page is in memory. They are freed if more than half of
+    /// swap is in use, or if the page's group or an ancestor uses more than half of its `memory.swap.max`
+    /// (`mem_cgroup_swap_full`).
     pub(crate) fn is_swap_full_for(&self, frame: FrameNumber) -> bool {
         let is_full_for = |group| self.groups.as_ref().is_some_and(|groups| groups.is_swap_half_full(group));
         self.swap.is_nearly_full() || is_full_for(self.frames.group(frame))
     }
 
-    /// Returns whether anonymous pages of a group can go to swap: a slot is free, and `memory.swap.max` allows it.
+    /// Returns whether anonymous pages of a group can go to swap, because a slot is free and `memory.swap.max` allows
+    /// its use.
     #[inline]
     pub(crate) fn has_swap_room(&self, group: GroupId) -> bool {
         self.swap.free_slots() > 0 && self.groups.as_ref().is_none_or(|groups| groups.swap_room(group) > 0)
     }
 
-    /// Takes a free aligned block of slots and returns its first slot; `None` if no block is free, or if there is no
-    /// memory for the pages that will be stored there.
+    /// Takes a free aligned block of slots and returns its first slot; returns `None` if no block is free, or if there
+    /// is no memory for the pages that will be stored there.
     fn take_swap_block(&self, order: Order) -> Option<u32> {
         let found = self.with_slots(|slots| slots.take_block(order))?;
         self.machine.spend(Step::SwapSlot, found.looked_at);
@@ -222,8 +226,8 @@ impl<M: Machine> Swap<M> {
         has_memory.then_some(found.slot)
     }
 
-    /// Takes a free slot and returns it; `None` if no slot is free, or if there is no memory for the page that will be
-    /// stored there. When swap is more than half full, it may free a slot that only the swap cache uses
+    /// Takes a free slot and returns it; returns `None` if no slot is free, or if there is no memory for the page that
+    /// will be stored there. When swap is more than half full, the method may free a slot that only the swap cache uses
     /// (mechanisms/reclaim, 20.1).
     fn take_swap_slot(&self) -> Option<u32> {
         let mut or_cached = self.swap.is_nearly_full();
@@ -244,7 +248,7 @@ impl<M: Machine> Swap<M> {
     }
 
     /// Frees a slot that only the swap cache uses, by dropping its page from the cache. Returns `false` if the page has
-    /// left the cache, is locked or under writeback, or is wanted again.
+    /// left the cache, is locked or under writeback, or is in use again.
     #[doc(alias = "__try_to_reclaim_swap")]
     fn reclaim_swap_slot(&self, slot: u32) -> bool {
         let Some(frame) = self.find_page(&self.swap.cache, slot) else { return false };
@@ -258,11 +262,12 @@ impl<M: Machine> Swap<M> {
         is_freed
     }
 
-    /// Adds a locked page to the swap cache at `slot`, with a reference for the cache. Returns the shadow that was
-    /// there. If the slot was free before, the shadow means nothing: it is left from the slot's last page.
+    /// Adds a locked page to the swap cache at `slot`, with a reference for the cache. Returns the shadow that was in
+    /// this place of the cache. If the slot was free before, the shadow says nothing about this page, because it is
+    /// left from the slot's last page.
     ///
     /// # Errors
-    /// The head of the folio that is in the cache already, at one of these slots.
+    /// Fails with the head of a folio that is already in the swap cache at one of the slots.
     pub(crate) fn insert_into_swap_cache(&self, frame: FrameNumber, slot: u32) -> Result<Option<Shadow>, FrameNumber> {
         let shadow = {
             let _guard = self.lock_index(&self.swap.i_pages);
@@ -283,8 +288,8 @@ impl<M: Machine> Swap<M> {
         Ok(shadow)
     }
 
-    /// Takes a locked page out of the swap cache and drops the cache's reference. The page becomes dirty, because its
-    /// contents are nowhere else.
+    /// Takes a locked page out of the swap cache and drops the cache's reference. The page becomes dirty, because no
+    /// other copy of its contents exists.
     pub(crate) fn delete_from_swap_cache(&self, frame: FrameNumber) {
         let (descriptor, folio, slots) = (&self.frames[frame], self.frames.folio(frame), self.slots_of(frame));
         {
@@ -301,7 +306,7 @@ impl<M: Machine> Swap<M> {
     }
 
     /// Frees the slot of a locked page of the swap cache if no page table needs the slot and the page is not being
-    /// written (`try_to_free_swap`). Returns whether it was freed.
+    /// written (`try_to_free_swap`). Returns whether the slot was freed.
     pub(crate) fn try_to_free_swap(&self, frame: FrameNumber) -> bool {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::SWAPCACHE) || descriptor.is(Flags::WRITEBACK) {

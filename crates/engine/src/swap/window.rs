@@ -1,29 +1,30 @@
 //! The number of slots that a fault of a region reads from swap at once, which depends on the success of earlier reads.
 //!
-//! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). If faults come in random order, all of these
-//! slots but one are read without use, and the pages read take the room of other pages.
+//! Linux always reads `2^page_cluster` slots (mechanisms/reclaim, 20.4). If faults come in random order, only one of
+//! these slots is needed, and the other pages that are read take memory from useful pages.
 
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
 
-/// Number of faults with one window after which the window is judged.
+/// Number of faults with a window of one size, after which the size is judged.
 const TRIAL_FAULTS: u32 = 4;
 
-/// The window of a region: the number of slots that its faults read together. It is a guess: concurrent faults may miss
-/// each other's counts, and neighbours in swap may be pages of another region, whose faults then count as uses.
+/// The window of a region: the number of slots that its faults read together. The window is only an estimate:
+/// concurrent faults may overwrite each other's counts, and neighbours in swap may be pages of another region, whose
+/// faults then count as uses.
 #[derive(Debug)]
 pub(crate) struct SwapWindow {
-    /// Binary logarithm of the number of slots that are read together; `u32::MAX` at first, for the largest number
-    /// allowed.
+    /// Binary logarithm of the number of slots that are read together; Before the first fault it is `u32::MAX`, which
+    /// stands for the largest number allowed.
     log: AtomicU32,
-    /// Number of pages that were read ahead since the last judgement.
+    /// Number of pages that were read ahead since the size of the window was last judged.
     ahead: AtomicU32,
-    /// Number of pages that were read ahead since the last judgement and were used soon.
+    /// Number of pages that were read ahead since the size of the window was last judged, and were used soon after.
     used: AtomicU32,
-    /// The slots of the last windows: for each window, its first slot in the upper half and the end of its slots in the
-    /// lower half.
+    /// The slots of the last windows. Each element has the first slot of a window in its upper half, and the end of the
+    /// window's slots in its lower half.
     recent: [AtomicU64; TRIAL_FAULTS as usize],
-    /// Number of windows so far.
+    /// Number of windows that were read so far.
     windows: AtomicU32,
     /// The page of the last fault that read from swap.
     last: AtomicU32,
@@ -64,7 +65,7 @@ impl SwapWindow {
         next
     }
 
-    /// Notes that these slots are read together, `ahead` of them as readahead.
+    /// Records that these slots are read together, `ahead` of them as readahead.
     pub(crate) fn note_read(&self, slots: &Range<u32>, ahead: u32) {
         self.ahead.fetch_add(ahead, Relaxed);
         let nth = self.windows.fetch_add(1, Relaxed) as usize;
@@ -72,7 +73,7 @@ impl SwapWindow {
         self.recent[nth % self.recent.len()].store(ends, Relaxed);
     }
 
-    /// Notes that a page that was read ahead has been used. Only pages of the last windows count, because many pages
+    /// Records that a page that was read ahead has been used. Only pages of the last windows count, because many pages
     /// that were read in random order are also used sooner or later, like any page that stays in memory.
     pub(crate) fn note_used(&self, slot: u32) {
         let has_slot = |ends: u64| (ends >> 32) as u32 <= slot && slot < ends as u32;
@@ -85,8 +86,8 @@ impl SwapWindow {
 mod tests {
     use super::*;
 
-    /// Runs `faults` faults, each `step` pages after the one before. Of each hundred pages that a window reads ahead,
-    /// `used` are used. Returns the logarithm of the window of each fault.
+    /// Runs `faults` faults, each `step` pages after the fault before it. Of each hundred pages that a window reads
+    /// ahead, `used` pages are used. Returns the logarithm of the window of each fault.
     fn windows(window: &SwapWindow, faults: u32, used: u32, step: u32) -> Vec<u32> {
         let fault = |nth: u32| {
             let log = window.next(3, nth * step);

@@ -13,7 +13,7 @@ use machine::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Step};
 use std::sync::OnceLock;
 
-/// The blocks of a device that files may use.
+/// The layout of a block device: the blocks that files may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceLayout {
     /// The blocks that files may use; the file system keeps the first block for itself.
@@ -22,31 +22,31 @@ pub struct DeviceLayout {
 
 /// Writeback's state of one device.
 pub struct Backing<M: Machine> {
-    /// The device's number. If files are devices themselves, this is the number that their [`File::backing`] names.
+    /// The device's number. For files that are devices of their own, this is the number in [`File::backing`].
     pub device: DeviceId,
     /// Number of blocks that files may use.
     pub(crate) total_blocks: u64,
-    /// Free blocks of the device.
+    /// The free blocks of the device.
     pub(crate) blocks: M::Lock<FreeBlocks>,
-    /// Number of free blocks, readable without the lock.
+    /// Number of free blocks, which can be read without the lock of `blocks`.
     free_blocks: AtomicU64,
-    /// Dirty pages that have no block yet. Each reserves one of the free blocks.
+    /// Number of dirty pages that have no block yet. Each of these pages reserves one of the free blocks.
     delayed: AtomicU64,
-    /// Pages of the device's files that are dirty.
+    /// Number of dirty pages of the device's files.
     pub(crate) dirty: AtomicI64,
-    /// Pages of the device's files that are under writeback.
+    /// Number of pages of the device's files that are under writeback.
     pub(crate) writeback: AtomicI64,
-    /// Dirty pages whose last write failed.
+    /// The record of the dirty pages whose last write failed.
     pub(crate) failed_files: FailedFiles,
-    /// Pages dirtied since the start.
+    /// Number of pages that were dirtied since the engine started.
     pub(crate) dirtied: AtomicU64,
-    /// Pages written since the start.
+    /// Number of pages that were written since the engine started.
     pub(crate) written: AtomicU64,
-    /// Files with dirty pages, and requests to the flusher.
+    /// The flusher's work: files with dirty pages, and requests of other tasks.
     pub(crate) work: M::Lock<Work>,
     /// The wait queue on which the flusher sleeps.
     pub(crate) flusher: M::WaitQueue,
-    /// Writers that wait until fewer pages are dirty.
+    /// The writers that wait until fewer pages are dirty.
     pub(crate) dirty_waits: DirtyWaits<M>,
     /// Estimates of the device's speed and of its writers' rates.
     pub(crate) bandwidth: M::Lock<Bandwidth>,
@@ -54,9 +54,11 @@ pub struct Backing<M: Machine> {
     pub(crate) of_groups: OfGroups<M>,
     /// `true` if too many pages were dirty when a writer last checked (`bdi->dirty_exceeded`).
     pub(crate) dirty_exceeded: AtomicBool,
-    /// Pages a second that the device writes, as [`Backing::bandwidth`] has it; read without the lock.
+    /// Write rate of the device in pages a second, copied from [`Backing::bandwidth`] so that it can be read without
+    /// the lock.
     write_rate: AtomicU64,
-    /// The smoothed dirty limit ([`Bandwidth::tracked_limit`]) at the last update; read without the lock.
+    /// The smoothed dirty limit ([`Bandwidth::tracked_limit`]) at the last update, copied so that it can be read
+    /// without the lock.
     pub(crate) tracked_limit: AtomicU64,
     /// `true` if the flusher skipped a dirty page because a task was changing it (`writeback.stable_pages`).
     pub(super) met_held: AtomicBool,
@@ -66,7 +68,7 @@ pub struct Backing<M: Machine> {
 }
 
 impl<M: Machine> Backing<M> {
-    /// Creates a device on which nothing is dirty. There may be `groups` memory control groups.
+    /// Creates writeback's state of a device without dirty pages. There may be `groups` memory control groups.
     pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout, groups: usize) -> Self {
         let total_blocks = layout.file_blocks.end - layout.file_blocks.start;
         Self {
@@ -110,12 +112,12 @@ impl<M: Machine> Backing<M> {
         (self.dirty.load(Relaxed) - self.failed_files.pages()).max(0) as u64
     }
 
-    /// Returns the number of [`Backing::writable_pages`] plus the number of pages under writeback.
+    /// Returns the number of pages that [`Backing::writable_pages`] counts, plus the number of pages under writeback.
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.writable_pages() + self.writeback.load(Relaxed).max(0) as u64
     }
 }
-/// Largest number of devices that writeback can tell apart.
+/// Largest number of devices that writeback can have.
 const BACKINGS_MAX: usize = 64;
 
 /// All devices, by number. Devices may be added, but are never removed.
@@ -125,7 +127,7 @@ impl<M: Machine> Backings<M> {
     /// Creates the devices of `devices`, numbered from 0, with room for `groups` memory control groups.
     ///
     /// # Panics
-    /// When there are more devices than [`BACKINGS_MAX`].
+    /// Panics when there are more devices than [`BACKINGS_MAX`].
     pub(super) fn new(machine: &M, devices: &[DeviceLayout], groups: usize) -> Self {
         let backings = Self((0..BACKINGS_MAX).map(|_| OnceLock::new()).collect());
         for layout in devices {
@@ -147,8 +149,8 @@ impl<M: Machine> Backings<M> {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Adds a device, with a flusher that the simulator or the library has to start ([`crate::KernelTask::Flusher`]).
-    /// Returns `None` if there are too many devices.
+    /// Adds a device, whose flusher ([`crate::KernelTask::Flusher`]) the simulator or the library has to start. Returns
+    /// `None` if there are too many devices.
     pub fn add_device(&self, layout: &DeviceLayout) -> Option<DeviceId> {
         self.backings.add(&self.machine, layout, self.groups.as_ref().map_or(0, Groups::room))
     }
@@ -156,23 +158,23 @@ impl<M: Machine> Writeback<M> {
     /// Returns writeback's state of a device.
     ///
     /// # Panics
-    /// When there is no such device.
+    /// Panics when there is no device of this number.
     pub fn backing(&self, device: DeviceId) -> &Backing<M> {
         self.backings.0[device.index()].get().expect("a file's device was added before the file")
     }
 
-    /// Returns two numbers of blocks of a device: all blocks for files, and the free ones that are not reserved for
-    /// dirty pages (`f_blocks` and `f_bavail` of `statvfs`).
+    /// Returns two numbers of blocks of a device: the number of all blocks that files may use, and the number of free
+    /// blocks that are not reserved for dirty pages (`f_blocks` and `f_bavail` of `statvfs`).
     ///
     /// # Panics
-    /// When there is no such device.
+    /// Panics when there is no device of this number.
     pub fn room(&self, device: DeviceId) -> [u64; 2] {
         let backing = self.backing(device);
         let free = backing.free_blocks.load(Relaxed).saturating_sub(backing.delayed.load(Relaxed));
         [backing.total_blocks, free]
     }
 
-    /// Takes up to `blocks` contiguous blocks of a device; see [`FreeBlocks::take`] for `goal` and the result.
+    /// Takes up to `blocks` contiguous blocks of a device. For `goal` and the result, see [`FreeBlocks::take`].
     pub(super) fn take_blocks(&self, device: DeviceId, goal: u64, blocks: u64) -> Option<(u64, u64)> {
         let backing = self.backing(device);
         let taken = backing.blocks.lock().take(goal, blocks)?;
@@ -180,15 +182,15 @@ impl<M: Machine> Writeback<M> {
         Some(taken)
     }
 
-    /// Frees blocks of a device.
+    /// Frees `blocks` blocks of a device, from block `start` on.
     pub(super) fn give_blocks(&self, device: DeviceId, start: u64, blocks: u64) {
         let backing = self.backing(device);
         backing.blocks.lock().give(start, blocks);
         backing.free_blocks.fetch_add(blocks, Relaxed);
     }
 
-    /// Reserves a block for a page that has none and is about to become dirty. Returns `false` if the device has no
-    /// free block for it.
+    /// Reserves a block for a page that has no block and is about to become dirty. Returns `false` if the device has no
+    /// free block for the page.
     pub(crate) fn reserve_block(&self, device: DeviceId) -> bool {
         let backing = self.backing(device);
         let reserve = |delayed| (delayed < backing.free_blocks.load(Relaxed)).then_some(delayed + 1);
@@ -208,14 +210,14 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Reserves blocks as [`Writeback::reserve_blocks`] for a folio that becomes dirty once more, but does not check
-    /// that the device has room. Only the folio's pages after the end of the file have no block, and they need none
-    /// unless the file grows.
+    /// that the device has room. Only the folio's pages after the end of the file have no block, and these pages need a
+    /// block only if the file grows.
     pub(crate) fn reserve_blocks_again(&self, file: &File<M>, head: FrameNumber) {
         let blocks = self.pages_without_block(file, head).count() as u64;
         self.backing(file.backing).delayed.fetch_add(blocks, Relaxed);
     }
 
-    /// Ends the reservations for those pages of a locked folio that have no block and will need none.
+    /// Ends the reservations of blocks for those pages of a locked folio that have no block and will not need one.
     pub(super) fn end_reservations(&self, file: &File<M>, head: FrameNumber) {
         self.pages_without_block(file, head).for_each(|_| self.end_reservation(file.backing));
     }
@@ -226,8 +228,8 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Cuts a locked folio at the new end of its file, page `from`, which lies within the folio. The pages from `from`
-    /// on lose their blocks and are filled with zeroes. If the folio is dirty, the device keeps a reservation for each
-    /// block taken away.
+    /// on lose their blocks and are filled with zeroes. If the folio is dirty, the device reserves a block for each
+    /// page that lost its block.
     pub(crate) fn cut_folio(&self, file: &File<M>, head: FrameNumber, from: u32) {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         for (page, frame) in (first..).zip(folio.frames()).filter(|(page, _)| *page >= from) {
@@ -241,12 +243,12 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Ends the reservation of a dirty page that got its block, or that needs none any more.
+    /// Ends the reservation of a block for a dirty page that has got its block, or no longer needs one.
     pub(super) fn end_reservation(&self, device: DeviceId) {
         self.backing(device).delayed.fetch_sub(1, Relaxed);
     }
 
-    /// Frees the blocks of a range of a file's pages.
+    /// Frees the blocks of the pages in a range of a file.
     pub(crate) fn give_file_blocks(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         if file.is_placed() {
             return;

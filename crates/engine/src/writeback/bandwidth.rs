@@ -1,18 +1,19 @@
-//! The speed of a device, and the rate at which its writers may dirty pages (mechanisms/reclaim, 21.2, ≥33).
+//! The speed of a device, and the rate at which its writers may dirty pages (mechanisms/reclaim, 21.2, for Linux 3.3
+//! and later).
 //!
 //! All values are integers: rates in pages a second, ratios in units of 1/1024.
 
 use super::dirty_limit::DirtyLimits;
 use machine::{NANOS_PER_SECOND, Nanos};
 
-/// The value of a ratio of 1.0.
+/// The integer that stands for a ratio of 1.0 (ratios are in units of 1/1024).
 pub const ONE: i64 = 1 << SHIFT;
 const SHIFT: u32 = 10;
 
 /// Interval at which the estimates are updated.
 const INTERVAL: Nanos = Nanos::from_millis(200);
 
-/// The time over which the rate of written pages is averaged.
+/// The length of time over which the rate of written pages is averaged.
 const WINDOW: Nanos = Nanos::from_millis(4096);
 
 /// Assumed rate of a device before it has written anything: 100 MB/s.
@@ -26,12 +27,12 @@ pub struct Bandwidth {
     written_stamp: u64,
     /// Rate at which pages are written, in pages a second, averaged over [`WINDOW`].
     write: u64,
-    /// Rate at which pages are written, in pages a second: the averaged rate, smoothed once more.
+    /// Rate at which pages are written, in pages a second: the average over 4 s, smoothed once more.
     pub average_write: u64,
     /// Rate at which one writer may dirty pages when the number of dirty pages is at the setpoint, in pages a second.
     pub ratelimit: u64,
     balanced: u64,
-    /// The global dirty limit, smoothed: it follows a falling limit slowly.
+    /// The smoothed dirty limit for all devices, in pages. When the limit falls, this value follows slowly.
     pub tracked_limit: u64,
 }
 
@@ -55,17 +56,17 @@ impl Default for Bandwidth {
 pub struct Sample {
     /// The present time.
     pub now: Nanos,
-    /// Pages dirtied on the device since the machine started.
+    /// Number of pages that were dirtied on the device since the machine started.
     pub dirtied: u64,
-    /// Pages written to the device since the machine started.
+    /// Number of pages that were written to the device since the machine started.
     pub written: u64,
     /// Number of pages of all devices that are dirty or under writeback.
     pub dirty: u64,
     /// Number of the device's pages that are dirty or under writeback.
     pub device_dirty: u64,
-    /// The device's share of the limit, pages.
+    /// The device's part of the dirty limit, in pages.
     pub device_limit: u64,
-    /// The limits for all devices together.
+    /// The dirty limits for all devices together.
     pub limits: DirtyLimits,
 }
 
@@ -151,9 +152,10 @@ impl Bandwidth {
         u64::midpoint(sample.limits.free_run(), self.limit(sample))
     }
 
-    /// Returns the factor by which a writer's rate is multiplied, in units of 1/1024. The factor is a product of two.
-    /// The first depends on the number of dirty pages of all devices: 2.0 up to the free-run level, 1.0 at the
-    /// setpoint, 0 at the limit. The second depends in a similar way on the number of the device's own dirty pages.
+    /// Returns the factor by which a writer's rate is multiplied, in units of 1/1024. It is a product of two factors.
+    /// The first factor depends on the number of dirty pages of all devices: it is 2.0 up to the free-run level, 1.0 at
+    /// the setpoint, and 0 at the limit. The second factor depends in a similar way on the number of the device's own
+    /// dirty pages.
     #[must_use]
     pub fn position(&self, sample: &Sample) -> i64 {
         let limit = self.limit(sample) as i64;

@@ -1,12 +1,12 @@
-//! The free blocks of a device, kept as extents. A request begins its search at a goal and takes the first extent that
-//! fits.
+//! The free blocks of a device, kept as extents. A request for blocks begins its search at a goal, and takes the first
+//! extent that fits.
 
 use std::collections::BTreeMap;
 
-/// Free extents of one device.
+/// The free blocks of one device, as extents.
 #[derive(Debug)]
 pub struct FreeBlocks {
-    /// Length of each extent by its first block; adjacent extents are merged.
+    /// The length of each free extent, by its first block. Adjacent extents are merged.
     extents: BTreeMap<u64, u64>,
 }
 
@@ -17,10 +17,10 @@ impl FreeBlocks {
         Self { extents: BTreeMap::from([(range.start, range.end - range.start)]) }
     }
 
-    /// Takes up to `blocks` contiguous blocks. They begin at `goal` if it is free. Otherwise they come from the first
-    /// of the next 64 extents after `goal` that holds them all, else from the next extent after `goal`, else from the
-    /// first extent of the device. Returns the first block and the number of blocks taken; `None` if the device is
-    /// full.
+    /// Takes up to `blocks` contiguous blocks. The blocks begin at `goal` if this block is free. Otherwise the blocks
+    /// are taken from the first of the next 64 extents after `goal` that is long enough for all; if there is none, from
+    /// the next extent after `goal`; and if there is none, from the first extent of the device. Returns the first block
+    /// and the number of blocks taken; returns `None` if the device is full.
     pub fn take(&mut self, goal: u64, blocks: u64) -> Option<(u64, u64)> {
         let (start, length) = self.find(goal, blocks)?;
         let from = start.max(goal.min(start + length - 1));
@@ -51,7 +51,7 @@ impl FreeBlocks {
             .or_else(|| self.extents.iter().map(copied).next())
     }
 
-    /// Frees an extent.
+    /// Frees an extent of `length` blocks that begins at block `start`.
     pub fn give(&mut self, mut start: u64, mut length: u64) {
         if let Some((before, before_length)) = self.extents.range(..start).next_back().map(|(s, l)| (*s, *l))
             && before + before_length == start

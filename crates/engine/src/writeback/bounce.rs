@@ -1,9 +1,10 @@
-//! Bounce pages: copies of pages, from which the pages are written (`writeback.stable_pages = "copy"` and
+//! Bounce pages, which are copies from which pages are written (`writeback.stable_pages = "copy"` and
 //! `"copy-when-changed"`).
 //!
 //! A copy is made while no task can change the page, and is freed when the write has ended. Until then the copy is
-//! kernel memory marked [`Flags::BOUNCE`], and its descriptor names the page. Linux named bounce pages after devices
-//! that could not reach all memory. File systems with checksums use bounce pages for the same reason as here.
+//! kernel memory with the flag [`Flags::BOUNCE`], and its descriptor names the page. In Linux, bounce pages were first
+//! used for devices that could not reach all memory. As here, file systems with checksums use bounce pages to keep the
+//! written bytes from changing.
 
 use super::Writeback;
 use super::choices::StablePages;
@@ -14,19 +15,19 @@ use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, Step};
 
 /// Number of page writes of a file that are made from copies after a task has changed, or wanted to change, a page of
-/// the file during the page's write. A copy takes half a microsecond, and the wait for a device that it may save about
-/// a millisecond. So even if none of these copies saves a wait, they cost no more than one. Chosen for that reason; no
-/// other value was tried.
+/// the file during the page's write. A copy takes half a microsecond. It may save a task a wait for a device of about a
+/// millisecond. So even if none of these copies saves a wait, all of them together cost no more than one wait. The
+/// value was chosen for this reason, and no other value was tried.
 const COPIES_AFTER_CHANGE: u32 = 2048;
 
-/// Notes that a task changes, or wants to change, a page of a file before the page's write has ended.
+/// Records that a task changes, or wants to change, a page of a file before the page's write has ended.
 pub(super) fn note_change<M: Machine>(file: &File<M>) {
     file.copies_left.store(COPIES_AFTER_CHANGE, Relaxed);
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Returns the frame from which a page is written: its own frame, or a new copy. The caller keeps tasks from
-    /// changing the page, which is not under writeback yet.
+    /// Returns the frame from which a page is written: the page's own frame, or the frame of a new copy. The caller
+    /// keeps tasks from changing the page, which is not under writeback yet.
     pub(super) fn frame_to_write(&self, file: &File<M>, frame: FrameNumber) -> FrameNumber {
         match self.choices.stable_pages {
             StablePages::No | StablePages::Wait => frame,
@@ -42,7 +43,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns a copy of a page; `None` if memory is short.
+    /// Makes a copy of a page and returns its frame; returns `None` if no page is free above the low mark.
     fn copy_to_write(&self, frame: FrameNumber) -> Option<FrameNumber> {
         let zone = self.zone_of(frame);
         self.machine.spend(Step::WatermarkCheck, 1);
@@ -60,8 +61,8 @@ impl<M: Machine> Writeback<M> {
         Some(copy)
     }
 
-    /// Returns the page that was written from a frame: the frame itself, or the page of which it is a copy. Frees the
-    /// copy. Called by `interrupt`.
+    /// Returns the page that was written from a frame: the frame itself, or the page of which the frame is a copy.
+    /// Frees the copy. `interrupt` calls this when a write has ended.
     pub(crate) fn end_copy(&self, frame: FrameNumber) -> FrameNumber {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::BOUNCE) {

@@ -1,7 +1,7 @@
 //! The states of a page from dirty to clean, and their counters.
 //!
-//! A page is dirty (newer than the device), then under writeback (being written), then clean. Every change of state is
-//! made by the holder of the page lock, or by the completion of the page's write. Description:
+//! A page is dirty (newer than the device), then under writeback (being written), then clean. Each change of state is
+//! made by the holder of the page lock, or by the interrupt that ends the page's write. *Description*:
 //! mechanisms/reclaim, 13.5.
 
 use super::Writeback;
@@ -14,8 +14,8 @@ use machine::{FrameNumber, Hazards, IoError, Machine, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Writeback<M> {
-    /// Marks a locked, valid folio of a file dirty. Returns the number of pages of the folio if it was clean, otherwise
-    /// 0.
+    /// Marks a locked, valid folio of a file dirty. Returns the number of pages of the folio if the folio was clean;
+    /// otherwise returns 0.
     pub fn set_page_dirty(&self, file: &Arc<File<M>>, frame: FrameNumber) -> u64 {
         let descriptor = &self.frames[frame];
         if descriptor.test_set(Flags::DIRTY) {
@@ -38,8 +38,8 @@ impl<M: Machine> Writeback<M> {
         pages
     }
 
-    /// Restores the dirty mark of a locked page after it was cleared for a write that did not begin. No task dirtied
-    /// the page, so it does not count as dirtied again.
+    /// Restores the dirty mark of a locked page after it was cleared for a write that did not begin. The page is not
+    /// counted as dirtied again, because no task has dirtied it.
     pub(super) fn redirty_page(&self, file: &File<M>, frame: FrameNumber) {
         if !self.frames[frame].test_set(Flags::DIRTY) {
             self.machine.spend(Step::DirtyPage, 1);
@@ -58,14 +58,14 @@ impl<M: Machine> Writeback<M> {
         self.list_dirty_file(file, frame);
     }
 
-    /// Counts the pages of a folio as dirty (`sign` 1), or as no longer dirty (-1).
+    /// Adds the pages of a folio to the numbers of dirty pages (`sign` 1), or subtracts them (`sign` -1).
     fn count_dirty(&self, file: &File<M>, frame: FrameNumber, sign: i64) {
         let pages = sign * self.frames.pages(frame) as i64;
         self.add_gauge(frame, Gauge::NrDirty, pages);
         self.backing(file.backing).dirty.fetch_add(pages, Relaxed);
     }
 
-    /// Clears the dirty mark of a locked page. Returns whether it was dirty.
+    /// Clears the dirty mark of a locked page, which the caller is about to write. Returns whether the page was dirty.
     pub(crate) fn clear_dirty_for_io(&self, file: &File<M>, frame: FrameNumber) -> bool {
         self.write_protect_page(file, frame);
         if !self.frames[frame].test_clear(Flags::DIRTY) {
@@ -104,7 +104,7 @@ impl<M: Machine> Writeback<M> {
         self.start_retry(file, frame);
     }
 
-    /// Ends the write of a page, which may then be freed or written again. Called by `interrupt`.
+    /// Ends the write of a page, which may then be freed or written again. `interrupt` calls this.
     pub(crate) fn end_writeback(&self, frame: FrameNumber, file: Option<&File<M>>) {
         let (descriptor, pages) = (&self.frames[frame], self.frames.pages(frame));
         match file {
@@ -134,13 +134,13 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Notes that a page of a file was written. Called by `interrupt`, before the page's writeback ends.
+    /// Records that a page of a file was written. `interrupt` calls this before the page's writeback ends.
     pub(crate) fn end_good_write(&self, file: &File<M>, frame: FrameNumber) {
         file.note_stored(self.frames[frame].index() + self.pages_to_write(file, frame) - 1);
         self.end_good_retry(file, frame);
     }
 
-    /// Notes that a page of a file could not be written. Called by `interrupt`, before the page's writeback ends.
+    /// Records that a page of a file could not be written. `interrupt` calls this before the page's writeback ends.
     pub(crate) fn end_failed_write(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let stays = self.choices.write_failure.keeps_dirty();
         if stays && !self.frames[frame].test_set(Flags::DIRTY) {

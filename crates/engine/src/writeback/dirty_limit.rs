@@ -1,14 +1,14 @@
-//! The limits of dirty pages: over all memory, on each device, and in each zone.
+//! The limits on the number of dirty pages: over all memory, on each device, and in each zone.
 //!
-//! *Devices apart* (`writeback.device_limits`): each device has its own limits, so that its writers are throttled by
-//! its own dirty pages only. A device's share of the limits is in proportion to its speed in completed writes, as in
-//! mechanisms/reclaim, 21.2. A device without dirty pages has no share, and a new device counts as one of 100 MB/s.
-//! When a device's share becomes smaller, writing the pages beyond it takes time. Until then these pages are subtracted
-//! from the limits of the other devices, but every device keeps a quarter of its share. So the dirty pages of all
-//! devices exceed the limit by at most a quarter.
+//! With `writeback.device_limits = "apart"`, each device has its own limits, so that its writers are throttled by its
+//! own dirty pages only. A device's share of the limits is in proportion to the speed of its completed writes, as in
+//! mechanisms/reclaim, 21.2. A device without dirty pages has no share. A device that has written nothing yet counts as
+//! a device of 100 MB/s. When a device's share becomes smaller, it takes time to write the pages beyond the share.
+//! Until then these pages are subtracted from the limits of the other devices, but every device keeps a quarter of its
+//! share. So the dirty pages of all devices exceed the limit by at most a quarter.
 //!
-//! Description: mechanisms/reclaim, 21.1, 21.2 and 21.4. Anonymous pages count as dirtyable while swap has free slots;
-//! pages in flight to swap count as under writeback (`writeback.swap_writeback`).
+//! Anonymous pages count as dirtyable while swap has free slots. Pages that are being written to swap count as under
+//! writeback (`writeback.swap_writeback`). *Description*: mechanisms/reclaim, 21.1, 21.2 and 21.4.
 
 use super::choices::{DeviceLimits, DirtyMapped, Dirtyable};
 use super::{Backing, Writeback};
@@ -17,15 +17,16 @@ use crate::stat::Gauge;
 use machine::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use machine::{Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
-/// Time after which a task that waits at the limit checks for room without a wake-up. A wake-up may not come, because
-/// pages may also be dropped, and other devices may have fewer dirty pages. Many tasks may wait, and all of them check.
+/// Time after which a task that waits at a dirty limit checks for room even if it was not woken. A wake-up may not
+/// come, because there may be room for other reasons than the end of a write: pages were dropped, or other devices have
+/// fewer dirty pages. All waiting tasks check, even if there are many.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
 
-/// Tasks that wait at the limit of a device (`access.dirty_throttle = "for-writeback"`).
+/// The writers that wait at the dirty limit of a device (`access.dirty_throttle = "for-writeback"`).
 pub(crate) struct DirtyWaits<M: Machine> {
     queue: M::WaitQueue,
     tasks: AtomicU64,
-    /// The limit when a task last began to wait, in pages.
+    /// The limit, in pages, at the time when a task last began to wait.
     limit: AtomicU64,
 }
 
@@ -34,13 +35,13 @@ impl<M: Machine> DirtyWaits<M> {
         Self { queue: machine.wait_queue(), tasks: AtomicU64::new(0), limit: AtomicU64::new(0) }
     }
 
-    /// Returns the number of waiting tasks.
+    /// Returns the number of tasks that wait at the limit of the device.
     pub(crate) fn tasks(&self) -> u64 {
         self.tasks.load(SeqCst)
     }
 }
 
-/// The two limits of dirty pages, in pages.
+/// The two limits on the number of dirty pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyLimits {
     /// Number of dirty pages above which the flusher starts.
@@ -60,18 +61,20 @@ impl DirtyLimits {
 /// The limits that apply to the writers of a device, with the number of pages that count for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyState {
-    /// The limits for the writers of the device.
+    /// The limits that apply to the writers of the device.
     pub limits: DirtyLimits,
-    /// Pages that count for the limits: dirty, or under writeback.
+    /// Number of pages that count for the limits: pages that are dirty or under writeback.
     pub dirty: u64,
 }
 
-/// A device always keeps its share of the limits divided by this, however many dirty pages other devices have. So the
-/// dirty pages of all devices exceed the limit by at most a quarter. Chosen.
+/// Divisor of a device's share of the dirty limits. The device always keeps the quotient as its limit, even if other
+/// devices have more dirty pages than their shares. So the dirty pages of all devices exceed the limit by at most a
+/// quarter. The value was chosen, and not found by trials.
 const SHARE_KEPT: u64 = 4;
 
-/// Returns a device's part of the limits. Its share is `own_rate` / `all_rates` of the limits. The part is this share,
-/// or what the dirty pages of other devices leave of the limit if that is less, but at least a quarter of the share.
+/// Returns a device's part of the limits. The device's share is `own_rate` / `all_rates` of the limits. Its part is the
+/// smaller of this share and the number of pages that the dirty pages of other devices leave of the limit, but at least
+/// a quarter of the share.
 fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64) -> DirtyLimits {
     let scaled =
         |pages: u64, part: u64, whole: u64| (u128::from(pages) * u128::from(part) / u128::from(whole.max(1))) as u64;
@@ -102,7 +105,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the present limits on the number of dirty pages, [`Self::dirty_pages`].
+    /// Returns the present limits on the number of dirty pages, which [`Self::dirty_pages`] counts.
     #[must_use]
     pub fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
@@ -151,9 +154,10 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns how many of the device's own pages may be dirty, given the dirty limit `dirty` for its writers. With
-    /// [`DeviceLimits::Together`], the limit is for all devices, and the device's part of it is its part of all pages
-    /// ever written. With [`DeviceLimits::Apart`], the limit is the device's own, and is the result.
+    /// Returns the largest number of the device's own pages that may be dirty, given the dirty limit `dirty` for its
+    /// writers. With [`DeviceLimits::Together`], `dirty` is the limit for all devices, and the device's part of the
+    /// limit is in proportion to its part of all pages ever written. With [`DeviceLimits::Apart`], `dirty` is already
+    /// the device's own limit, and is returned.
     pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Apart => dirty,
@@ -167,8 +171,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// If more than `limit` pages count for the limits of a device, sleeps until a written page makes room, at most 100
-    /// ms.
+    /// If more than `limit` pages count for the limits of a device, sleeps until a written page makes room, but at most
+    /// 100 ms.
     pub(crate) fn wait_for_dirty_room(&self, backing: &Backing<M>, limit: u64) {
         let deadline = self.machine.now() + LOOK_AGAIN;
         let waits = &backing.dirty_waits;
@@ -204,7 +208,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the dirty ratio and the background ratio, percent.
+    /// Returns the dirty ratio and the background ratio, in percent.
     fn dirty_ratios(&self, dirtyable: u64) -> (u64, u64) {
         let (dirty, background) = (self.choices.dirty_ratio, self.choices.dirty_background_ratio);
         match self.choices.dirty_mapped {
@@ -224,12 +228,13 @@ impl<M: Machine> Writeback<M> {
         self.writable_pages() + self.gauge(Gauge::NrWriteback)
     }
 
-    /// Returns the number of dirty pages that the flusher can write: all but those whose write failed.
+    /// Returns the number of dirty pages that the flusher can write: all dirty pages except those whose last write
+    /// failed.
     pub(super) fn writable_pages(&self) -> u64 {
         self.gauge(Gauge::NrDirty).saturating_sub(self.gauge(Gauge::NrWriteFailed))
     }
 
-    /// Returns whether the zone holds no more dirty pages than its share.
+    /// Returns whether the zone holds no more dirty pages than its share of the dirty limit.
     #[must_use]
     pub fn is_zone_dirty_ok(&self, zone: &Zone<M>) -> bool {
         let failed = zone.gauges.get(Gauge::NrWriteFailed);
@@ -246,7 +251,7 @@ impl<M: Machine> Writeback<M> {
     }
 }
 
-/// Returns a limit in bytes as whole pages, at least 2 as in Linux; `otherwise` if the limit is 0.
+/// Returns a limit in bytes as a number of whole pages, at least 2 as in Linux. Returns `otherwise` if the limit is 0.
 fn pages_or(bytes: u64, otherwise: u64) -> u64 {
     if bytes == 0 { otherwise } else { bytes.div_ceil(PAGE_BYTES as u64).max(2) }
 }

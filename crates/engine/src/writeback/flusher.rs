@@ -1,9 +1,9 @@
-//! The flusher of a device: writes dirty files back in the background.
+//! The flusher of a device, which writes dirty files back in the background.
 //!
 //! In a round, the flusher first does the work that other tasks requested. Next, it writes files that have been dirty
-//! for too long. Then, while too many pages are dirty, it writes all files in turn, a chunk of each. Description:
-//! mechanisms/reclaim, 21.5 (≥33). Pages that stay dirty because their write failed are kept apart and tried at
-//! intervals.
+//! for too long. Then, while too many pages are dirty, it writes all dirty files in turn, a chunk of each. Pages that
+//! stay dirty because their write failed are kept apart and retried at intervals. *Description*:
+//! mechanisms/reclaim, 21.5, for Linux 3.3 and later.
 
 use super::bandwidth::Sample;
 use super::choices::WritebackChunk;
@@ -15,7 +15,8 @@ use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
-/// A chunk is a multiple of this number of pages, which are 4 MiB.
+/// Number of pages of which a chunk is a multiple: 4 MiB. A chunk is the amount of a file that the flusher writes
+/// before it goes on to the next file.
 pub(super) const CHUNK_PAGES: u64 = 1024;
 
 /// A file on a list of dirty files.
@@ -26,14 +27,14 @@ pub(super) struct DirtyFile {
     since: Nanos,
 }
 
-/// The work that a device's flusher has before it.
+/// The work that a device's flusher has to do.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Files in the order in which they became dirty.
+    /// Dirty files, in the order in which they became dirty.
     dirty: VecDeque<DirtyFile>,
-    /// Files of the present round.
+    /// Files that the present round is still to write.
     io: VecDeque<DirtyFile>,
-    /// Files of the present round that had more dirty pages than a chunk.
+    /// Files of which the present round wrote a chunk, and that have more dirty pages.
     more_io: VecDeque<DirtyFile>,
     /// For each request of another task, the number of pages to write; 0 means all pages.
     requests: VecDeque<u64>,
@@ -60,7 +61,7 @@ impl Work {
 enum Reason {
     /// Another task requested this many pages.
     Request(u64),
-    /// Files are older than `dirty_expire`.
+    /// There are files that have been dirty for longer than `writeback.dirty_expire_ms`.
     Periodic,
     /// More pages are dirty than the background limit allows.
     Background,
@@ -100,8 +101,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Runs one round of a device's flusher. Returns whether there is more work to do at once. `periodic_at` is the
-    /// time of the next search for old files.
+    /// Runs one round of a device's flusher. Returns whether the flusher has more work to do at once. `periodic_at` is
+    /// the time of the next search for files that have been dirty for too long.
     pub(crate) fn flusher_round(&self, device: DeviceId, periodic_at: &mut Nanos) -> bool {
         let _span = self.machine.span(Func::Flusher);
         let backing = self.backing(device);
@@ -149,8 +150,8 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// Fills the round's list if it is empty: first with files that had more than a chunk in earlier rounds, then with
-    /// dirty files that are old enough.
+    /// Fills the round's list if it is empty: first with files that had more dirty pages than a chunk in earlier
+    /// rounds, then with files that have been dirty for long enough.
     fn start_round(&self, backing: &Backing<M>, reason: Reason) {
         let mut work = backing.work.lock();
         if !work.io.is_empty() {
@@ -168,8 +169,8 @@ impl<M: Machine> Writeback<M> {
         work.io = io;
     }
 
-    /// Writes a chunk of each file of the round. Ends early when `left` pages are written, or when a chunk brings the
-    /// number of dirty pages down to the background limit. Returns the number of pages written.
+    /// Writes a chunk of each file of the round. Ends early when `left` pages are written, or when the number of dirty
+    /// pages has come down to the background limit after a chunk. Returns the number of pages written.
     fn write_round(&self, backing: &Backing<M>, left: &mut u64) -> u64 {
         let mut wrote_total = 0;
         while *left > 0 && !self.machine.is_killed() {
@@ -191,7 +192,7 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// Writes about `pages` dirty pages of a device for a task that dirties too much; returns the number of pages
+    /// Writes about `pages` dirty pages of a device for a task that dirties too many pages. Returns the number of pages
     /// written.
     pub(crate) fn write_back(&self, backing: &Backing<M>, pages: u64) -> u64 {
         let mut left = pages;
@@ -231,13 +232,13 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Updates the device's estimates, if an update is due.
+    /// Updates the estimates of a device's speed and of its writers' rates, if an update is due.
     pub(crate) fn update_bandwidth(&self, backing: &Backing<M>) {
         let sample = self.bandwidth_sample(backing);
         backing.update_bandwidth(&sample);
     }
 
-    /// Returns the values from which the device's estimates are updated.
+    /// Returns the values from which the estimates of a device's speed and of its writers' rates are updated.
     pub(crate) fn bandwidth_sample(&self, backing: &Backing<M>) -> Sample {
         let DirtyState { limits, dirty } = self.dirty_state_of(backing);
         Sample {

@@ -1,11 +1,11 @@
-//! Writeback: dirty pages find their way to the devices.
+//! Writeback: writes dirty pages to their devices.
 //!
 //! *Holds* the state of each device ([`backing`]): its dirty pages, its speed, its free blocks. *Flow*: a page becomes
-//! dirty (`dirty`). A sync, the [`flusher`] or reclaim writes it; a sync and the flusher write a file in file order
-//! (`write`). When the write is complete, the page is clean. [`dirty_limit`] says how many pages may be dirty; `access`
-//! throttles writers by this limit and by the [`bandwidth`] of their device. *Called by* `reclaim`, `access`,
-//! `interrupt`, and the task of each device's flusher. *Locks*: the page lock, then `writeback`; blocks and rates last.
-//! *Description*: mechanisms/reclaim, 21; mechanisms/parallelio-trial, 5.
+//! dirty (`dirty`). A sync, the [`flusher`] or reclaim writes the page; a sync and the flusher write a file in file
+//! order (`write`). When the write is complete, the page is clean. [`dirty_limit`] says how many pages may be dirty;
+//! `access` throttles writers by this limit and by the [`bandwidth`] of their device. The module is called by
+//! `reclaim`, `access`, `interrupt`, and the task of each device's flusher. *Locks*: the page lock, then `writeback`;
+//! last the locks of free blocks and of rates. *Description*: mechanisms/reclaim, 21; mechanisms/parallelio-trial, 5.
 //!
 //! Next: [`crate::lru`], the order in which pages are reclaimed.
 
@@ -49,13 +49,13 @@ impl<M: Machine> Deref for Writeback<M> {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Returns this floor, so that a call from a higher floor can name it.
+    /// Returns `self`, so that code of the layers above can name this layer.
     #[inline(always)]
     pub(crate) fn writeback(&self) -> &Self {
         self
     }
 
-    /// Creates the floor with devices on which nothing is dirty.
+    /// Creates this layer of the engine, with devices that have no dirty pages.
     pub fn new(anonymous: Anonymous<M>, choices: Choices, devices: &[DeviceLayout]) -> Self {
         let machine = &anonymous.machine;
         let groups = anonymous.groups.as_ref().map_or(0, Groups::room);

@@ -1,4 +1,4 @@
-//! Stable pages: the bytes of a page do not change while the page is written (`writeback.stable_pages`).
+//! Stable pages, whose bytes do not change while the page is written (`writeback.stable_pages`).
 
 use super::{Writeback, bounce};
 use crate::memory::Flags;
@@ -7,8 +7,9 @@ use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Writeback<M> {
     /// Takes the exclusive latch of a page whose bytes the caller is about to change. If pages are stable, first waits
-    /// until no write of the page is under way. No write begins while the latch is held: see
-    /// `Writeback::try_hold_still`. The caller holds a reference and no page lock. *May sleep.*
+    /// until no write of the page is under way. No write of the page begins while the latch is held: see
+    /// `Writeback::try_hold_still`. The caller holds a reference to the page, and no page lock. The calling task may
+    /// sleep.
     pub fn latch_to_change(&self, file: &File<M>, frame: FrameNumber) {
         loop {
             // This task waits without the latch, so that readers are not kept waiting.
@@ -21,8 +22,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Waits until no write of a page is under way, if the page must not change during a write. The caller holds a
-    /// reference or the page lock. *May sleep.*
+    /// If a page must not change during a write, waits until no write of the page is under way. The caller holds a
+    /// reference to the page, or the page lock. The calling task may sleep.
     #[doc(alias = "wait_for_stable_page")]
     pub(crate) fn wait_until_stable(&self, file: &File<M>, frame: FrameNumber) {
         if !self.choices.stable_pages.holds_still() {
@@ -38,15 +39,16 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns whether a task may change the page's own bytes now, because the device is not reading them, or because a
-    /// change does no harm.
+    /// Returns whether a task may change a page's own bytes at present, because the device is not reading these bytes,
+    /// or because a change does no harm.
     fn is_stable(&self, frame: FrameNumber) -> bool {
         let flags = self.frames[frame].flags();
         !self.choices.stable_pages.holds_still() || !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
     }
 
-    /// Keeps tasks from changing a page's bytes while the page's write begins. Returns `false` if a task that may
-    /// change them has the latch. [`Writeback::let_change`] ends the hold. The caller holds a reference.
+    /// Keeps tasks from changing a page's bytes while the page's write begins, until [`Writeback::let_change`] is
+    /// called. Returns `false` if a task that may change the bytes has the page's latch. The caller holds a reference
+    /// to the page.
     ///
     /// A task that latches the page afterwards finds it under writeback, because the page is marked before the latch is
     /// released.
@@ -56,16 +58,16 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Waits until no task is changing a page, then keeps tasks from changing it while its write begins. The write
-    /// comes after the task that is changing the page now, but before tasks that wait to change it. Otherwise a task
-    /// that changes the page repeatedly would delay a sync. The caller holds no page lock, and waits for no other latch
-    /// meanwhile. *May sleep.*
+    /// begins after the task that is changing the page, but before tasks that wait to change it. Otherwise a task that
+    /// changes the page repeatedly would delay a sync. The caller holds no page lock and no other latch. The calling
+    /// task may sleep.
     pub(super) fn hold_still(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
             self.latch_next(frame);
         }
     }
 
-    /// Ends the hold of [`Writeback::try_hold_still`] or [`Writeback::hold_still`].
+    /// Lets tasks change a page again after [`Writeback::try_hold_still`] or [`Writeback::hold_still`].
     pub(crate) fn let_change(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
             self.unlatch(frame, false);

@@ -1,6 +1,7 @@
-//! Writing dirty pages: a file's pages in file order, for a sync, the flusher or a retry; single pages for reclaim.
+//! Writes dirty pages: the pages of a file in file order, for a sync, the flusher or a retry; and single pages for
+//! reclaim.
 //!
-//! Description: mechanisms/reclaim, 21.5; mechanisms/parallelio-trial, 5 (delayed allocation).
+//! *Description*: mechanisms/reclaim, 21.5; mechanisms/parallelio-trial, 5 (delayed allocation).
 
 use super::Writeback;
 use crate::bio::Bio;
@@ -15,10 +16,11 @@ use std::sync::Arc;
 /// The purpose of a writeback of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A task waits for the whole file: pages already under writeback are waited for and written again.
+    /// A task waits for the write of the whole file. The writeback also waits for pages that are already under
+    /// writeback, and writes them again if they are dirty.
     Sync,
-    /// The flusher reduces the number of dirty pages. The writeback continues where the last one of the file ended, and
-    /// wraps around.
+    /// The flusher reduces the number of dirty pages. The writeback continues at the page at which the file's last
+    /// writeback ended, and wraps around at the end of the file.
     Flush,
     /// The flusher retries pages whose write failed. The writeback continues and wraps around as with `Flush`.
     Retry,
@@ -27,11 +29,11 @@ pub(crate) enum Purpose {
 /// The properties of a writeback of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteControl {
-    /// The purpose.
+    /// The purpose of the writeback.
     pub purpose: Purpose,
     /// Largest number of pages to write.
     pub pages_max: u64,
-    /// The page before which the writeback ends.
+    /// The number of the page before which the writeback ends.
     pub end: u32,
 }
 
@@ -42,7 +44,7 @@ const EXTENT_PAGES: u32 = 2048;
 #[derive(Debug)]
 struct Writer {
     bio: Bio,
-    /// Number of pages that may still be written.
+    /// Number of pages that this writeback may still write.
     left: u64,
     purpose: Purpose,
     /// Pages for which contiguous blocks were taken; `reserved_block` is the first of these blocks.
@@ -64,7 +66,7 @@ struct Written {
 pub enum WritePage {
     /// The write is under way.
     Submitted,
-    /// The page has no block yet. It is dirty again, and nothing was written.
+    /// The page has no block yet. The page is marked dirty again, and nothing was written.
     Redirtied,
     /// The page's swap slot is not needed any more. The page was dropped from the swap cache, and nothing was written.
     Dropped,
@@ -73,8 +75,9 @@ pub enum WritePage {
 impl<M: Machine> Writeback<M> {
     /// Makes sure that a page has a block. Returns `false` if the device is full.
     ///
-    /// Consecutive dirty pages get contiguous blocks in one allocation: this is the purpose of delayed allocation. But
-    /// each page is given its block only when its own write begins, so that reclaim does not write it earlier.
+    /// Contiguous blocks for consecutive dirty pages are taken in one allocation, which is the purpose of delayed
+    /// allocation. But each page is given its block only when its own write begins, because reclaim writes pages that
+    /// have a block.
     fn ensure_block(&self, file: &File<M>, writer: &mut Writer, page: u32) -> bool {
         if file.block(page).is_some() {
             return true;
@@ -103,7 +106,7 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Frees the blocks that were taken for pages which no longer need them.
+    /// Frees the blocks that were taken for pages that no longer need them.
     fn give_reserved(&self, file: &File<M>, writer: &mut Writer) {
         if !writer.reserved.is_empty() {
             let blocks = u64::from(writer.reserved.end - writer.reserved.start);
@@ -135,7 +138,8 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Writes dirty pages of a file in file order. Returns the number of pages written. If another task is writing the
-    /// file, a sync waits for its turn, and other writebacks write nothing. *May sleep.*
+    /// file, a sync waits for its turn, and a writeback with another purpose writes nothing. The calling task may
+    /// sleep.
     pub(crate) fn write_file(&self, file: &File<M>, control: WriteControl) -> u64 {
         let _span = self.machine.span(Func::WritebackFile);
         let is_ours = match control.purpose {
@@ -157,7 +161,8 @@ impl<M: Machine> Writeback<M> {
         wrote
     }
 
-    /// Waits for a sync's turn to write the file. Returns `false` if the task was killed instead. *May sleep.*
+    /// Waits until it is a sync's turn to write the file. Returns `false` if the task was killed while it waited. The
+    /// calling task may sleep.
     fn wait_to_write(&self, file: &File<M>) -> bool {
         if !file.is_being_written.swap(true, Acquire) {
             return true;
@@ -213,8 +218,8 @@ impl<M: Machine> Writeback<M> {
         position.store(next.unwrap_or(0), Relaxed);
     }
 
-    /// Writes the pages of a range that have `tag`. Returns the page at which to continue if the writeback stops before
-    /// the end of the range, otherwise `None`.
+    /// Writes the pages of a range that have `tag`. If the writeback stops before the end of the range, returns the
+    /// page at which to continue; otherwise returns `None`.
     fn write_range(&self, file: &File<M>, writer: &mut Writer, tag: Tag, range: std::ops::Range<u32>) -> Option<u32> {
         let mut next = range.start;
         while let Some(page) = file.index.next_tagged(next, tag).filter(|page| *page < range.end) {
@@ -240,7 +245,8 @@ impl<M: Machine> Writeback<M> {
         None
     }
 
-    /// Starts the write of a page that the caller locked, if it still needs one, and unlocks it. *May sleep.*
+    /// Starts the write of a page that the caller has locked, if the page still needs a write, and unlocks the page.
+    /// The calling task may sleep.
     fn write_locked_page(&self, file: &File<M>, writer: &mut Writer, frame: FrameNumber) {
         if !self.try_hold_still(frame) {
             self.unlock_page(frame);
@@ -272,7 +278,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the number of pages of a folio that a write has to cover: the pages within the file.
+    /// Returns the number of pages of a folio that a write has to cover: the pages before the end of the file.
     pub(super) fn pages_to_write(&self, file: &File<M>, frame: FrameNumber) -> u32 {
         let folio = self.frames.folio(frame);
         match folio.is_large() {
@@ -281,8 +287,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Marks a locked page as under writeback, if it still needs a write, and returns the pages to be written.
-    /// Meanwhile no task may change the page's bytes.
+    /// Marks a locked page as under writeback, if the page still needs a write, and returns the pages to be written. No
+    /// task may change the page's bytes during the call.
     fn start_write(&self, file: &File<M>, writer: &mut Writer, frame: FrameNumber) -> Option<Written> {
         let descriptor = &self.frames[frame];
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
@@ -321,7 +327,8 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Writes the dirty pages of a range, except pages that another task has locked. Other tasks may write the same
-    /// file at the same time. This is meant for a few pages that their writer is about to sync. *May sleep.*
+    /// file at the same time. The method is meant for a few pages that their writer is about to sync. The calling task
+    /// may sleep.
     pub fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         let mut writer = Writer {
             bio: Bio::new(file.device, Operation::Write, true),
@@ -341,9 +348,9 @@ impl<M: Machine> Writeback<M> {
         writer.bio.submit(self);
     }
 
-    /// Writes one page or folio of a file for reclaim. The caller has locked the page, holds it still
-    /// ([`Writeback::try_hold_still`]) and has cleared its dirty mark. On return the page is unlocked and no longer
-    /// held still. *May sleep.*
+    /// Writes one page or folio of a file for reclaim. The caller has locked the page, keeps other tasks from changing
+    /// it ([`Writeback::try_hold_still`]), and has cleared its dirty mark. On return the page is unlocked, and other
+    /// tasks may change it. The calling task may sleep.
     pub(crate) fn write_file_page(&self, file: &Arc<File<M>>, frame: FrameNumber) -> WritePage {
         let (first, pages) = (self.frames[frame].index(), self.pages_to_write(file, frame));
         if (first..first + pages).any(|page| file.block(page).is_none()) {
@@ -362,7 +369,7 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Writes a page of the swap cache to its slot. The caller has locked the page and cleared its dirty mark. On
-    /// return the page is unlocked. *May sleep.*
+    /// return the page is unlocked. The calling task may sleep.
     pub(crate) fn write_swap_page(&self, frame: FrameNumber) -> WritePage {
         if self.try_to_free_swap(frame) {
             self.unlock_page(frame);
@@ -388,7 +395,7 @@ impl<M: Machine> Writeback<M> {
         WritePage::Submitted
     }
 
-    /// Writes all dirty pages of a file and waits until they are on the device. *May sleep.*
+    /// Writes all dirty pages of a file and waits until they are on the device. The calling task may sleep.
     pub(crate) fn sync_file(&self, file: &File<M>) {
         // Pages appended from now on are not waited for, because that wait could last for ever.
         let end = file.index.end();

@@ -2,12 +2,13 @@
 //!
 //! It is unknown when these pages can be written. So no dirty limit counts them, reclaim ignores them, and the flusher
 //! keeps them apart. At intervals, the flusher tries to write a few such pages of each file. A success shows that other
-//! pages of the file may be writable, too, and these are then written at full speed. A sync writes all of them.
+//! pages of the file may be writable, too, and the flusher then writes these pages at full speed. A sync tries to write
+//! all failed pages of its file.
 //!
-//! *Flow*: a page is [`Flags::WRITE_FAILED`] from the end of a failed write to the end of a successful one. It is
-//! counted and tagged ([`Tag::WriteFailed`]), except while it is being written again. A writer that dirties the page
-//! during such a write tags it [`Tag::Dirty`], like other pages. So a page may have both tags, and a dirty page has at
-//! least one of them.
+//! *Flow*: a page has the flag [`Flags::WRITE_FAILED`] from the end of a failed write to the end of a successful one.
+//! The page is counted and tagged ([`Tag::WriteFailed`]), except while it is being written again. A writer that dirties
+//! the page during such a write tags it [`Tag::Dirty`], like other pages. So a page may have both tags, and a dirty
+//! page has at least one of them.
 
 use super::flusher::CHUNK_PAGES;
 use super::write::{Purpose, WriteControl};
@@ -19,28 +20,28 @@ use machine::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use machine::{FrameNumber, IoError, Machine, Nanos};
 
-/// Interval at which files that could not be written are tried again. The interval is needed because a write that fails
-/// at once would fail again at once.
+/// Interval at which the flusher retries files that could not be written. Without an interval, a write that fails at
+/// once would be retried in an endless loop.
 const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Number of pages of a file whose write is retried at a time. Chosen: at 2 ms a page, retries take 3 % of the rate of
-/// another file's writer (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`). Retries of all pages
-/// at a time took nearly all of that rate.
+/// Number of pages of a file whose write is retried at a time. With this value and 2 ms for each page, retries take 3 %
+/// of the rate of another file's writer (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`). If all
+/// pages were retried at a time, retries would take nearly all of that rate.
 const PROBE_PAGES: u64 = 16;
 
 /// Number of pages of a file that are written at a time once its pages can be written again: a chunk, as for other
-/// files. One other chunk of the file may be under way already.
+/// files. Another chunk of the file may already be under way.
 const RECOVERY_PAGES: u64 = CHUNK_PAGES;
 
-/// The pages of a device's files whose last write failed.
+/// The record of the pages of a device's files whose last write failed.
 #[derive(Debug, Default)]
 pub(crate) struct FailedFiles {
     /// Number of pages whose last write failed and that are not being written again, summed over all files of the
     /// device.
     pages: AtomicI64,
-    /// `true` if a page whose write had failed was written since the flusher last looked.
+    /// `true` if a page whose write had failed was written successfully since the flusher last read this flag.
     has_recovered: AtomicBool,
-    /// Time of the next attempt, ns; only the flusher reads it.
+    /// Time, in ns, of the flusher's next attempt to write failed pages. Only the flusher reads it.
     retry_at: AtomicU64,
 }
 
@@ -50,7 +51,8 @@ impl FailedFiles {
         self.pages.load(Acquire)
     }
 
-    /// Returns whether the next attempt to write the failed pages is due; if so, sets the time of the attempt after it.
+    /// Returns whether the next attempt to write the failed pages is due. If it is due, sets the time of the following
+    /// attempt.
     fn is_retry_due(&self, now: Nanos) -> bool {
         let is_due = self.pages() > 0 && now.0 >= self.retry_at.load(Relaxed);
         if is_due {
@@ -61,7 +63,8 @@ impl FailedFiles {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Counts the pages of a folio as failed (`sign` 1), or as no longer failed (-1).
+    /// Adds the pages of a folio to the number of pages whose write failed (`sign` 1), or subtracts them from it
+    /// (`sign` -1).
     fn add_write_failed(&self, file: &File<M>, frame: FrameNumber, sign: i64) {
         let change = sign * self.frames.pages(frame) as i64;
         self.add_gauge(frame, Gauge::NrWriteFailed, change);
@@ -73,7 +76,8 @@ impl<M: Machine> Writeback<M> {
         file.failed_pages.retried.fetch_add(sign * self.frames.pages(frame) as i64, Relaxed);
     }
 
-    /// Notes that a dirty page could not be written. The caller has locked the page, or is the completion of its write.
+    /// Records that a dirty page could not be written. The caller has locked the page, or is the interrupt that ends
+    /// its write.
     pub(super) fn note_write_failure(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let descriptor = &self.frames[frame];
         let index = descriptor.index();
@@ -97,7 +101,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Notes that the write of a locked page begins; it is a retry if the page's last write failed.
+    /// Records that the write of a locked page begins. The write is a retry if the page's last write failed.
     pub(super) fn start_retry(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].is(Flags::WRITE_FAILED) {
             self.for_each_index(frame, |index| file.index.clear_tag(index, Tag::WriteFailed));
@@ -106,8 +110,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Notes that a page was written. If its last write had failed, other pages of its file may be writable again, too,
-    /// so the flusher is woken.
+    /// Records that a page was written. If the page's previous write had failed, other pages of its file may be
+    /// writable again, too, so the flusher is woken.
     pub(super) fn end_good_retry(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
             self.add_retried(file, frame, -1);
@@ -119,7 +123,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Forgets the failed write of a locked page that no longer has to be written.
+    /// Removes the record of the failed write of a locked page that no longer has to be written.
     pub(super) fn forget_write_failure(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
             self.for_each_index(frame, |index| file.index.clear_tag(index, Tag::WriteFailed));
@@ -127,10 +131,10 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the last write failure of a file if no more of its pages may become dirty; otherwise `None`. A file is
-    /// refused if some of its own pages cannot be written, and the number of such pages of all files exceeds the number
-    /// of dirty pages at which throttling begins. Such pages may never be written, and other files need the remaining
-    /// memory.
+    /// Returns the last write failure of a file if no more of its pages may become dirty; otherwise returns `None`.
+    /// Writes to a file are refused if some of its own pages could not be written, and the number of pages of all files
+    /// that could not be written exceeds the number of dirty pages at which throttling begins. These pages may never be
+    /// written, and other files need the remaining memory.
     pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<file::WriteFailure> {
         let is_refused =
             file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run();
@@ -164,13 +168,12 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Notes that the flusher begins to retry a file's failed pages.
+    /// Records that the flusher begins to retry a file's failed pages.
     pub(super) fn begin_retry(&self, file: &File<M>) {
         file.failed_pages.has_recovered.store(false, Release);
     }
 
-    /// Wakes the flusher to continue the recovery of a file, if the flusher could not retry it while another task was
-    /// writing it.
+    /// Wakes the flusher if it could not write the failed pages of a file because another task was writing the file.
     pub(super) fn continue_recovery(&self, file: &File<M>) {
         if file.failed_pages.has_recovered.load(Acquire) {
             let backing = self.backing(file.backing);

@@ -3,7 +3,7 @@
 
 use prost::{Enumeration, Message};
 
-/// The message that a trace file is. Several such files, one after the other, are again a trace file.
+/// The message of which a trace file consists. Several trace files, one after the other, are again a trace file.
 #[derive(Clone, PartialEq, Message)]
 pub struct Trace {
     /// The trace's packets, in any order.
@@ -26,7 +26,7 @@ pub struct TracePacket {
     /// Strings to which this packet and later packets in the sequence refer by number.
     #[prost(message, optional, tag = "12")]
     pub interned_data: Option<InternedData>,
-    /// [`STATE_CLEARED`] or [`NEEDS_STATE`].
+    /// Flags of the packet: [`STATE_CLEARED`] or [`NEEDS_STATE`].
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
     /// The track, if the packet is one.
@@ -105,7 +105,7 @@ pub struct TrackEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
 pub enum Type {
-    /// No kind.
+    /// The kind was not set.
     Unspecified = 0,
     /// A slice begins.
     SliceBegin = 1,

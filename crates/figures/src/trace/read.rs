@@ -14,7 +14,7 @@ pub struct Shown {
     pub from: u64,
     /// End of the slice, ns.
     pub to: u64,
-    /// Number of slices of the row within which this slice lies.
+    /// Number of slices in the row that enclose this slice.
     pub depth: usize,
     /// The figures shown with the slice.
     pub figures: BTreeMap<String, u64>,

@@ -57,7 +57,7 @@ pub(super) enum Answer {
     Failed(String),
 }
 
-/// A process that is killed when this is dropped.
+/// A process that is killed when this value is dropped.
 struct Worker(Child);
 
 impl Drop for Worker {

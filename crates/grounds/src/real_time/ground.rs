@@ -8,9 +8,9 @@ use std::io;
 use std::path::Path;
 use workloads::system::{Given, System, SystemError};
 
-/// A ground whose jobs run in real time in a process of their own. The methods check its requirements, make the job's
-/// memory limit and swap, and make the system that the workload sees. By default a ground needs only a folder on a
-/// disk, and makes no limit and no swap.
+/// A ground whose jobs run in real time in a process of their own. The methods check the requirements of the ground,
+/// make the memory limit and the swap of a job, and make the system that the workload sees. By default a ground needs
+/// only a folder on a disk, and makes no limit and no swap.
 pub trait RealGround {
     /// The ground's name.
     const GROUND: Ground;
@@ -28,7 +28,7 @@ pub trait RealGround {
     /// Checks the requirements of the ground, apart from the folder. Anything made for the check is removed again.
     ///
     /// # Errors
-    /// The missing requirement, in words for the user.
+    /// When a requirement is missing. The error names it, in words for the user.
     fn ready(place: &GroundOptions, memory_bytes: u64) -> Result<(), String> {
         let _ = (place, memory_bytes);
         Ok(())
@@ -43,14 +43,14 @@ pub trait RealGround {
     /// Checks that the ground can provide the memory of a job.
     ///
     /// # Errors
-    /// The reason why the ground cannot provide the memory.
+    /// When the ground cannot provide the memory. The error says why.
     fn check_memory(job: &Job) -> Result<(), String> {
         let _ = job;
         Ok(())
     }
 
-    /// Returns the job as it would be with more swap, and words that tell the user how to get that; `None` if the
-    /// ground has no more to give.
+    /// Returns the job as it would be with more swap, and words that tell the user how to get more swap; `None` if the
+    /// ground has no more swap to give.
     #[must_use]
     fn with_more(job: &Job) -> Option<(Job, &'static str)> {
         let _ = job;
@@ -60,7 +60,7 @@ pub trait RealGround {
     /// Makes the memory limit for the process of a job; `None` if the ground needs none.
     ///
     /// # Errors
-    /// The missing requirement, in words for the user.
+    /// When a requirement is missing. The error names it, in words for the user.
     fn limit(place: &GroundOptions, job: &Job) -> Result<Option<Limit>, String> {
         let _ = (place, job);
         Ok(None)

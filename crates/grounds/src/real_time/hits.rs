@@ -67,7 +67,7 @@ impl Hits {
         Ok(Self { host, linux, pages, notes, _made: made })
     }
 
-    /// Returns notes for readers of the rows: what the computer did not grant, and what was skipped.
+    /// Returns notes for readers of the rows: resources that the computer did not grant, and parts that were skipped.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.notes.clone()

@@ -2,8 +2,8 @@
 //! the workload, and returns the outcome.
 //!
 //! The run has a process of its own ([`apart`]). On `linux`, a cgroup limits the memory of this process, unless the
-//! user wants no limit. The trait in [`ground`] holds the differences between the two; [`host`] and [`linux`] implement
-//! it. A run on [`mod@guest`] has a virtual machine of its own instead.
+//! user wants no limit. The trait in [`ground`] holds the differences between the library and the kernel; [`host`] and
+//! [`linux`] implement the trait. A run on [`mod@guest`] has a virtual machine of its own instead.
 //!
 //! This module needs Linux. Builds without the feature `linux` use `no_real_time.rs` instead, which refuses jobs in
 //! real time and provides the items that other modules use.
@@ -25,6 +25,7 @@ use folder::Folder;
 use ground::RealGround;
 use kit::interrupt;
 use kit::progress::Progress;
+pub(crate) use records::RECORDER;
 use records::Records;
 use std::fs::File;
 use std::path::Path;
@@ -118,7 +119,8 @@ fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::Syst
     Ok(outcome)
 }
 
-/// Returns the number of free pages of 4 KiB on the device that holds a folder; `None` if the device does not tell.
+/// Returns the number of free pages of 4 KiB on the device that holds a folder; `None` if the device does not report
+/// it.
 fn room(folder: &Path) -> Option<u64> {
     let room = rustix::fs::statvfs(folder).ok()?;
     Some(room.f_bavail.saturating_mul(room.f_frsize) / page_bytes(1))
@@ -127,7 +129,7 @@ fn room(folder: &Path) -> Option<u64> {
 /// Checks that a workload's files fit on the device, and that its memory fits into memory and swap.
 ///
 /// # Errors
-/// The size that does not fit.
+/// When a size does not fit. The error names the size.
 fn fits<W: Workload>(params: &W::Params, job: &Job, resources: &Resources) -> Result<(), String> {
     W::extent(params, resources, job.scale).check(job.device_pages)?;
     W::check(params, resources)

@@ -8,6 +8,9 @@ use figures::{generations, memory_map, series};
 use machine::Nanos;
 use workloads::system::{Started, System};
 
+/// The beginning of the names of tasks that make records, which no task of a workload has.
+pub(crate) const RECORDER: &str = "record ";
+
 /// A function that adds to a record values from files of the kernel other than `/proc/vmstat`.
 pub(super) type MoreValues = Box<dyn Fn(&mut Vmstat) + Send>;
 
@@ -41,11 +44,13 @@ impl Records {
     pub(super) fn start<S: System>(self, system: &S) -> Recorders<S> {
         let Self { series, more, groups, generations, memory } = self;
         Recorders {
-            series: series
-                .map(|every| system.start("series", move |system| recorded_series(system, every, more, &groups))),
+            series: series.map(|every| {
+                system.start("record series", move |system| recorded_series(system, every, more, &groups))
+            }),
             generations: generations
-                .map(|every| system.start("generations", move |system| recorded(system, every, generations_at))),
-            memory: memory.map(|(every, look)| system.start("memory", move |system| recorded(system, every, look))),
+                .map(|every| system.start("record generations", move |system| recorded(system, every, generations_at))),
+            memory: memory
+                .map(|(every, look)| system.start("record memory", move |system| recorded(system, every, look))),
         }
     }
 }

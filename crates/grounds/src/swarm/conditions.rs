@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// Number of random worlds that are run. Each choice with such a declaration is unread in some of them.
 const WORLDS: u64 = 40;
 
-/// Returns as text the value of a key of the world's kernel file, or a property of its machine; `what` names either.
+/// Returns a value as text. `what` names a key of the world's kernel file, or a property of its machine.
 fn value_of(world: &World, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some((1 + world.more_nodes.pages.len()).to_string()),

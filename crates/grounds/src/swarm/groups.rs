@@ -36,7 +36,7 @@ impl Tree {
     /// reclaims a group's pages.
     ///
     /// # Panics
-    /// When a group cannot be removed that has no tasks and no children.
+    /// When a group without tasks and without children cannot be removed.
     pub fn meddle(&self, engine: &Engine<Sim>, task: &mut Task, rng: &mut Rng) {
         let Some(groups) = &engine.memory().groups else { return };
         if rng.below(ONE_IN) > 0 {
@@ -66,7 +66,7 @@ impl Tree {
         }
     }
 
-    /// Moves a task that ends back to the root group.
+    /// Moves a task back to the root group, because the task ends.
     pub fn leave(&self, engine: &Engine<Sim>, task: &mut Task) {
         self.enter(engine, task, GroupId::ROOT);
     }

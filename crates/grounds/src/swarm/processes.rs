@@ -24,7 +24,7 @@ pub(super) fn draw(seed: u64, is_workload: bool) -> bool {
 pub(super) struct Tasks(Rc<RefCell<Vec<(u32, TaskId)>>>);
 
 impl Tasks {
-    /// Has kills end the tasks of the killed process, and starts the reaper. Returns the reaper's task.
+    /// Makes each kill end the tasks of the killed process, and starts the reaper. Returns the reaper's task.
     pub fn begin(&self, sim: &Sim, engine: &Rc<Engine<Sim>>) -> TaskId {
         let (tasks, world) = (self.0.clone(), sim.clone());
         sim.on_kill_process(move |process| {
@@ -41,7 +41,7 @@ impl Tasks {
     }
 }
 
-/// Creates the process of a task, with chance from the world's seed and the task's number.
+/// Creates the process of a task. Random values come from the world's seed and the task's number.
 pub(super) fn create(engine: &Engine<Sim>, name: &str, seed: u64, number: u64) -> Arc<Process> {
     let process = engine.anonymous().create_process(name, engine::memory::GroupId::ROOT);
     process.set_oom_score_adj(pick(&mut Rng::new(seed, u64::MAX - 300 - number), &ADJUSTS));

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Time after which a task ends, whatever is left to do: far above a `memory.high` line, each page of it may take 2 s.
+/// Longest time for which a task works, even if work is left. Far above `memory.high`, each page may take a task 2 s.
 const ENOUGH_TIME: Nanos = Nanos::from_secs(10_000);
 
 /// Largest number of files of one task.
@@ -24,12 +24,12 @@ pub(super) struct Worker {
     shared: Rc<Shared>,
     plan: TaskPlan,
     /// The number of this task. It decides which pages of a shared store the task may write: with `writers` writers,
-    /// those whose number modulo `writers` equals this number modulo `writers`.
+    /// the pages whose number modulo `writers` equals the task's number modulo `writers`.
     number: u32,
     task: Task,
     rng: Rng,
-    /// Chance in what the task does to groups. It has its own random stream, so that worlds without groups do not depend
-    /// on it.
+    /// The random generator for what the task does to groups. It has a stream of its own, so that worlds without groups
+    /// do not depend on it.
     groups_rng: Rng,
     left_pages: u64,
     state: ReadState,
@@ -40,7 +40,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Creates a worker with its chance, and the chance in what it does to groups.
+    /// Creates a worker. `rng` decides what the task does, and `groups_rng` what it does to groups.
     pub fn new(
         shared: &Rc<Shared>,
         plan: TaskPlan,
@@ -72,8 +72,8 @@ impl Worker {
         }
     }
 
-    /// Ends the killed process of this task. Its memory goes with it. A process that was not killed leaves its memory for
-    /// the last check.
+    /// Ends the process of this task, which was killed: drops the process's memory. (The memory of a process that was
+    /// not killed stays for the last check.)
     fn exit(&self, process: &Process) {
         let owner = |store: &Store| store.what.region().and_then(|region| region.owner);
         let mut mine = Vec::new();

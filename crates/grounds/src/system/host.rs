@@ -54,7 +54,13 @@ impl HostSystem {
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
-    /// Returns notes on what the computer did not grant the library.
+    /// Enters the group that names a new task: none does, since this ground has no groups.
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "ground `linux` has groups")]
+    const fn enter_group_of(&self, _task: &str) -> Result<(), SystemError> {
+        Ok(())
+    }
+
+    /// Returns notes on the resources that the computer did not grant the library.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         self.shared.memory.notices().iter().map(ToString::to_string).collect()
@@ -63,7 +69,7 @@ impl HostSystem {
     /// Checks every frame, list and counter after all tasks have ended, and ends the library's own tasks.
     ///
     /// # Errors
-    /// The invariant that does not hold, or the data that could not be written.
+    /// When an invariant does not hold, or data could not be written. The error says which.
     pub fn finish(self) -> Result<(), SystemError> {
         let shared = Arc::into_inner(self.shared).ok_or_else(|| SystemError("a task still runs".into()))?;
         drop(shared.files);

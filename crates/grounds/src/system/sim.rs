@@ -46,7 +46,7 @@ struct Shared {
     has_reaper: Cell<bool>,
     /// The task of each process that runs.
     processes: RefCell<BTreeMap<u32, sim::TaskId>>,
-    /// What the simulated kernel logged, each line with its time.
+    /// The lines that the simulated kernel logged, each with its time.
     kernel_log: RefCell<Vec<String>>,
     /// The memory control groups of the machine file.
     groups: Rc<RefCell<NamedGroups>>,
@@ -84,8 +84,8 @@ impl Drop for OpenFile {
     }
 }
 
-/// The configuration of the engine's memory and disks in a simulated system. The simulated machine has its own
-/// ([`sim::Config`]).
+/// The configuration of the engine's memory and disks in a simulated system. The configuration of the simulated machine
+/// is a [`sim::Config`].
 #[derive(Clone, Debug)]
 pub struct SystemConfig {
     /// The layout of memory.
@@ -163,7 +163,8 @@ impl SimSystem {
         self.shared.groups.borrow().rows(self.engine())
     }
 
-    /// Returns the groups, which are created later ([`SimSystem::create_groups`]), for records of their counters.
+    /// Returns the set of groups, for records of their counters. The set is empty until [`SimSystem::create_groups`] is
+    /// called.
     #[must_use]
     pub fn shared_groups(&self) -> Rc<RefCell<NamedGroups>> {
         self.shared.groups.clone()
@@ -175,7 +176,8 @@ impl SimSystem {
         self.shared.groups.borrow().notes(rows)
     }
 
-    /// Moves the calling task to the group that names a task called `task`; without such a group, it stays where it is.
+    /// Moves the calling task to the group that names a task called `task`. If there is no such group, the task stays
+    /// in its group.
     pub fn enter_group_of(&self, task: &str) {
         if let Some(group) = self.shared.groups.borrow().of_task(task) {
             self.move_to(group);
@@ -356,13 +358,13 @@ impl SimSystem {
         Self { shared: shared.clone(), process, task: RefCell::new(task) }
     }
 
-    /// Returns what the simulated kernel logged: a report for each kill, each line with its time.
+    /// Returns the lines that the simulated kernel logged, each with its time: a report for each kill.
     #[must_use]
     pub fn kernel_log(&self) -> Vec<String> {
         self.shared.kernel_log.borrow().clone()
     }
 
-    /// Returns an error if the process was killed: it runs no further, as after a signal.
+    /// Returns an error if the process was killed: a killed process runs no further, as after a signal.
     #[inline]
     fn alive(&self) -> Result<(), SystemError> {
         if self.process.is_killed() { Err(self.killed()) } else { Ok(()) }

@@ -14,7 +14,7 @@ use workloads::system::{Given, SystemError};
 /// Interval at which sleeping tasks check for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Tells a task to end, and wakes it if it sleeps.
+/// A request that tells a task to end, and wakes the task if it sleeps.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,
@@ -135,7 +135,8 @@ impl Common {
 }
 
 /// Generates the methods of [`System`](workloads::system::System) for time and tasks. The type must have two fields:
-/// `shared`, an [`Arc`] of a value whose field `common` is a [`Common`]; and `stop`, the [`Stop`] of the task.
+/// `shared`, an [`Arc`] of a value whose field `common` is a [`Common`]; and `stop`, the [`Stop`] of the task. It must
+/// also have a method `enter_group_of`, which enters the control group that names a new task, or fails.
 macro_rules! tasks_are_threads {
     () => {
         type Task = $crate::system::threads::Thread;
@@ -159,7 +160,11 @@ macro_rules! tasks_are_threads {
 
         fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> Self::Task {
             let shared = self.shared.clone();
-            Self::Task::start(name, move |stop| body(&Self { shared, stop }))
+            let entered = self.enter_group_of(name);
+            Self::Task::start(name, move |stop| {
+                entered.unwrap_or_else(|error| panic!("{error}"));
+                body(&Self { shared, stop });
+            })
         }
 
         fn join(&self, task: &Self::Task) {

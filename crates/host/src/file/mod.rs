@@ -32,12 +32,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub enum Advice {
     /// No pattern is announced: the library reads ahead when reads look sequential.
     Normal,
-    /// Sequential access from the beginning to the end: more is read ahead. Holds for the whole handle.
+    /// Sequential access from the beginning to the end: the library reads further ahead than with [`Advice::Normal`].
+    /// This advice holds for all reads of the handle.
     Sequential,
-    /// Random access: nothing is read ahead. Holds for the whole handle.
+    /// Random access: nothing is read ahead. This advice holds for all reads of the handle.
     Random,
-    /// The range will be used soon: reading it starts. From a long range only the beginning is read: at most half of
-    /// the number of pages that are free or on an inactive file list.
+    /// The range will be used soon: the library starts to read it. From a long range only the beginning is read: at
+    /// most half of the number of pages that are free or on an inactive file list.
     WillNeed,
     /// The range is not needed any more: the clean pages in it are dropped.
     DontNeed,

@@ -24,7 +24,7 @@ pub(crate) struct OpenFile {
     pub(super) device: Arc<Device>,
     pub(super) key: Identity,
     pub(super) is_writable: bool,
-    /// Number of failed writes of the file that a caller has been told of, through any handle.
+    /// Number of failed writes of the file that were reported to a caller, through any handle.
     pub(super) told: AtomicU32,
     /// True for a regular file, whose length can be set; the length of a block device cannot.
     pub(super) is_regular: bool,
@@ -35,7 +35,7 @@ pub(crate) struct OpenFile {
     /// True if the system has refused to truncate the file to the length that the memory has for it. The bytes after
     /// that length must be removed before the file becomes longer again. Changed only while `length` is held.
     is_uncut: AtomicBool,
-    /// Held by the thread that repeats a truncation that the system refused before.
+    /// The lock that is held by the thread that repeats a truncation that the system refused before.
     cutting: Mutex<()>,
     /// The commit rounds of the file, by which threads that sync it at the same time share the work.
     pub(super) rounds: Rounds,
@@ -47,7 +47,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Makes `file`, an open file of the system, an open file of the memory of `shared`.
+    /// Makes the [`OpenFile`] of `file`, a file that the system has open, for the memory of `shared`.
     ///
     /// # Errors
     /// When this process already uses the file in a conflicting way, the file is too long, or the system grants no
@@ -103,7 +103,7 @@ impl OpenFile {
         })
     }
 
-    /// Returns whether the file is in a group, and was so when it was opened.
+    /// Returns whether `group` is the group that the file got when it was opened.
     pub(super) fn is_in(&self, group: &Arc<Node>) -> bool {
         self.group.as_ref().is_some_and(|own| Arc::ptr_eq(own, group))
     }
@@ -123,7 +123,7 @@ impl OpenFile {
     }
 
     /// Writes all dirty pages of the file to the system, without making them durable. Returns an error if a page could
-    /// not be written and no caller was told of it yet.
+    /// not be written and this was not reported to a caller yet.
     pub fn write_back(&self, shared: &Shared) -> Option<Error> {
         if !self.is_writable {
             return None;
@@ -145,9 +145,9 @@ impl OpenFile {
         cut
     }
 
-    /// Repeats a truncation that the system refused before; does nothing if there is none. Called before a write makes
-    /// the file longer, with the lock `length` held. A shared hold is enough, because no write makes the file longer
-    /// before the truncation has succeeded.
+    /// Repeats a truncation that the system refused before; does nothing if there is no such truncation. Called before
+    /// a write makes the file longer, with the lock `length` held. A shared hold is enough, because no write makes the
+    /// file longer before the truncation has succeeded.
     ///
     /// # Errors
     /// Errors of the system.
@@ -163,7 +163,7 @@ impl OpenFile {
         Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source }
     }
 
-    /// Drops one `Arc` of an open file, which a handle held. Dropping the last one closes the file.
+    /// Drops one `Arc` of an open file, which a handle held. Dropping the last `Arc` closes the file.
     pub fn release(self: Arc<Self>, shared: &Shared) {
         shared.files.release(self, |last| last.close(shared));
     }
@@ -180,7 +180,8 @@ impl OpenFile {
 }
 
 /// Longest time for which this process tries to lock a file that another process has locked. The other process may just
-/// have been killed; the system releases its locks only after its last disk request has ended.
+/// have been killed. The system releases the locks of a killed process only after the process's last disk request has
+/// ended.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Locks a file against other processes until it is closed. If the file system has no locks, does nothing.

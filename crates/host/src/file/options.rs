@@ -80,7 +80,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether the file is emptied. Default: no.
+    /// Sets whether the file is emptied when it is opened. Default: no.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -117,8 +117,8 @@ impl OpenOptions {
     }
 
     /// Sets the memory control group to which the file's pages are charged, until the last handle of the file is
-    /// dropped. By default, a file that the memory has not open yet is in no group, and a further handle of an open file
-    /// leaves it where it is.
+    /// dropped. By default, a file that the memory has not open yet is in no group, and a further handle of an open
+    /// file leaves the file in its group.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

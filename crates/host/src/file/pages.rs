@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 thread_local! {
     /// The number of the file and the number of the page that this thread used last. Pages that the engine already
-    /// knows to be used often are pinned on another path, which does not set this.
+    /// knows to be used often are pinned on another path, which does not set this value.
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
@@ -101,7 +101,7 @@ impl File {
     }
 
     /// Pins a page by a hazard pointer and returns its guard. Returns `None` if the page may not be pinned in this way
-    /// (it must be clean and used often), or if no hazard pointer of the thread is free.
+    /// (only a clean page that is used often may), or if no hazard pointer of the thread is free.
     // Everything on this path is inlined, except for functions whose result fits into two registers. A guard that is
     // returned through memory costs more than finding the page.
     #[inline(always)]

@@ -21,8 +21,8 @@ pub(super) fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
 }
 
 /// Returns a predicate for [`slice::chunk_by_mut`], which tells whether the second of two neighbouring reads goes into
-/// the batch of the first. A batch ends before it would exceed `most` pages; only a batch of a single read may exceed
-/// them.
+/// the batch of the first. A batch ends before it would exceed `most` pages; only a batch of a single read may have
+/// more pages.
 fn pages_up_to(most: u32) -> impl FnMut(&Wanted<'_>, &Wanted<'_>) -> bool {
     let count = |(bytes, offset): &Wanted<'_>| pages_of(*offset, bytes.len()).len() as u32;
     let mut pages = None;

@@ -31,9 +31,9 @@ const GATHERING_MAX: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     state: Mutex<State>,
-    /// Signalled when a round has ended.
+    /// The condition variable that is signalled when a round has ended.
     ended: Condvar,
-    /// Signalled when all threads that the next round expects have come.
+    /// The condition variable that is signalled when all threads that the next round expects have come.
     gathered: Condvar,
 }
 
@@ -58,7 +58,8 @@ struct State {
 
 impl Rounds {
     /// Waits for the end of a round that began after this call. If no other thread is running a round, this thread runs
-    /// the next one by calling `run`, and returns its result. Returns `None` if another thread ran the round.
+    /// the next round by calling `run`, and returns the result of `run`. Returns `None` if another thread ran the
+    /// round.
     fn join<R>(&self, wanted: Durable, run: impl FnOnce(Durable) -> R) -> Option<R> {
         let mut state = self.lock();
         state.wants_all |= wanted == Durable::All;

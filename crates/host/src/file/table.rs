@@ -16,7 +16,8 @@ use std::sync::{Arc, Weak};
 #[derive(Default)]
 pub(crate) struct Table {
     places: Mutex<HashMap<Key, Place>>,
-    /// Signalled when a file was opened or closed, so that its place is no longer [`Place::Busy`].
+    /// The condition variable that is signalled when a file was opened or closed, so that its place is not
+    /// [`Place::Busy`] any more.
     settled: Condvar,
 }
 

@@ -30,7 +30,7 @@ impl File {
     ///
     /// A part is written when memory is exhausted, when a page that is to be partially written cannot be read, or when
     /// memory holds many pages of the file that cannot be written to the disk ([`Error::Write`]). The bytes before the
-    /// failing page are then written, and the file is at least as long as they reach.
+    /// failing page are then written, and the file ends no earlier than these bytes.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -83,8 +83,8 @@ impl File {
         self.write_at(bytes, offset).map(|_| ())
     }
 
-    /// Sets the length of the file to `bytes`, in the system, too. Bytes after the new end are dropped; added bytes
-    /// read as zeroes.
+    /// Sets the length of the file to `bytes`, for this memory and in the system. Bytes after the new end are dropped;
+    /// added bytes read as zeroes.
     ///
     /// # Errors
     /// When the page at the new end cannot be read, the handle is read-only, or the system refuses. The length is then

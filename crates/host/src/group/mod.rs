@@ -32,7 +32,7 @@ pub enum GroupError {
     HasChildren,
     /// The group belongs to another [`Memory`](crate::Memory).
     OtherMemory,
-    /// The file is open in another group, or in none.
+    /// The file is open in another group, or in no group.
     OtherGroup,
 }
 
@@ -54,8 +54,8 @@ impl fmt::Display for GroupError {
 /// of their pages. Groups form a tree. Linux: a cgroup with the controller `memory`, version 2.
 ///
 /// Every page of the group's files and regions is charged to the group and to its ancestors, whichever thread uses the
-/// page. Clones are the same group, and may be used from any thread. Files and regions without a group are limited by
-/// the size of the memory alone.
+/// page. A clone is a handle of the same group. Handles may be used from any thread. Files and regions without a group
+/// are limited by the size of the memory alone.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -120,7 +120,8 @@ impl Group {
         self.shared.engine.memory().groups.as_ref().expect("a memory with a group has room for groups")
     }
 
-    /// Returns `look`'s figure of the group; `T::default()` if a new group has the number of this removed one.
+    /// Returns the figure that `look` reads for the group; `T::default()` if this group was removed and a new group has
+    /// its number.
     fn read<T: Default>(&self, look: impl FnOnce() -> T) -> T {
         if self.groups().has_number(&self.node) { look() } else { T::default() }
     }
@@ -186,8 +187,8 @@ impl Group {
     }
 
     /// Sets the largest number of bytes that may be charged to the group and its descendants (`memory.max`), rounded
-    /// down to whole pages; `None` stands for no limit, which is the default. If more are charged now, the call reclaims
-    /// as many as exceed the limit, as far as it can.
+    /// down to whole pages; `None` stands for no limit, which is the default. If the present charge exceeds the limit,
+    /// the call reclaims the excess as far as it can.
     ///
     /// A call that needs a page at the limit reclaims in the group. If nothing can be freed, the call returns
     /// [`Error::OutOfMemory`], which names the group.
@@ -210,13 +211,13 @@ impl Group {
         self.set_limit(Limit::Max, bytes.into())
     }
 
-    /// Sets the number of bytes above which threads are throttled that use more pages of the group (`memory.high`),
-    /// rounded down to whole pages; `None` stands for no line, which is the default. If more bytes are charged now, the
-    /// call reclaims as many as exceed the line, as far as it can.
+    /// Sets the high limit of the group (`memory.high`): above this number of bytes, threads that take further pages of
+    /// the group are throttled. The number is rounded down to whole pages; `None` stands for no high limit, which is
+    /// the default. If the present charge exceeds the limit, the call reclaims the excess as far as it can.
     ///
-    /// A thread that took pages above the line first reclaims as many in the group. If the group stays far above its
-    /// line, the thread sleeps for up to 2 s. A thread that pinned a page with a guard pays before its next call that
-    /// needs a page.
+    /// A thread that took pages above the limit reclaims as many pages in the group before it continues. If the group
+    /// stays far above the limit, the thread then sleeps for up to 2 s. A thread that pinned a page with a guard
+    /// reclaims and sleeps only before its next call that needs a page.
     ///
     /// # Errors
     /// When the group was removed.
@@ -225,7 +226,7 @@ impl Group {
     }
 
     /// Sets the number of bytes of the group that reclaim leaves alone while it finds enough elsewhere (`memory.low`),
-    /// rounded down to whole pages; `None` stands for all. Default: 0.
+    /// rounded down to whole pages; `None` stands for all bytes of the group. Default: 0.
     ///
     /// # Errors
     /// When the group was removed.
@@ -234,8 +235,8 @@ impl Group {
     }
 
     /// Sets the number of bytes of the group that reclaim never takes (`memory.min`), rounded down to whole pages;
-    /// `None` stands for all. Default: 0. If the protected pages leave too little memory, other calls return
-    /// [`Error::OutOfMemory`].
+    /// `None` stands for all bytes of the group. Default: 0. If the protected pages leave too little memory, calls for
+    /// other files and regions return [`Error::OutOfMemory`].
     ///
     /// # Errors
     /// When the group was removed.
@@ -265,7 +266,8 @@ impl Group {
     }
 
     /// Returns the number of bytes that are charged to the group and its descendants (`memory.current`). Up to 64 pages
-    /// for each shard of the memory may be charged in advance. For a removed group, this is what is still charged to it.
+    /// for each shard of the memory may be charged in advance. For a removed group, returns the number of bytes that
+    /// are still charged to it.
     #[must_use]
     pub fn usage(&self) -> u64 {
         self.read(|| self.of_engine().usage(self.node.id) * PAGE_BYTES as u64)
@@ -315,14 +317,15 @@ impl Group {
     }
 
     /// Returns the pressure on the group: for how long threads were stalled in calls for files and regions of the group
-    /// and its descendants (`memory.pressure`). [`Memory::pressure`](crate::Memory::pressure) says what counts.
+    /// and its descendants (`memory.pressure`). [`Memory::pressure`](crate::Memory::pressure) says which waits count as
+    /// stalls.
     #[must_use]
     pub fn pressure(&self) -> Pressure {
         self.read(|| self.shared.engine.machine().pressure_of_group(self.node.id.0))
     }
 
     /// Frees pages of the group and its descendants now, in the calling thread, and returns the number of freed bytes
-    /// (`memory.reclaim`). It is less than `bytes` if no more can be freed.
+    /// (`memory.reclaim`). The number is less than `bytes` if no more can be freed.
     ///
     /// # Errors
     /// When the group was removed or the memory was shut down.
@@ -352,9 +355,9 @@ impl Group {
     }
 
     /// Removes the group. Its files and regions belong to its parent from then on, or to no group if it has no parent.
-    /// Their present pages stay charged to the removed group until they are freed. Until then the group takes one of the
-    /// places of [`Builder::groups`](crate::Builder::groups). The call waits for calls on the group's files and regions
-    /// that are under way, so the calling thread should hold no guard for which such a call may wait.
+    /// Their present pages stay charged to the removed group until they are freed. Until then the group takes one of
+    /// the places of [`Builder::groups`](crate::Builder::groups). The call waits for calls on the group's files and
+    /// regions that are under way, so the calling thread should hold no guard for which such a call may wait.
     ///
     /// # Errors
     /// When the group has children, or was removed before.

@@ -1,10 +1,11 @@
 //! The memory control groups of one memory, and the group for which a call works.
 //!
 //! A removed group's files and regions belong to its parent from then on. Its pages stay charged to its number until
-//! they are freed. The number is then used for a new group, so no call may work for a group whose number is used anew:
-//! a call holds the *entrance* of its group's number, and removal waits until no call holds it.
+//! they are freed. A new group then gets the number. Before that, no call may still work for the removed group: a call
+//! holds the *entrance* of its group's number, and removal waits until no call holds it.
 //!
-//! *Locks*: the table's mutex, before the engine's lock of the tree of groups. Entrances are never waited for with the
+//! *Locks*: the table's mutex is taken before the engine's lock of the tree of groups. No thread waits for an entrance
+//! while it holds the mutex.
 //! mutex held.
 
 use super::GroupError;
@@ -26,7 +27,7 @@ pub(crate) struct Node {
     pub(super) id: GroupId,
     /// The names of the group's ancestors and its own, with slashes between them.
     pub(super) path: String,
-    /// `None` for a group below the root group.
+    /// The parent of the group; `None` for a group below the root group.
     parent: Option<Arc<Node>>,
     is_removed: AtomicBool,
 }
@@ -50,11 +51,11 @@ pub(crate) struct Groups {
     nodes: Mutex<Vec<Arc<Node>>>,
     /// The entrance of each group, by number.
     entrances: Box<[Entrance]>,
-    /// The serial number of the group that had each number last; 0 if none had.
+    /// The serial number of the group that had each number last; 0 if no group had the number.
     last: Box<[AtomicU64]>,
 }
 
-/// Groups are numbered from 1 in the whole process.
+/// The serial number of the next group. Groups are numbered from 1 in the whole process.
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Groups {
@@ -126,7 +127,7 @@ impl Groups {
         found.map_or_else(|| format!("number {}, which was removed", id.0), |node| node.path.clone())
     }
 
-    /// Returns whether no other group has had the number of a group since.
+    /// Returns whether the group of `node` is the last one that had its number.
     pub(super) fn has_number(&self, node: &Node) -> bool {
         self.last[usize::from(node.id.0)].load(Ordering::Acquire) == node.serial
     }
@@ -144,10 +145,11 @@ impl Groups {
     }
 
     /// Calls `call` with the calling task in the group of `node`, or in the nearest ancestor that was not removed. If
-    /// `node` is `None`, in the root group.
+    /// `node` is `None`, the task is in the root group.
     ///
-    /// Before that, the task pays for pages that its last call charged above a `high` line without paying, which was a
-    /// call that pinned a page. The task cannot have slept then, because it had the page.
+    /// Before that, the task pays, by reclaim and sleep, for pages that its last call charged above a `high` limit.
+    /// Only a call that pinned a page leaves such pages unpaid, because the task must not sleep while it holds the
+    /// page.
     pub(crate) fn call_in<R>(
         &self,
         engine: &Engine<Host>,
@@ -169,8 +171,8 @@ impl Groups {
         call(engine, task)
     }
 
-    /// Makes the task pay for pages that were charged above a `high` line in its last call. If the group was removed
-    /// since, the task pays nothing.
+    /// Makes the task pay, by reclaim and sleep, for pages that its last call charged above a `high` limit. If the
+    /// group was removed since, the task pays nothing.
     #[cold]
     fn settle(&self, engine: &Engine<Host>, task: &mut Task) {
         let group = task.group;

@@ -56,9 +56,9 @@ fn advise_huge<T>(addresses: Range<*const T>, advice: libc::c_int) {
 /// The settings of an arena's memory: whether the system locks it, and whether it uses huge pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Backing {
-    /// Whether frames are kept out of the system's own swap.
+    /// `true` if frames are kept out of the system's own swap.
     pub is_locked: bool,
-    /// Whether frames use huge pages of the system where it grants them; otherwise they use none.
+    /// `true` if frames use huge pages where the system grants them; `false` if frames use no huge pages.
     pub huge_pages: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct Arena {
     has_huge_pages: bool,
     /// True if the system never swaps the arena's memory out (`mlock2`).
     is_locked: bool,
-    /// Held while `frames` changes.
+    /// The lock that is held while `frames` changes.
     resizing: Mutex<()>,
 }
 

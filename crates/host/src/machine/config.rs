@@ -15,8 +15,8 @@ pub struct Config {
     pub huge_pages: bool,
     /// Number of copies of each per-CPU value. Default: the number of CPUs that the process may use, but at least 2.
     pub shards: usize,
-    /// The means, io_uring or threads, for disk requests that the submitting thread does not carry out itself. Default:
-    /// [`Io::Auto`].
+    /// The means by which disk requests are carried out if the submitting thread does not carry them out itself:
+    /// io_uring or threads. Default: [`Io::Auto`].
     pub io: Io,
     /// Largest number of requests of one direction (read or write) that a device has in flight; further requests wait
     /// in `submit`. Default: 256.
@@ -26,7 +26,8 @@ pub struct Config {
     /// The submitter waits for a small read anyway. A larger read is readahead: the submitter waits only for its first
     /// pages, so another thread carries it out.
     pub inline_pages_max: usize,
-    /// Keeps a checksum of each block that is read or written, and compares each later read with it. Default: no.
+    /// Keeps a checksum of each block that is read or written, and compares each later read of the block with the
+    /// checksum. Default: no.
     pub checksums: bool,
     /// Number of threads that carry out requests if io_uring is not used. Default: 4.
     pub io_threads: usize,
@@ -58,9 +59,9 @@ impl Config {
 /// The means by which disk requests are carried out if their submitter does not carry them out itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
-    /// Through io_uring if the system permits it. Otherwise through threads, and a notice says so.
+    /// Requests go through io_uring if the system permits it. Otherwise they go through threads, and a notice says so.
     #[default]
     Auto,
-    /// Through threads that read and write. For tests, and for systems where io_uring works badly.
+    /// Requests go through threads that read and write. This is for tests, and for systems where io_uring works badly.
     Threads,
 }

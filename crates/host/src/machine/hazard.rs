@@ -1,10 +1,10 @@
 //! Hazard pointers, in which a thread publishes the frames that it is reading, instead of taking references.
 //!
-//! Each reading thread has a record of sixteen pointers, a cache line that only this thread writes. It publishes and
-//! withdraws a frame by a plain store. The cost is on the other side: a task that asks for published frames makes the
-//! system interrupt all CPUs that run this process (`membarrier`). For each reading thread, either its store is then
-//! visible to the task, or its access to the frame comes after the interruption. If the system does not permit
-//! `membarrier`, nothing is published.
+//! Each reading thread has a record of sixteen pointers, a cache line that only this thread writes. The thread
+//! publishes and withdraws a frame by a plain store. The cost is on the other side: a task that asks for published
+//! frames makes the system interrupt all CPUs that run this process (`membarrier`). For each reading thread, either its
+//! store is then visible to the task, or its access to the frame comes after the interruption. If the system does not
+//! permit `membarrier`, nothing is published.
 //!
 //! A thread gets its record with its first use of a machine, and returns it when it ends. If a guard was moved to
 //! another thread, its frame stays published in the old thread's record until the guard is dropped.
@@ -39,7 +39,7 @@ thread_local! {
     static CHANCE: Cell<u32> = const { Cell::new(0x9e37_79b9) };
 }
 
-/// A hazard pointer in which a frame is published. While it is published, nobody reuses the frame.
+/// A hazard pointer in which a frame is published. As long as the frame is published, nobody reuses it.
 #[derive(Clone, Copy, Debug)]
 pub struct HazardPointer<'a>(&'a AtomicU32);
 
@@ -79,8 +79,8 @@ thread_local! {
     static OWNED: RefCell<Owned> = const { RefCell::new(Owned(Vec::new())) };
 }
 
-/// A thread's records of hazard pointers: for each, its machine's table and its number there. They return to their
-/// machines when the thread ends.
+/// A thread's records of hazard pointers: for each record, the table of its machine, and its number in this table. The
+/// records return to their machines when the thread ends.
 struct Owned(Vec<(Weak<Table>, u32)>);
 
 impl Drop for Owned {

@@ -1,6 +1,7 @@
 //! A table of the files that this process uses, as swap or for data. No file can be used in both ways at the same time.
 //!
-//! The lock of a swap file keeps out other processes, but not this process; this table keeps out its other parts.
+//! The lock of a swap file keeps out other processes, but not this process; this table keeps out other parts of this
+//! process.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -59,7 +59,8 @@ use std::time::Instant;
 pub(crate) use sys::{open_at_once, try_lock_file, try_share_file};
 use task::Tasks;
 
-/// The machine under the engine, made of threads, memory and files of this process. Clones are the same machine.
+/// The machine under the engine, made of threads, memory and files of this process. A clone is a handle of the same
+/// machine.
 #[derive(Clone)]
 pub struct Host {
     shared: Arc<Shared>,
@@ -120,8 +121,8 @@ impl Host {
     }
 
     /// Sets the receivers of finished requests; called once, before any request is submitted. A finished request goes
-    /// to the receiver of the CPU that finishes it. Each receiver is a handle of the same engine. There are several, so
-    /// that CPUs do not contend for one reference count.
+    /// to the receiver of the CPU that finishes it. Each receiver is a handle of the same engine. There are
+    /// several receivers, so that CPUs do not contend for one reference count.
     ///
     /// # Panics
     /// When `receivers` is empty, or receivers are already set.
@@ -153,7 +154,7 @@ impl Host {
         self.shared.pressure.read()
     }
 
-    /// Returns the pressure on a memory control group until now; none if there never was a group of this number.
+    /// Returns the pressure on a memory control group until now; all zeroes if there never was a group of this number.
     pub(crate) fn pressure_of_group(&self, group: u16) -> machine::pressure::Pressure {
         self.shared.pressure.read_group(group).unwrap_or_default()
     }
@@ -244,8 +245,8 @@ impl Host {
 
     // ---- tasks ----
 
-    /// Starts a task: a thread that [`Host::kill`] can end. If the system grants it, the thread gets short time slices:
-    /// it then runs sooner after it gets work, with the same share of CPU time.
+    /// Starts a task: a thread that [`Host::kill`] can end. If the system grants it, the thread gets short time slices.
+    /// The thread then runs sooner after it gets work, and its share of CPU time stays the same.
     ///
     /// # Errors
     /// When the system grants no thread.
@@ -284,7 +285,7 @@ impl Host {
     }
 }
 
-/// Takes what the engine reports about stalls and waits. This machine keeps no profile or trace.
+/// Receives the engine's reports of stalls and waits. This machine keeps no profile or trace.
 impl Observe for Host {
     type Span<'a> = ();
 

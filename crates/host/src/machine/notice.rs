@@ -28,9 +28,10 @@ pub enum Notice {
         /// The name of the file.
         name: String,
     },
-    /// Further files go through the page cache of the kernel, too; their names are not kept.
+    /// More files go through the page cache of the kernel than notices name. The names of these further files are not
+    /// kept.
     BufferedMore {
-        /// Number of times that such a file was opened.
+        /// Number of times that a further file was opened.
         count: u64,
     },
 }

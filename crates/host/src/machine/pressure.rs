@@ -1,17 +1,19 @@
-//! Pressure stall information of a library's memory: the time in which threads that called it lacked memory
+//! Pressure stall information of one memory: the time in which threads that called the library lacked memory
 //! (mechanisms/pressure, 6).
 //!
 //! A thread is *stalled* while its call frees memory itself, waits for others to do so, or waits for a page that was
 //! evicted although it was in use. Threads that the machine started (kswapd, flushers) do not count.
 //!
 //! *Some* is the time in which at least one thread is stalled. *Full* is the time in which at least one thread is
-//! stalled, and no thread is known to work in a call. Work outside of calls is not seen. So that calls cost nothing while
-//! no thread is stalled, a call is known only from the first moment at which it meets a stall: when it begins during
-//! one, or when the thread's own stall ends during another's. A call that waits for a disk or a lock does not work.
+//! stalled, and no thread is known to work in a call. Work outside of calls is not seen. Calls cost nothing while no
+//! thread is stalled, so a call is not *known* from its beginning, but only from the first moment at which it meets a
+//! stall: when the call begins during a stall of another thread, or when the thread's own stall ends during such a
+//! stall. A call that waits for a disk or a lock does not work.
 //!
-//! Each memory control group has the same figures of the threads whose calls work for the group or a descendant.
+//! Each memory control group has its own figures of this kind, for the threads whose calls work for the group or a
+//! descendant.
 //!
-//! *Locks*: the mutex of the counts; nothing is called while it is held.
+//! *Locks*: the counts have a mutex; nothing is called while it is held.
 
 use super::{task, wait};
 use machine::Nanos;
@@ -21,15 +23,15 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
 
-/// What a thread does. A thread is in a call of one memory at a time.
+/// The state of a thread, which decides how the thread is counted. A thread is in a call of one memory at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     /// Number of nested stalls.
     stalls: u32,
     is_in_call: bool,
-    /// `true` if the thread's call is known.
+    /// `true` if the thread's call is known, so that it counts as working unless it is stalled or waits.
     is_known: bool,
-    /// `true` while the thread sleeps for something else than memory.
+    /// `true` while the thread sleeps for another reason than lack of memory.
     waits: bool,
     /// The number of the memory control group that the thread's call works for; 0 for the root group.
     group: u16,
@@ -49,7 +51,7 @@ thread_local! {
     static THREAD: Cell<Thread> = const { Cell::new(Thread::NEW) };
 }
 
-/// The number of threads by what they do, and the stall times up to `since`.
+/// The numbers of stalled and of working threads, and the stall times up to `since`.
 #[derive(Debug)]
 struct Counts {
     stalled: u32,
@@ -78,7 +80,8 @@ impl Counts {
         }
     }
 
-    /// Counts a thread as stalled and working as often as `after` says, and no longer as `before` says.
+    /// Replaces a thread's contribution `before` to the counts (times stalled, times working) by the contribution
+    /// `after`.
     fn recount(&mut self, now: Nanos, before: [u32; 2], after: [u32; 2]) {
         self.advance(now);
         self.stalled = self.stalled + after[0] - before[0];
@@ -135,7 +138,7 @@ struct AllCounts {
 }
 
 impl AllCounts {
-    /// Counts a thread, which was as `before` says, as `after` says.
+    /// Replaces a thread in the state `before` by the same thread in the state `after` in all counts.
     fn recount(&mut self, now: Nanos, before: Thread, after: Thread) {
         self.all.recount(now, before.counts(), after.counts());
         if before.group == after.group {
@@ -146,7 +149,7 @@ impl AllCounts {
         }
     }
 
-    /// Counts a thread of a group in the group and its ancestors.
+    /// Counts a thread of a memory control group in the group and its ancestors.
     fn recount_groups(&mut self, now: Nanos, mut group: u16, before: [u32; 2], after: [u32; 2]) {
         while let Some(at) = usize::from(group).checked_sub(1) {
             let (parent, counts) = &mut self.groups[at];
@@ -171,7 +174,7 @@ impl ThreadPressure {
         Self { began, stalled: AtomicU32::new(0), counts: Mutex::new(counts) }
     }
 
-    /// Changes what the calling thread does, and counts it as it is then.
+    /// Changes the state of the calling thread, and counts the thread as it is after the change.
     #[inline]
     fn change(&self, change: impl FnOnce(&mut Thread)) {
         let before = THREAD.get();
@@ -211,7 +214,7 @@ impl ThreadPressure {
         self.change(|thread| thread.waits = waits);
     }
 
-    /// Notes that a group was created. No call works for a former group of the same number.
+    /// Notes that a memory control group was created. No call works for a former group of the same number.
     pub(super) fn note_new_group(&self, group: u16, parent: u16) {
         let mut counts = self.counts.lock();
         let new = || (parent, Counts::new(wait::since(self.began)));
@@ -222,7 +225,7 @@ impl ThreadPressure {
         counts.groups[at] = new();
     }
 
-    /// Notes that the calling thread's call works for a group from now on, until it ends.
+    /// Notes that the calling thread's call works for a group from now on, until the call ends.
     pub(super) fn note_group(&self, group: u16) {
         self.change(|thread| thread.group = group);
     }
@@ -243,7 +246,7 @@ impl ThreadPressure {
         self.counts.lock().all.read(wait::since(self.began))
     }
 
-    /// Returns the figures of a group until now; nothing if there never was a group of this number.
+    /// Returns the figures of a group until now; `None` if there never was a group of this number.
     pub(super) fn read_group(&self, group: u16) -> Option<Pressure> {
         let mut counts = self.counts.lock();
         let (_, of_group) = counts.groups.get_mut(usize::from(group).checked_sub(1)?)?;
@@ -285,7 +288,7 @@ mod tests {
         assert_eq!(counts.total, [Nanos::from_millis(30), Nanos::from_millis(20)]);
     }
 
-    /// A stall of 1 s in the first period, and then nothing for 10 s, in one step or in many.
+    /// Counts a stall of 1 s in the first period, and no stall in the 10 s after it, in one step and in many.
     #[test]
     fn averages_do_not_depend_on_when_they_are_read() {
         let after = |steps: u64| {
@@ -302,8 +305,8 @@ mod tests {
         assert!((short - 50.0 * (1.0 - (-0.2_f64).exp()) * (-1.0_f64).exp()).abs() < 1e-9, "{short}");
     }
 
-    /// Another thread works in a call from 0 on, and is known from the stall's beginning on only if it begins a call
-    /// then.
+    /// Another thread works in a call from time 0 on. It is known from the beginning of the stall on only if it begins
+    /// a call then.
     #[test]
     fn calls_are_known_when_they_begin_during_a_stall() {
         let pressure = ThreadPressure::new(Instant::now());
@@ -345,7 +348,7 @@ mod tests {
         assert!(some.total_us >= full.total_us);
     }
 
-    /// A thread stalls in a group and its parent, then for another group in the same stall.
+    /// A thread stalls in a group and its parent, and then for another group during this stall.
     #[test]
     fn a_stall_counts_in_the_group_of_the_call_and_its_ancestors() {
         let pressure = ThreadPressure::new(Instant::now());

@@ -293,7 +293,7 @@ pub enum SwapFileError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Words for what was found: the contents, the owner or the names of the file.
+        /// The contents, the owner or the names that were found, in words.
         found: String,
     },
     /// Another process, or another part of this one, uses the file.

@@ -6,8 +6,9 @@
 //! sleepers is one addition and one load.
 //!
 //! A sleeper sleeps by `thread::park`, and wakes and kills both unpark it. An unpark that was meant for something else
-//! only makes the sleeper check the number again. So does a late waker, which raised the number before the sleeper took
-//! its ticket, and checked the list afterwards. Therefore a sleeper stays on the list until it takes itself off.
+//! only makes the sleeper check the number again. A late waker, which raised the number before the sleeper took its
+//! ticket and checked the list afterwards, has only this effect, too. Therefore a sleeper stays on the list until it
+//! takes itself off.
 //!
 //! A woken sleeper is marked on the list and not counted any more. The next wake then goes to another sleeper, or costs
 //! as little as a wake without sleepers. The mark is cleared if the sleeper checks again and continues to sleep.

@@ -152,8 +152,8 @@ fn check(request: &Request) -> Result<(), String> {
     }
 }
 
-/// Returns the results for one row as text: a line for each difference, the largest effect first, then the sources of
-/// the differences with an effect.
+/// Returns the results for one row as text: a line for each difference, the largest effect first, then for each
+/// difference with an effect the source (patch or book section) that the kernel file cites.
 fn render(row: &RowAblation, from: &str, to: &str, look: Look) -> String {
     let (title, figures, sources) = grids(row, from, to);
     let sources = if sources.lines.is_empty() { String::new() } else { format!("\n{}", sources.render(look)) };
@@ -170,8 +170,8 @@ fn section(row: &RowAblation, from: &str, to: &str) -> Section {
     Section::new(row.row.clone(), parts)
 }
 
-/// Returns the parts of the results for a row: the gap in words, a grid of differences, and the sources of the
-/// differences that change the row.
+/// Returns the parts of the results for a row: the gap in words, a table of the differences, and a table of the sources
+/// (patches or book sections) that kernel files cite for the differences that change the row.
 fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
     let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
     let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", percent(share)));

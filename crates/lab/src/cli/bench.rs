@@ -11,7 +11,7 @@ use study::bench::Amount;
 /// Arguments of `highwater bench`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// How often everything is measured, one after the other: reports show medians and how far rounds lie apart
+    /// Number of rounds of measurements; reports show medians and the spread over the rounds
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     #[arg(allow_negative_numbers = true)]
     runs: u64,

@@ -24,7 +24,7 @@ use study::plan::{Plan, Request, Results};
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("sampled").multiple(true), group = clap::ArgGroup::new("profiled").multiple(true))]
 pub struct BesideOptions {
-    /// Write a profile of virtual CPU time, as folded stacks: all of it, each run below its own name
+    /// Write a profile of virtual CPU time as folded stacks, which begin with the name of their run
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Draw where the kernel spent virtual CPU time as a flame graph by task, all seeds together, SVG
@@ -36,7 +36,7 @@ pub struct BesideOptions {
     /// Write where the kernel spent virtual CPU time as text: self time by task, and inclusive time of all tasks
     #[arg(long, value_name = "FILE", group = "profiled")]
     call_tree: Option<PathBuf>,
-    /// Show in flame graphs and call trees the time, too, that programs spend in their own code
+    /// Also show the time that programs spend in their own code, in flame graphs and call trees
     #[arg(long, requires = "profiled")]
     user_time: bool,
     /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
@@ -48,11 +48,11 @@ pub struct BesideOptions {
     /// Write free blocks by order and migrate type, and pageblocks by type, over time, as CSV (`sim`, `guest`)
     #[arg(long, value_name = "FILE", group = "sampled")]
     buddyinfo: Option<PathBuf>,
-    /// Write generations of pages over time, as text in the form of lru_gen_full of debugfs: their ages, pages, and what became of
-    /// each tier (`sim`, `guest`; kernels with `lru.policy = "multigen"`)
+    /// Write the generations of pages over time, as text in the form of lru_gen_full of debugfs: ages, numbers of
+    /// pages, and what reclaim did with each tier (`sim`, `guest`; kernels with `lru.policy = "multigen"`)
     #[arg(long, value_name = "FILE", group = "sampled")]
     lru_gen: Option<PathBuf>,
-    /// Write what the simulated kernel logs of each process that it kills, as dmesg shows it (`sim`)
+    /// Write the report that the simulated kernel logs for each process that it kills, in the form of dmesg (`sim`)
     #[arg(long, value_name = "FILE")]
     kernel_log: Option<PathBuf>,
     /// The interval of --series, --memory-map, --buddyinfo and --lru-gen, in seconds of the run
@@ -120,7 +120,7 @@ impl BesideOptions {
         self.wants_profile().or(first_given(&others)).or(first_given(&texts)).or(series)
     }
 
-    /// Returns the request, completed so that the runs record the data for these files.
+    /// Returns `request`, changed so that its runs record the data for these files.
     pub fn of(&self, request: Request) -> Request {
         Request {
             profile: self.wants_profile().is_some(),
@@ -135,7 +135,7 @@ impl BesideOptions {
     /// Opens the files of all given options.
     ///
     /// # Errors
-    /// Wrong usage, when a file cannot be written to, or has an extension for another kind of file.
+    /// Reports wrong usage when a file cannot be written to, or has an extension for another kind of file.
     pub fn open(&self) -> Result<Beside, End> {
         let ending = self.series.as_ref().and_then(|path| path.extension());
         if ending.is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {

@@ -29,10 +29,11 @@ pub struct CompareArguments {
     /// Names from `highwater list`, or files; a table for each
     #[arg(required = true, value_name = "EXPERIMENT", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     experiments: Vec<String>,
-    /// The kernels, in place of the experiment's own, or of those nearest to the image of `guest`; the first is the baseline
+    /// The kernels to compare, in place of those of the experiment or, with `guest`, of those nearest to its image; the
+    /// first is the baseline
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
-    /// A kernel, a name or a file, beside the experiment's own. Repeatable
+    /// A further kernel, a name or a file, in addition to those of the experiment. Repeatable
     #[arg(long, value_name = "KERNEL")]
     kernel: Vec<String>,
     #[command(flatten)]
@@ -44,7 +45,7 @@ pub struct CompareArguments {
 pub struct RunArguments {
     /// A name from `highwater list`, or a file
     experiment: String,
-    /// The kernel, a name or a file [default: the experiment's first; that nearest to the image of `guest`]
+    /// The kernel, a name or a file [default: the first of the experiment; with `guest`, the one nearest to its image]
     #[arg(long, value_name = "KERNEL")]
     kernel: Option<String>,
     #[command(flatten)]
@@ -55,27 +56,29 @@ pub struct RunArguments {
 struct Options {
     #[command(flatten)]
     experiment: ExperimentOptions,
-    /// Run a variant that the experiment's file has, by its name or a part of it that no other has. Where both set a key, the
-    /// variant's value counts
+    /// Run a variant from the experiment's file, given by its name or by a part that no other variant's name has. If
+    /// the variant and --set give a value to one key, the variant's value counts
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
-    /// Set a saved report behind the columns: the JSON of `run`, `compare`, `stat` or `import`. Its rows are joined by name.
-    /// Repeatable
+    /// Add the columns of a saved report after the others: the JSON of `run`, `compare`, `stat` or `import`. Its rows
+    /// are joined by name. Repeatable
     #[arg(long, value_name = "FILE.json")]
     column: Vec<PathBuf>,
-    /// Show all rows. Without this, --rows and --locks a table is the answer, and the rows to look at first
+    /// Show all rows. By default (without --all, --rows and --locks), a table shows the answer and the rows to look at
+    /// first
     #[arg(long)]
     all: bool,
     /// Show published figures under the rows that have them
     #[arg(long)]
     published: bool,
-    /// How percentages in brackets are computed
+    /// The rule by which percentages in brackets are computed
     #[arg(long, value_enum, value_name = "RULE", default_value_t)]
     percent: PercentRule,
-    /// Show also how often each class of locks was taken and contended, its times, and the time with interrupts off (`sim`)
+    /// Also show, for each class of locks, how often and how long it was taken and contended, and the time with
+    /// interrupts off (`sim`)
     #[arg(long)]
     locks: bool,
     #[command(flatten)]

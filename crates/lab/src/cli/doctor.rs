@@ -13,24 +13,24 @@ use std::time::Duration;
 /// Arguments of `highwater doctor`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What was recorded, any number of files together: the JSON of `stat`, `run`, `compare` or `results`, the CSV of --series, texts of
-    /// other tools as they were pasted (docs/doctor-texts.md lists them), a directory of these or of logs of MMTests, packed by gzip or not;
-    /// `-` is standard input. Without one, what is piped in, else the kernel that runs here
+    /// The recordings, one or several files: the JSON of `stat`, `run`, `compare` or `results`; the CSV of --series;
+    /// pasted texts of other tools (docs/doctor-texts.md lists them); or a directory of these or of MMTests logs,
+    /// packed by gzip or not; `-` is standard input [default: piped input, or else the kernel of this computer]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Time for which to look at the running kernel [default: 5]; of two copies of /proc/vmstat, of PSI or of files of a
-    /// cgroup, the time between them
+    /// Time for which to observe the running kernel [default: 5]; if two copies of /proc/vmstat, of PSI or of files of
+    /// a cgroup are given, the time between the copies
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Option<Duration>,
-    /// Look at one cgroup alone: its path below /sys/fs/cgroup, or its name
+    /// Diagnose only this cgroup: its path below /sys/fs/cgroup, or its name
     #[cfg(feature = "linux")]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "pid", "interval"])]
     cgroup: Option<String>,
-    /// Look at one process, and at its cgroup
+    /// Diagnose this process, and its cgroup
     #[cfg(feature = "linux")]
     #[arg(long, value_name = "PID", conflicts_with_all = ["files", "interval"])]
     pid: Option<u32>,
-    /// The interval of a text of `vmstat` without -t, which does not tell it [default: 1]
+    /// The interval of a recording of `vmstat` without -t, which does not state the interval [default: 1]
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     interval: Option<f64>,
     /// The form of the diagnosis
@@ -47,7 +47,7 @@ enum DiagnosisFormat {
     /// Sentences for people, with figures and rules.
     #[default]
     Text,
-    /// docs/json.md describes it.
+    /// The diagnosis as JSON, for programs; docs/json.md describes the format.
     Json,
     /// One page that opens without a network.
     Html,

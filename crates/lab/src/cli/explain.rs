@@ -23,8 +23,9 @@ use study::page;
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
-    /// A name from `highwater list`, or a file; a key: `lru.swappiness`, `machine.cpu.count`, `params.hogs`; a sysctl or a file of a
-    /// cgroup: `vm.dirty_ratio`, `memory.high`; or a word, for all that has it in its name
+    /// The thing to explain: a name from `highwater list`, or a file; a key, such as `lru.swappiness`,
+    /// `machine.cpu.count`, `params.hogs`; a sysctl or a file of a cgroup, such as `vm.dirty_ratio`, `memory.high`; or
+    /// a word, for a list of everything with this word in its name
     #[arg(required = true)]
     name: Option<String>,
     #[command(flatten)]
@@ -35,12 +36,13 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Run an experiment with one kernel, and say of each long direct reclaim and each writer held back what it asked for, what was
-    /// scanned and why pages stayed, and on whom it waited (`sim`)
+    /// Run an experiment with one kernel, and explain each long direct reclaim and each long wait of a throttled
+    /// writer: the request, the pages scanned, the reasons why pages stayed, and the tasks and devices waited for
+    /// (`sim`)
     Stall(stall::Arguments),
 }
 
-/// Shows what is known about a kernel, a machine, an experiment, a key or a word.
+/// Shows the explanation of a kernel, a machine, an experiment, a key or a word.
 pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     let name = match (what, name) {
         (Some(What::Stall(arguments)), _) => return stall::run(arguments),

@@ -25,7 +25,7 @@ pub struct Arguments {
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ListFormat,
-    /// Show only figures that miss
+    /// Show only the published figures that the simulation does not meet
     #[arg(long, conflicts_with = "summary")]
     misses: bool,
     /// Show only the summary of each experiment

@@ -31,7 +31,7 @@ impl Form {
     /// not exist or is empty.
     ///
     /// # Errors
-    /// Wrong usage, when the destination cannot be written to.
+    /// Reports wrong usage when the destination cannot be written to.
     pub fn open(format: ReportFormat, path: Option<&Path>) -> Result<Self, End> {
         if format != ReportFormat::Mmtests {
             if path.is_none() {
@@ -49,7 +49,7 @@ impl Form {
         Ok(Self { format, file: None, folder: Some(Folder { path: path.to_owned(), _claim: claim }) })
     }
 
-    /// Writes a table. `show` says what is shown, and `page` makes an HTML page.
+    /// Writes a table. `show` has the options for its display, and `page` makes an HTML page.
     ///
     /// # Errors
     /// When the table cannot be written.
@@ -85,7 +85,7 @@ impl Form {
 /// Refuses a directory of MMTests, for a table that does not come from runs.
 ///
 /// # Errors
-/// Wrong usage, when such a directory is requested.
+/// Reports wrong usage when such a directory is requested.
 pub fn check_is_file(format: ReportFormat) -> Result<(), End> {
     match format {
         ReportFormat::Mmtests => {

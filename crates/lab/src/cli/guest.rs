@@ -8,7 +8,8 @@ use std::path::PathBuf;
 /// The verbs about guests.
 #[derive(clap::Subcommand)]
 pub enum Which {
-    /// Say whether a kernel image can be booted here as the ground `guest` does it, and what is missing
+    /// Check whether a kernel image can be booted on this computer as the ground `guest` boots it, and list what is
+    /// missing
     Check(Arguments),
 }
 
@@ -23,7 +24,7 @@ pub struct Arguments {
     kernel_modules: Option<PathBuf>,
 }
 
-/// Reports for each part that a guest needs whether it is there. Fails if a part is missing.
+/// Reports, for each part that a guest needs, whether this part is there. Fails if a part is missing.
 pub fn run(Which::Check(arguments): &Which) -> Result<(), End> {
     let place = GroundOptions {
         kernel_images: arguments.kernel_image.clone(),

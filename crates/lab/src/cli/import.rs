@@ -12,11 +12,12 @@ use study::page;
 /// Arguments of `highwater import`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A directory of MMTests: a folder for each kernel with iter-*/tests-timestamp, or files tests-timestamp-KERNEL. Or texts of other tools
-    /// as they were pasted, each recording a column (docs/doctor-texts.md lists the formats); `-` is standard input
+    /// A directory of MMTests: a folder for each kernel with iter-*/tests-timestamp, or files tests-timestamp-KERNEL.
+    /// Or pasted texts of other tools, which become a column for each recording (docs/doctor-texts.md lists the
+    /// formats); `-` is standard input
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
-    /// The test, where the logs are of several
+    /// The test to read, if the logs are of several tests
     #[arg(long, value_name = "NAME")]
     test: Option<String>,
     /// The runs that become columns, in this order; the first is the baseline [default: all, by name]

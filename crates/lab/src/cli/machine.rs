@@ -19,16 +19,17 @@ use std::time::{Duration, Instant};
 /// The computer to describe.
 #[derive(clap::Subcommand)]
 pub enum Which {
-    /// Write this computer as a machine file: what the kernel tells of it
+    /// Describe this computer as a machine file, from what its kernel reports
     Here(Arguments),
-    /// Write another computer as a machine file: by its /proc/zoneinfo, /proc/meminfo or kernel log
+    /// Describe another computer as a machine file, from its /proc/zoneinfo, /proc/meminfo or kernel log
     From(super::machine_from::Arguments),
 }
 
 /// Arguments of `highwater calibrate`.
 #[derive(clap::Args)]
 pub struct CalibrateArguments {
-    /// Measure only what takes some seconds: steps that a program can time, and the disk. Steps of reclaim stay as they are assumed
+    /// Make only the measurements that take some seconds: steps that a program can time, and the disk. The costs of
+    /// steps of reclaim keep their assumed values
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -38,10 +39,10 @@ pub struct CalibrateArguments {
 /// Arguments that both verbs share.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A memory cgroup of so much around all tasks, as --on linux makes one: 512M, 2G
+    /// The limit of a memory cgroup around all tasks, as --on linux makes one: 512M, 2G
     #[arg(long, value_name = "BYTES", value_parser = super::stat::parse_bytes)]
     limit: Option<u64>,
-    /// Files will lie in this folder: its disk is the machine's. The system's temporary folder if it is not given
+    /// The folder in which files will lie; its disk becomes the machine's disk [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Write the machine file to this file

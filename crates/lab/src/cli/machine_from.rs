@@ -12,8 +12,8 @@ use std::path::PathBuf;
 /// Arguments of `highwater machine from`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What was pasted of that computer: /proc/zoneinfo with /proc/meminfo, or a kernel log with a report of memory; /proc/swaps and `sysctl
-    /// vm` where they are there
+    /// Texts pasted from that computer: /proc/zoneinfo with /proc/meminfo, or a kernel log with a report of memory;
+    /// also /proc/swaps and the output of `sysctl vm`, if there are any
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Write the machine file to this file

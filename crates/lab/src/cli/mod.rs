@@ -74,19 +74,20 @@ enum Verb {
     Variants(variants::Arguments),
     /// Show the values in which two kernels differ
     Diff(diff::Arguments),
-    /// Apply each difference between two kernels alone, and revert each alone: which one changes a figure?
+    /// Apply each difference between two kernels alone, and revert each alone, to find the one that changes a figure
     Ablate(ablate::Arguments),
-    /// Set every published figure beside the simulated one
+    /// Compare every published figure with the simulated one
     Fidelity(fidelity::Arguments),
-    /// Hold kernel files against a real kernel in a virtual machine, and name the counters that diverge, the first cause first
+    /// Compare kernel files with a real kernel in a virtual machine, and list the counters that diverge, causes before
+    /// effects
     Truth(truth::Arguments),
-    /// Say how a kernel stands beside all others in the main figure of every experiment
+    /// Compare a kernel with all others by the main figure of every experiment
     Rank(rank::Arguments),
-    /// Run a grid of kernels, machines and values over a store, or a part of it
+    /// Run every combination of kernels, machines and values, or a part of them, and keep the results in a store
     Sweep(sweep::Arguments),
-    /// Show what `--store` has kept, or bring several folders together
+    /// Show the results that `--store` has kept, or copy several folders into one
     Results(results::Arguments),
-    /// Set saved reports side by side, as one page with charts or in any other form
+    /// Show saved reports side by side, as one page with charts or in any other form
     Report(report::Arguments),
     /// Read logs of MMTests as a report
     Import(import::Arguments),
@@ -94,21 +95,22 @@ enum Verb {
     Swarm(swarm::Arguments),
     /// Measure the simulator and the library on this computer, in some seconds
     Bench(bench::Arguments),
-    /// Say what reclaim of the running kernel did while a command ran, or until Ctrl-C
+    /// Report what reclaim of the running kernel did while a command ran, or until Ctrl-C
     #[cfg(feature = "linux")]
     Stat(stat::Arguments),
-    /// Write a computer as a machine file: this one, or another by what was pasted of it
+    /// Describe a computer as a machine file: this one, or another one from pasted texts
     #[cfg(feature = "linux")]
     #[command(subcommand)]
     Machine(machine::Which),
-    /// Write this computer as a machine file, with what steps and the disk cost: measured by runs on the kernel and the simulator
+    /// Describe this computer as a machine file; the costs of steps and of the disk are measured by runs on the kernel
+    /// and the simulator
     #[cfg(feature = "linux")]
     Calibrate(machine::CalibrateArguments),
-    /// Check what the ground `guest` needs: a kernel image in a virtual machine
+    /// Check the requirements of the ground `guest`, a kernel image in a virtual machine
     #[cfg(feature = "linux")]
     #[command(subcommand)]
     Guest(guest::Which),
-    /// Say in words what ails memory: of the kernel that runs here, or of a saved report
+    /// Diagnose memory in words: of the running kernel, or of saved reports and recordings
     Doctor(doctor::Arguments),
 }
 
@@ -297,10 +299,10 @@ enum ListFormat {
 /// The destination and form of a text.
 #[derive(Clone, Debug, clap::Args)]
 struct TextOptions {
-    /// The form
+    /// The form of the text
     #[arg(long, value_enum, default_value_t)]
     format: TextFormat,
-    /// Write it to a file instead of standard output
+    /// Write the text to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

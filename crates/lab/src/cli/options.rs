@@ -20,14 +20,14 @@ use study::runner;
 /// Seeds, and the number of parallel runs.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SeedOptions {
-    /// The seed of all chance, decimal or 0x…; with --runs the first of them
+    /// The random seed, decimal or 0x…; with --runs, the first seed
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
     pub seed: u64,
-    /// How many seeds to run, from --seed on. Reports of several show medians, and what is known of them: docs/verdicts.md
+    /// Number of seeds to run, from --seed on. With several seeds, reports show medians and verdicts: docs/verdicts.md
     #[arg(long, value_name = "N", alias = "count", default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub runs: u32,
-    /// How many simulations run at a time [default: one on each CPU]
+    /// Number of simulations that run at a time [default: one on each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     pub jobs: Option<u32>,
 }
@@ -112,14 +112,15 @@ pub struct GuestOptions {
     /// The folder with modules of the kernel of `guest` [default: lib/modules near its image, or of this computer]
     #[arg(long, value_name = "DIR", requires = "kernel_image")]
     pub kernel_modules: Option<PathBuf>,
-    /// Words for the end of the command line of the kernel of `guest`, such as "movablecore=64M"
+    /// Words to append to the command line of the kernel of `guest`, such as "movablecore=64M"
     #[arg(long, value_name = "WORDS", requires = "kernel_image", default_value = "", hide_default_value = true)]
     #[arg(allow_hyphen_values = true, value_parser = parse_append)]
     pub kernel_append: String,
-    /// Version of the cgroup of `guest`, where the machine file has `limit_pages`
+    /// Version of the cgroup that limits memory in `guest`, if the machine file has `limit_pages`
     #[arg(long, value_name = "1|2", requires = "kernel_image", default_value = "2", value_parser = parse_cgroup_version)]
     pub cgroup_version: Version,
-    /// Let the time of an emulated `guest` be the number of its instructions: a run repeats as far as the disk lets it
+    /// Let the clock of an emulated `guest` count its instructions, so that two runs differ only by the times of disk
+    /// accesses
     #[arg(long, requires = "kernel_image")]
     pub icount: bool,
 }
@@ -151,12 +152,12 @@ fn parse_cgroup_version(text: &str) -> Result<Version, String> {
 /// Options for a run of an experiment.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExperimentOptions {
-    /// Change a value: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine. Where
-    /// columns are compared, each of several values is one. Repeatable
+    /// Change a value: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine.
+    /// Where columns are compared, each of several values makes a column. Repeatable
     #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
     pub set: Vec<Set>,
-    /// Multiply memory, swap, file sizes and disk bandwidth by this; simulated time and the latency of the disk stay.
-    /// Published figures are then not shown
+    /// Multiply memory, swap, file sizes and disk bandwidth by this; simulated time and the latency of the disk do not
+    /// change. Published figures are then not shown
     #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
     pub scale: Option<Scale>,
     /// The machine, a name or a file, in place of the experiment's own
@@ -169,13 +170,13 @@ pub struct ExperimentOptions {
     /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     pub rows: Vec<String>,
-    /// Where to run, a column for each; `sim`, `host` and `guest` have a column for each kernel
+    /// The grounds on which to run, each with a column; `sim`, `host` and `guest` have a column for each kernel
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, default_value = "sim")]
     pub on: Vec<Ground>,
     /// The folder for files of `host`, `linux` and `guest`, which are removed at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Run on `linux` without a limit of memory where no cgroup can be made
+    /// Run on `linux` without a limit of memory if no cgroup can be made
     #[arg(long)]
     pub no_limit: bool,
     /// Give `linux` a swap file for the time of the run, as large as the machine's swap; needs root
@@ -187,16 +188,16 @@ pub struct ExperimentOptions {
     /// Options for the start of `guest`.
     #[command(flatten)]
     pub guest: GuestOptions,
-    /// Keep what simulated runs find in this folder, and do not do again what is there: docs/sweeps.md
+    /// Keep the results of simulated runs in this folder, and do not repeat runs whose results it has: docs/sweeps.md
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// Seeds and threads.
+    /// The options for seeds and threads.
     #[command(flatten)]
     pub seeds: SeedOptions,
     /// The destination of the report.
     #[command(flatten)]
     pub output: OutputOptions,
-    /// A picture.
+    /// The option for a picture.
     #[command(flatten)]
     pub picture: PlotOptions,
 }

@@ -36,8 +36,8 @@ impl Output {
     /// Opens `path`, the value of an option.
     ///
     /// # Errors
-    /// Wrong usage, when the file cannot be written to, is a pipe without a reader, is also read, or is also the value
-    /// of another option.
+    /// Reports wrong usage when the file cannot be written to, is a pipe without a reader, is also read, or is also the
+    /// value of another option.
     pub fn open(option: &str, path: &Path) -> Result<Self, End> {
         let opened = if path.exists() { open_to_write(path).map(|file| (file, None)) } else { make(path) };
         let told = |error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error)));
@@ -191,7 +191,7 @@ fn open_to_write(path: &Path) -> io::Result<File> {
 /// Opens the file that an option names, if it is given.
 ///
 /// # Errors
-/// Wrong usage, when the file cannot be written to or has another role in this command.
+/// Reports wrong usage when the file cannot be written to or has another role in this command.
 pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     path.map(|path| Output::open(option, path)).transpose()
 }
@@ -199,8 +199,8 @@ pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
 /// Opens the file of a report, if given. A page of HTML goes to a file or a pipe, not to a terminal.
 ///
 /// # Errors
-/// Wrong usage, when the file cannot be written to or has another role in this command, or when a page would go to a
-/// terminal.
+/// Reports wrong usage when the file cannot be written to or has another role in this command, or when a page would go
+/// to a terminal.
 pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>, End> {
     if is_page && path.is_none() && io::stdout().is_terminal() {
         let why = "a page of HTML is not for a terminal: name its file with -o FILE, or choose another --format";
@@ -242,7 +242,7 @@ fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
 /// report must never overwrite the input.
 ///
 /// # Errors
-/// Wrong usage, when a file is both read and written.
+/// Reports wrong usage when a file is both read and written.
 pub fn check_apart() -> Result<(), End> {
     in_use::refused().map_or(Ok(()), |why| Err(End::Usage(why)))
 }

@@ -27,22 +27,23 @@ pub struct Arguments {
     /// Names or files of experiments, with spaces or commas between them [default: all]
     #[arg(value_delimiter = ',', value_parser = parse_word)]
     experiments: Vec<String>,
-    /// The kernel whose standing is told, a name or a file
+    /// The kernel whose rank is reported, a name or a file
     #[arg(long, value_name = "KERNEL", default_value = "highwater")]
     of: String,
-    /// The kernels it is set beside, names or files [default: all]
+    /// The kernels with which it is compared, names or files [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
-    /// Multiply memory, swap, file sizes and disk bandwidth by this; simulated time and the latency of the disk stay
+    /// Multiply memory, swap, file sizes and disk bandwidth by this; simulated time and the latency of the disk do not
+    /// change
     #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
     scale: Option<Scale>,
-    /// Keep what runs find in this folder, and do not do again what is there: docs/sweeps.md
+    /// Keep the results of runs in this folder, and do not repeat runs whose results it has: docs/sweeps.md
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ListFormat,
-    /// Show only the standing of the one kernel
+    /// Show only the results of the kernel that --of names
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
@@ -224,7 +225,8 @@ const fn tone(verdict: Standing) -> Tone {
     }
 }
 
-/// Returns a grid with the standing of kernel `of` in each experiment, and with the number of its wins.
+/// Returns a table of cells with the result of kernel `of` in each experiment: its figure, the best other kernel, and
+/// the verdict.
 fn summary(of: &str, found: &[Ranking]) -> Grid {
     let line = |it: &Ranking| {
         let (own, rival) = (it.place(of)?, it.rival(of)?);
@@ -242,7 +244,7 @@ fn summary(of: &str, found: &[Ranking]) -> Grid {
     }
 }
 
-/// Returns a grid with the ranking in an experiment.
+/// Returns a table of cells with the ranking of the kernels in an experiment.
 fn ranking(it: &Ranking) -> Grid {
     let line = |(n, place): (usize, &Ranked)| {
         let [number, kernel] = [(n + 1).to_string(), place.kernel.clone()].map(Cell::from);

@@ -17,8 +17,9 @@ use study::page;
 /// Arguments of `highwater report`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// JSON of `run`, `compare`, `stat`, `results` or `import`: the first column of the first file is the baseline. For charts of a page also
-    /// CSV of --series, folded stacks of --profile, and recordings of other tools, such as the text of `vmstat 1` or `sar`
+    /// JSON of `run`, `compare`, `stat`, `results` or `import`: the first column of the first file is the baseline. For
+    /// the charts of a page, also CSV of --series, folded stacks of --profile, and recordings of other tools, such as
+    /// the text of `vmstat 1` or `sar`
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The form of the report
@@ -33,7 +34,7 @@ pub struct Arguments {
     /// Show published figures under the rows that have them
     #[arg(long)]
     published: bool,
-    /// How percentages in brackets are computed
+    /// The rule by which percentages in brackets are computed
     #[arg(long, value_enum, value_name = "RULE", default_value_t)]
     percent: PercentRule,
 }

@@ -29,7 +29,8 @@ pub struct Arguments {
     /// A folder that `--store` has filled
     #[arg(value_name = "DIR", required = true)]
     folder: Option<PathBuf>,
-    /// Only runs that have one of these values: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key of --set. Repeatable
+    /// Show only runs that have one of these values: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key of
+    /// --set. Repeatable
     #[arg(long = "where", value_name = "KEY=A,B")]
     wanted: Vec<Where>,
     /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
@@ -50,7 +51,7 @@ enum Verb {
         /// Folders that `--store` has filled
         #[arg(value_name = "DIR", required = true)]
         folders: Vec<PathBuf>,
-        /// The folder that has the runs of all of them afterwards
+        /// The folder that receives the runs of all these folders
         #[arg(long, value_name = "DIR")]
         into: PathBuf,
     },
@@ -73,7 +74,7 @@ pub enum RunsFormat {
     Markdown,
     /// The tables as one page that opens without a network.
     Html,
-    /// All runs in one file with the columns of the store's; needs --output.
+    /// One file with all runs, which has the columns of a store's files; needs --output.
     Parquet,
 }
 
@@ -160,7 +161,7 @@ pub fn write(format: RunsFormat, tables: &[Table], runs: &[StoredRun], output: O
     })
 }
 
-/// Returns a grid with a line for each run.
+/// Returns a table of cells with a line for each run.
 fn list(runs: &[StoredRun]) -> Grid {
     let head = ["run", "experiment", "machine", "scale", "seed", "fingerprint", "kernel"];
     let line = |StoredRun { hash, identity, outcome }: &StoredRun| -> Vec<Cell> {

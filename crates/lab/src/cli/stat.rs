@@ -23,13 +23,13 @@ use std::time::{Duration, Instant};
 /// Arguments of `highwater stat`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A line of figures so often, seconds, besides the report at the end
+    /// Seconds between lines of figures, which are printed in addition to the report at the end
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     every: Option<Duration>,
-    /// End after so long, seconds; without a command and without this, at Ctrl-C
+    /// Seconds after which to end [default: at the end of the command, or without a command at Ctrl-C]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "command")]
     seconds: Option<Duration>,
-    /// Run the command in a cgroup with so much memory: 512M, 2G
+    /// Run the command in a cgroup with this memory limit: 512M, 2G
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, requires = "command")]
     cgroup: Option<u64>,
     /// The form of the report
@@ -38,8 +38,8 @@ pub struct Arguments {
     /// Write the report to this file
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character. Free blocks are told by
-    /// two sums for each zone, and with `order` by order
+    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character. Free blocks
+    /// are shown as two sums for each zone, or with `order` for each order
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
     /// The command, with its arguments

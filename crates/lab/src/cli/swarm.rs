@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Go on after a failure, and list every failure at the end
     #[arg(long)]
     keep_going: bool,
-    /// Write what is told to a file instead of standard output
+    /// Write the output to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

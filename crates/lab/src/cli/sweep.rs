@@ -19,19 +19,20 @@ use study::sweep::{Ran, Shard, Sweep, SweepRun};
 /// Arguments of `highwater sweep`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The grid: docs/sweeps.md describes the file
+    /// The file that describes the runs: docs/sweeps.md
     #[arg(value_name = "SWEEP.toml")]
     file: PathBuf,
-    /// Keep what runs find in this folder, and do not do again what is there
+    /// Keep the results of runs in this folder, and do not repeat runs whose results it has
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
-    /// Do only a part of the runs, such as 3/8: the third of eight. The report comes without it, once all runs are there
+    /// Do only a part of the runs, such as 3/8: the third of eight. Run without --shard for the report, once all runs
+    /// are done
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
-    /// How many simulations run at a time [default: one on each CPU]
+    /// Number of simulations that run at a time [default: one on each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     jobs: Option<u32>,
-    /// Show only rows whose names contain one of these, in place of those of the file
+    /// Show only rows whose names contain one of these, instead of the rows that the file names
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
     /// The form of the report

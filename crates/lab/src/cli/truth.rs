@@ -32,13 +32,13 @@ pub struct Arguments {
     /// The folder for disks of guests, which are removed at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Write what the guests counted to a file, after each load
+    /// Write the counters of the guests to a file, after each load
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Start no guest: hold simulations against what guests counted when this file was recorded
+    /// Start no guest: compare simulations with the counters of guests that this file records
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel_image", "kernel_modules", "dir", "record"])]
     recorded: Option<PathBuf>,
-    /// Show all counters. Without this, those that diverge
+    /// Show all counters, and not only those that diverge
     #[arg(long)]
     all: bool,
     /// The form of the report
@@ -132,7 +132,7 @@ impl<'a> Keeper<'a> {
         Ok(Self { path, opened: Some(output::Output::open(OPTION, path)?) })
     }
 
-    /// Writes what the guests of these loads counted so far.
+    /// Writes the counters of the guests of these loads so far.
     fn keep<'t>(&mut self, suite: &Suite, found: impl Iterator<Item = (&'t Load, &'t Table)>) -> Result<(), End> {
         let mut record = Record::default();
         for (load, table) in found {

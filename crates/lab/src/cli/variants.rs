@@ -28,7 +28,7 @@ pub struct Arguments {
     kernels: Vec<String>,
     #[command(flatten)]
     options: ExperimentOptions,
-    /// Run only variants with this in their names, beside the experiment as it is. Repeatable
+    /// Run only variants whose names contain this, besides the experiment as it is. Repeatable
     #[arg(long, value_name = "WORD")]
     variant: Vec<String>,
     /// The form of the report

@@ -57,7 +57,8 @@ impl Step {
 enum Advice {
     /// A setting, another value for it, and the reason.
     Set(&'static str, &'static str, &'static str),
-    /// A setting, a function that computes its new value from the signs (none if there is none), and the reason.
+    /// A setting, a function that computes its new value from the signs (none if no value is suggested), and the
+    /// reason.
     SetTo(&'static str, fn(&Signs) -> Option<String>, &'static str),
     /// A step that applies only if a condition holds.
     Where(fn(&Signs) -> bool, &'static Self),
@@ -212,7 +213,8 @@ fn is_known(signs: &Signs) -> bool {
     ["vm.min_free_kbytes", "vm.watermark_scale_factor"].iter().all(|name| signs.settings.contains_key(*name))
 }
 
-/// Returns the suggested `vm.min_free_kbytes`: the kernel's own choice, and the one with huge pages if that is larger.
+/// Returns the suggested `vm.min_free_kbytes`: the kernel's own choice at boot, or, if larger, the value to which the
+/// kernel raises the sysctl for huge pages.
 fn min_free(signs: &Signs) -> Option<String> {
     Some(match min_free_kib(signs).zip(min_free_huge_kib(signs)) {
         Some((kib, huge)) if huge > kib => format!("{kib:.0}, or {huge:.0} where huge pages are on"),

@@ -1,10 +1,11 @@
 //! Episodes in a recording: spans of any length in which a rule holds.
 //!
-//! A mean over an hour hides half a minute, and a mean over a second is noise. Each rule is therefore asked about
-//! windows of several lengths: the shortest that is no noise, then twice as long, and so on. Each window overlaps half
-//! of the one before. Overlapping windows in which the rule holds are joined, and their quiet edges are cut off. A rule
-//! also holds in any longer window around an episode, so a longer window counts only where no shorter one was found.
-//! Each rule is asked about three times for each interval, however long the recording is.
+//! A mean over an hour hides half a minute of trouble, and a mean over a second is noise. Each rule is therefore asked
+//! about windows of several lengths: the shortest length that is no noise, then twice as long, and so on. Each window
+//! overlaps half of the one before. Overlapping windows in which the rule holds are joined, and their quiet edges are
+//! cut off. A rule also holds in any longer window around an episode, so a longer window counts only where no shorter
+//! one was found. For each interval of a recording, a rule is asked about approximately three windows, however long the
+//! recording is.
 
 use super::course::{Course, Interval, in_pairs, together};
 use super::rules::{Over, Rule};
@@ -23,7 +24,7 @@ const SAMPLES_MIN: usize = 2;
 /// Length of a sample whose mean is no noise, s.
 const LONG_S: f64 = 60.0;
 
-/// Smallest load of a span: the seconds that the load would take at the rule's smallest rate. At 25 pages/s, 300 s are
+/// Smallest load of a span, s: how long the same work would take at the rule's smallest rate. At 25 pages/s, 300 s are
 /// 29 MiB. An idle desktop or a nightly job moves less; half a minute of thrashing on a hard disk moves more.
 pub const LOAD_MIN_S: f64 = 300.0;
 
@@ -31,7 +32,7 @@ pub const LOAD_MIN_S: f64 = 300.0;
 /// two moments an hour apart would be an episode of an hour.
 const BUSY_MIN: f64 = 10.0;
 
-/// Smallest share of the recording, percent, at which spans together count as all the time.
+/// Smallest share of the recording, percent, at which spans together count as the whole recording.
 const ALL_THE_TIME: f64 = 90.0;
 
 /// Most spans that are listed. If there are more, their number is given.
@@ -101,13 +102,13 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The result of asking a rule about the spans of a recording, compared with its finding over the whole time.
+/// The result of asking a rule about the spans of a recording, compared with its finding over the whole recording.
 pub enum OverTime {
-    /// The finding over the whole time stands, or there is none.
+    /// The finding over the whole recording stands, or there is none.
     Whole,
-    /// The finding over the whole time is refuted: it rests on a moment only.
+    /// The finding over the whole recording is refuted: it rests on a moment only.
     Nothing,
-    /// The rule holds for some of the time; the finding describes the worst span.
+    /// The rule holds for a part of the recording; the finding describes the worst span.
     Span(Box<Finding>),
 }
 
@@ -238,7 +239,7 @@ impl<'c> Spans<'c> {
         self.found[n] = joined.into_iter().map(|(range, _)| range).collect();
     }
 
-    /// Returns the result of the `n`th rule. `whole` is the rule's finding over the whole time.
+    /// Returns the result of the `n`th rule. `whole` is the rule's finding over the whole recording.
     #[must_use]
     pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> OverTime {
         let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);

@@ -39,7 +39,7 @@ impl Given {
     /// Reads a file or a directory, or standard input if the path is `-`.
     ///
     /// # Errors
-    /// When nothing of it can be read, with the fault.
+    /// When no part of the input can be read. The error states the fault.
     pub fn read(&mut self, path: &Path, interval_s: Option<f64>) -> Result<(), Wrong> {
         if path == Path::new("-") {
             return self.read_from(io::stdin().lock(), interval_s);
@@ -54,7 +54,7 @@ impl Given {
     /// Reads piped input.
     ///
     /// # Errors
-    /// When the text cannot be read, with the fault.
+    /// When the text cannot be read. The error states the fault.
     pub fn read_from(&mut self, input: impl Read, interval_s: Option<f64>) -> Result<(), Wrong> {
         let text = recordings::read_input(STANDARD_INPUT, input)?;
         self.add(STANDARD_INPUT, &text, interval_s)
@@ -130,7 +130,7 @@ impl Given {
     /// Returns the patients in all input. `seconds` is the time between two copies of a text.
     ///
     /// # Errors
-    /// When the user gave a time for texts that have their own.
+    /// When the user stated a time for texts that state times themselves.
     pub fn patients(self, interval_s: Option<f64>, seconds: Option<f64>) -> Result<Vec<Patient>, Wrong> {
         let Self { mut patients, documents, .. } = self;
         if let Some(first) = patients.first().filter(|_| documents.is_empty()) {

@@ -43,7 +43,7 @@ pub(super) struct GroupNow {
     stalled: Option<Stalled>,
     /// Bytes charged to the cgroup.
     used: Option<u64>,
-    /// The cgroup's memory limit, or that of a cgroup above it if lower, bytes.
+    /// The smallest memory limit of the cgroup and of the cgroups above it, bytes.
     limit: Option<u64>,
     in_swap: Option<u64>,
     /// Number of times that the cgroup reached its limit.

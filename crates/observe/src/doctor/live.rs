@@ -33,7 +33,7 @@ pub enum Whom {
     Process(u32),
 }
 
-/// Observes the kernel for some time. `sleep` waits, and returns `false` if the observation is to end.
+/// Observes the kernel for `time`. `sleep` waits, and returns `false` if the observation is to end.
 ///
 /// # Errors
 /// When the process does not exist, or the cgroup has no memory values.

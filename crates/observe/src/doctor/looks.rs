@@ -361,7 +361,7 @@ impl Looks {
 }
 
 impl Signs {
-    /// Removes the length of the time if `is_unknown`.
+    /// Removes the length of the observed period from the signs if `is_unknown`.
     fn without_time_if(mut self, is_unknown: bool) -> Self {
         if is_unknown {
             self.elapsed_s = None;

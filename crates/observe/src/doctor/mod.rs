@@ -80,7 +80,7 @@ pub struct Finding {
     pub rule: String,
     /// The facts that would refute the finding. The rule checked them first.
     pub unless: &'static str,
-    /// The spans in which the finding held; none if it held all the time.
+    /// The spans in which the finding held; none if it held over the whole observed period.
     pub when: Option<When>,
     /// Suggested next steps.
     pub next: Vec<Step>,
@@ -95,7 +95,7 @@ impl Finding {
         }
     }
 
-    /// Makes a finding of an illness that held all the time.
+    /// Makes a finding of an illness that held over the whole observed period.
     #[must_use]
     pub fn new(cause: &'static str, sentence: String, figures: Vec<Evidence>, rule: String) -> Self {
         let (weight, unless, when, next) = (Weight::Illness, "", None, Vec::new());
@@ -112,7 +112,7 @@ pub struct Unasked {
     pub missing: String,
 }
 
-/// The answers of all rules about some time.
+/// The answers of all rules about an observed period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
     /// Illnesses first, with possible causes before effects; then notices.
@@ -128,13 +128,13 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Asks all rules about the whole time only.
+    /// Asks all rules, but only about the whole observed period.
     #[must_use]
     pub fn of(signs: &Signs) -> Self {
         Self::over(signs, &Course::default())
     }
 
-    /// Asks all rules about a patient, over the whole time and over spans of it.
+    /// Asks all rules about a patient, over the whole observed period and over spans of it.
     #[must_use]
     pub fn of_patient(patient: &Patient) -> Self {
         Self::over(&patient.signs, &patient.course)
@@ -201,7 +201,7 @@ impl Diagnosis {
 pub struct Patient {
     /// The patient's name.
     pub name: String,
-    /// Signs over the whole time.
+    /// Signs over the whole observed period.
     pub signs: Signs,
     /// Signs in each interval; empty if a source has only totals.
     pub course: Course,
@@ -212,13 +212,13 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// Makes a patient with signs over the whole time only.
+    /// Makes a patient with signs over the whole observed period only.
     #[must_use]
     pub fn new(name: impl Into<String>, signs: Signs) -> Self {
         Self { name: name.into(), signs, course: Course::default(), sources: Vec::new(), left_out: Vec::new() }
     }
 
-    /// Makes a patient with signs in intervals, and with their sum as signs over the whole time.
+    /// Makes a patient with signs in intervals, and with their sum as signs over the whole observed period.
     #[must_use]
     pub fn of_course(name: impl Into<String>, course: Course) -> Self {
         let signs = course.whole().map(|whole| whole.signs).unwrap_or_default();
@@ -279,7 +279,8 @@ pub fn text(patients: &[Patient], look: Look) -> String {
     text
 }
 
-/// Returns the first line of a diagnosis: the patient's name, the time, and whether illnesses were found.
+/// Returns the first line of a diagnosis: the patient's name, the length of the observed period, and whether illnesses
+/// were found.
 fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
     // A patient can count as healthy although rules that few sources can answer were not asked.
@@ -314,7 +315,7 @@ const UNASKED_MAX: usize = 4;
 /// Most cgroups that a text names. JSON names all.
 const GROUPS_MAX: usize = 8;
 
-/// Returns in a line or two what was found about each cgroup.
+/// Returns the findings about each cgroup in a line or two.
 fn some_groups(diagnosis: &Diagnosis) -> String {
     rules::group_bounds::in_a_line(&diagnosis.by_group, diagnosis.groups, GROUPS_MAX)
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// of a text, if the user gave it.
 ///
 /// # Errors
-/// When the user gave a time for texts that have their own.
+/// When the user stated a time for texts that state times themselves.
 pub fn patients(
     documents: Vec<Document>,
     interval_s: Option<f64>,
@@ -203,10 +203,10 @@ fn scanned(sample: &Sample) -> Option<f64> {
     Some(sample.values.get("pgscank/s")? + sample.values.get("pgscand/s").unwrap_or_default())
 }
 
-/// How often `pgsteal/s` counts each page in a recording.
+/// The number of times that `pgsteal/s` counts each page in a recording.
 ///
 /// Since Linux 5.8 `/proc/vmstat` counts each reclaimed page twice: by reclaimer (`pgsteal_kswapd`, `pgsteal_direct`)
-/// and by kind (`pgsteal_anon`, `pgsteal_file`). Until May 2026 sysstat summed all four.
+/// and by kind (`pgsteal_anon`, `pgsteal_file`). Until May 2026 sysstat summed all four counters.
 #[derive(Clone, Debug, PartialEq)]
 enum Reclaimed {
     /// Each reclaimed page is counted once.
@@ -368,7 +368,7 @@ fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     })
 }
 
-/// Returns the use of memory from the previous sample to this one, and keeps `now` as the previous one.
+/// Returns the use of memory from the moment `earlier` to the moment `now`, and stores `now` as the next `earlier`.
 fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
     let now = Arc::new(now);
     let usage = Usage::between(earlier.as_ref().unwrap_or(&now), &now);

@@ -25,22 +25,23 @@ use machine::PAGE_BYTES;
 /// The answer of a rule: a finding, none, or the name of a missing sign.
 pub type Said = Result<Option<Finding>, Missing>;
 
-/// The function of a rule, which answers for the signs of some time.
+/// The function of a rule, which answers for the signs of a period.
 pub type Ask = fn(&Signs) -> Said;
 
-/// The times over which a rule is asked.
+/// The periods about which a rule is asked.
 #[derive(Clone, Copy, Debug)]
 pub enum Over {
-    /// The whole time.
+    /// The whole observed period.
     Whole,
-    /// The whole time and any span in it. The function returns the load of a time: the seconds that this load would
-    /// take at the rule's smallest rate. The span with the largest load is the worst. A finding over the whole time
-    /// must not rest on a single moment.
+    /// The whole observed period and any span in it. The function returns the load of a span, s: how long the same work
+    /// would take at the rule's smallest rate. The span with the largest load is the worst. A finding over the whole
+    /// period must not rest on a single moment.
     Spans(fn(&Signs) -> f64),
-    /// The whole time and any span in it, for a rule about a share of time or about many events. A finding over the
-    /// whole time stands, however few moments show it.
+    /// The whole observed period and any span in it, for a rule about a share of time or about many events. A finding
+    /// over the whole period stands, however few moments show it.
     Shares(fn(&Signs) -> f64),
-    /// The whole time, for a rule about levels, or about events without a rate. Moments with a finding are reported.
+    /// The whole observed period, for a rule about levels, or about events without a rate. Moments with a finding are
+    /// reported.
     Moments,
 }
 
@@ -55,14 +56,14 @@ impl Over {
     }
 }
 
-/// A rule: the function that finds one illness, and the times over which it is asked.
+/// A rule: the function that finds one illness, and the periods about which it is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The name of the illness that the rule finds.
     pub cause: &'static str,
-    /// The function that answers for the signs of some time.
+    /// The function that answers for the signs of a period.
     pub ask: Ask,
-    /// The times over which the rule is asked.
+    /// The periods about which the rule is asked.
     pub over: Over,
     /// The facts, checked first, that refute the illness or its cause.
     pub unless: &'static str,
@@ -81,8 +82,8 @@ pub const ONE_ZONE: &str = "one-zone";
 /// Name of an illness: a node is full while others are free.
 pub const ONE_NODE: &str = "one-node";
 
-/// Rules that few sources can answer: no kernel since 4.8 counts scanning by zone, and computers with one node provide
-/// no values by node.
+/// Rules whose signs most inputs lack: since Linux 4.8 kernels do not count scanning by zone, and computers with one
+/// node provide no values by node.
 pub const SELDOM: [&str; 2] = [ONE_ZONE, ONE_NODE];
 
 /// Smallest rate of direct reclaims that tasks feel, per second. Each direct reclaim is a pause of milliseconds, and at
@@ -93,7 +94,7 @@ pub const STALLS_MIN: f64 = 1.0;
 /// the low mark so that tasks need not reclaim; bursts still leave a few percent to tasks.
 pub const DIRECT_MIN: f64 = 10.0;
 
-/// Smallest PSI that tasks feel, percent of the time: a millisecond in each second.
+/// Smallest PSI that tasks feel, percent of the observed time: a millisecond in each second.
 pub const WAITED_MIN: f64 = 0.1;
 
 /// Smallest share of time in which all tasks wait, and no work is done, that counts as an illness, percent.
@@ -116,7 +117,8 @@ pub const REFAULT_MIN: f64 = 20.0;
 /// chance, so a sound list gives 50. At 30, the kernel scans more than three pages for each page that it reclaims.
 pub const EFFICIENCY_MIN: f64 = 30.0;
 
-/// Smallest number of failed requests for blocks of several pages that is reported. A few fail on any computer.
+/// Smallest number of failed requests for blocks of several pages that is reported. A few requests fail on any
+/// computer.
 pub const FAILURES_MIN: f64 = 10.0;
 
 /// Smallest share of faults without a huge page that counts, percent of the faults that wanted one.
@@ -129,8 +131,8 @@ pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
 /// burst.
 pub const HELD_BACK_MIN: f64 = 20.0;
 
-/// Smallest number of pages met unwritten, or written by reclaim itself, per 100 scanned at which reclaim counts as
-/// waiting for disks. Flushers should write pages before they reach the tail of their list.
+/// Smallest number of pages, per 100 scanned, that reclaim met before they were written or wrote itself, at which
+/// reclaim counts as waiting for disks. Flushers should write pages before the pages reach the tail of their list.
 pub const UNWRITTEN_MIN: f64 = 10.0;
 
 /// Share of free swap below which swap counts as full, percent. The kernel itself treats swap as full when half is
@@ -150,7 +152,7 @@ pub const ZONE_EXCESS_MIN: f64 = 3.0;
 /// marks keep only a few percent free.
 pub const FREE_MUCH: f64 = 15.0;
 
-/// Multiple of [`RATE_MIN`] at which ineffective scanning is as much load as other work at that rate. Scanning a page
+/// Ineffective scanning at this multiple of [`RATE_MIN`] counts as much as other work at [`RATE_MIN`]. Scanning a page
 /// costs less than a microsecond, and pages on lists in motion are scanned twice.
 const IN_VAIN_TIMES: f64 = 100.0;
 
@@ -158,7 +160,7 @@ const IN_VAIN_TIMES: f64 = 100.0;
 /// [`REFAULT_MIN`], which is for means.
 const REFAULT_SPAN_MIN: f64 = 50.0;
 
-/// The rules that are asked about every source.
+/// The rules that are asked about every input.
 pub const ALL: [Rule; 19] = [
     Rule { cause: "killed", ask: killed, over: Over::Moments, unless: "" },
     Rule {
@@ -289,17 +291,17 @@ pub fn stage(cause: &str) -> usize {
 }
 
 /// Returns whether a finding over a span is refuted because cgroups had most of the refaults. `signs` are those of the
-/// whole time, since values of cgroups exist only for the whole time.
+/// whole observed period, since values of cgroups exist only for the whole period.
 #[must_use]
 pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
 }
 
-/// A function that returns whether a source has the signs of a rule.
+/// A function that returns whether an input has the signs that a rule needs.
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only if the source has their signs: a process, a kernel log, disks, bounds of cgroups, or all uses
-/// of memory. A source without these signs is no less healthy.
+/// Rules that are asked only if the input has their signs: a process, a kernel log, disks, bounds of cgroups, or all
+/// uses of memory. An input without these signs is no less healthy.
 pub const OF_SOURCE: [(Brings, Ask); 14] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),

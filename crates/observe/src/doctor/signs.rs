@@ -1,7 +1,7 @@
-//! Signs of memory over a time: the counters and levels that rules judge. A sign that no source provides is none, and
+//! Signs of memory over a period: the counters and levels that rules judge. A sign that no source provides is none, and
 //! is not guessed.
 //!
-//! [`Signs::then`] joins the signs of the following time: each sign is combined by its meaning.
+//! [`Signs::then`] adds the signs of the period that follows: each sign is combined by its meaning.
 
 use super::usage::Usage;
 use recordings::kernel_log::Log;
@@ -21,8 +21,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Adds `later`, the pages of the following time. The sum of reclaimed pages is known only if both times know
-    /// theirs.
+    /// Adds `later`, the pages of the period that follows. The sum of reclaimed pages is known only if both addends are
+    /// known.
     fn then(&mut self, later: Self) {
         *self = match (self.scanned, later.scanned) {
             (Some(now), Some(later_scanned)) => Self {
@@ -35,7 +35,7 @@ impl Scan {
     }
 }
 
-/// A zone at the end of the time.
+/// A zone at the end of the observed period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Zone {
     /// The zone's name in the kernel.
@@ -70,7 +70,7 @@ impl Node {
         self.by_tasks.unwrap_or(0.0) + self.by_kswapd.unwrap_or(0.0)
     }
 
-    /// Extends the node's values by those of the following time.
+    /// Extends the node's values by `later`, those of the period that follows.
     fn then(&mut self, later: &Self) {
         self.pages = self.pages.max(later.pages);
         self.free = self.free.min(later.free);
@@ -109,7 +109,7 @@ pub struct Disk {
     pub write_wait_ms: Option<f64>,
 }
 
-/// A file system on a disk, at the end.
+/// A file system on a disk, at the end of the observed period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileSystem {
     /// The file system's mount point.
@@ -134,7 +134,7 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Adds `later`, the counters of the following time.
+    /// Adds `later`, the counters of the period that follows.
     fn then(&mut self, later: &Self) {
         self.times += later.times;
         self.kills += later.kills;
@@ -168,14 +168,14 @@ impl Bounds {
         (self != Self::default()).then_some(self)
     }
 
-    /// Returns the pages above `memory.high`, percent of it; 0 if there are none.
+    /// Returns the pages above `memory.high`, percent of `memory.high`; 0 if there are none.
     #[must_use]
     pub fn above_high_percent(&self) -> Option<f64> {
         let (used, high) = self.used.zip(self.high.filter(|high| high.is_finite() && *high > 0.0))?;
         Some((100.0 * (used - high) / high).max(0.0))
     }
 
-    /// Extends the values by those of the following time.
+    /// Extends the values by `later`, those of the period that follows.
     fn then(self, later: Self) -> Self {
         let sum = |now: Option<f64>, later: Option<f64>| both(now, later, |now, later| now + later);
         Self {
@@ -189,7 +189,7 @@ impl Bounds {
     }
 }
 
-/// Dirty pages over time.
+/// The numbers of dirty pages over the observed period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirty {
     /// Share of samples in which enough pages were dirty or under writeback to throttle writers, percent.
@@ -203,7 +203,7 @@ pub struct Dirty {
 }
 
 impl Dirty {
-    /// Extends the values by `later`, those of the following time. `times` are the lengths of the two times, s.
+    /// Extends the values by `later`, those of the period that follows. `times` are the lengths of the two periods, s.
     fn then(self, later: Self, times: [f64; 2]) -> Self {
         let shares = [Some(self.held_back_percent), Some(later.held_back_percent)];
         Self {
@@ -215,11 +215,11 @@ impl Dirty {
     }
 }
 
-/// The counters and levels of memory over a time, each none or empty if unknown. A counter's sign is its growth over
-/// the time; a level's sign is the level at the end.
+/// The counters and levels of memory over a period, each none or empty if unknown. A counter's sign is its growth over
+/// the period; a level's sign is the level at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signs {
-    /// The length of the time, s.
+    /// The length of the observed period, s.
     pub elapsed_s: Option<f64>,
     /// Pages that kswapd scanned and reclaimed.
     pub kswapd: Scan,
@@ -243,9 +243,9 @@ pub struct Signs {
     pub rotated: Option<f64>,
     /// Time that the measured tasks spent in direct reclaim, s.
     pub direct_s: Option<f64>,
-    /// Share of the time in which some task waited for memory (PSI), percent.
+    /// Share of the observed period in which some task waited for memory (PSI), percent.
     pub some_waited_percent: Option<f64>,
-    /// Share of the time in which all tasks with work waited for memory (PSI), percent.
+    /// Share of the observed period in which all tasks with work waited for memory (PSI), percent.
     pub all_waited_percent: Option<f64>,
     /// Pages read from swap.
     pub swapped_in: Option<f64>,
@@ -255,7 +255,8 @@ pub struct Signs {
     pub zeroes_in: Option<f64>,
     /// Pages filled with zeroes that left for swap without a write; not included in `swapped_out`.
     pub zeroes_out: Option<f64>,
-    /// Anonymous pages that refaulted; none if 0, which may mean that the kernel (before 5.9) does not count them.
+    /// Anonymous pages that refaulted; none if 0, which may mean that the kernel (before Linux 5.9) does not count
+    /// them.
     pub refaulted_anon: Option<f64>,
     /// File pages that refaulted.
     pub refaulted_file: Option<f64>,
@@ -332,9 +333,9 @@ pub struct Signs {
 }
 
 impl Signs {
-    /// Extends the signs by `later`, those of the following time. Counters add up and shares are weighted by time. For
-    /// a level, the later, smallest or largest value is kept, by the meaning of the sign. A sign that one time lacks is
-    /// taken from the other.
+    /// Extends the signs by `later`, those of the period that follows. Counters add up and shares are weighted by time.
+    /// For a level, the later, smallest or largest value is kept, by the meaning of the sign. A sign that one period
+    /// lacks is taken from the other.
     pub fn then(&mut self, later: &Self) {
         // The pattern has no `..`, so that whoever adds a sign must say how it is joined.
         let Self {
@@ -525,7 +526,7 @@ impl Signs {
         if self.group.is_some() { "the limit of their cgroup" } else { "memory" }
     }
 
-    /// Returns the length of the time, s.
+    /// Returns the length of the observed period, s.
     ///
     /// # Errors
     /// When the length is unknown or 0.
@@ -534,7 +535,7 @@ impl Signs {
     }
 }
 
-/// Joins the values from two times. If one is missing, returns the other.
+/// Joins the values from two periods. If one is missing, returns the other.
 fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
     match (now, later) {
         (Some(now), Some(later)) => Some(join(now, later)),

@@ -47,7 +47,7 @@ pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
 struct Rows<'a>(Vec<(&'a str, &'a str, f64)>);
 
 impl Rows<'_> {
-    /// Returns the value of the first of these names that has a row; none if no name has one.
+    /// Returns the value of the first name in `names` that has a row; none if no name has one.
     fn of(&self, names: &[&str]) -> Option<f64> {
         names.iter().find_map(|wanted| self.0.iter().find(|(_, name, _)| name == wanted).map(|(.., value)| *value))
     }
@@ -155,7 +155,7 @@ fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// The beginning of the names of the blocks of rows that each control group has, in simulated runs and in `stat`.
+/// Prefix of the names of blocks of rows. Each control group has such a block in simulated runs and in `stat`.
 const BLOCK_OF_GROUP: &str = "group ";
 
 /// Returns the signs of each control group that has rows of its own.
@@ -193,14 +193,15 @@ fn groups_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> BTreeMap<String, Signs>
     names.into_iter().map(|name| (name.to_owned(), group(name))).collect()
 }
 
-/// Returns how often each cgroup reached its limit; none if no cgroup tells it.
+/// Returns how often each cgroup reached its limit; none if no cgroup reports this.
 fn times_at_limit(groups: &BTreeMap<String, Signs>) -> Option<BTreeMap<String, f64>> {
     let told = groups.values().filter_map(|group| group.at_limit.clone()).flatten();
     let all: BTreeMap<String, f64> = told.collect();
     (!all.is_empty()).then_some(all)
 }
 
-/// Returns the sum of reclaimed anonymous and file pages. Since 5.8 it includes what cgroups reclaim at their limits.
+/// Returns the sum of reclaimed anonymous and file pages. Since Linux 5.8 the counters include pages that cgroups
+/// reclaim at their limits.
 fn together(anonymous: Option<f64>, files: Option<f64>) -> Option<f64> {
     anonymous.zip(files).map(|(anonymous, files)| anonymous + files)
 }

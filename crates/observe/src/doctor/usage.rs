@@ -172,12 +172,12 @@ impl MemoryUse {
     }
 }
 
-/// The use of memory over a time. Adjacent intervals share the moment between them.
+/// The use of memory over a period. Adjacent periods share the moment between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
-    /// The use at the beginning of the time.
+    /// The use at the beginning of the period.
     pub first: Arc<MemoryUse>,
-    /// The use at the end of the time.
+    /// The use at the end of the period.
     pub last: Arc<MemoryUse>,
     /// The use at the moment with the fewest free pages.
     pub least: Arc<MemoryUse>,
@@ -209,7 +209,7 @@ impl Usage {
         self.last.total.or(self.first.total).or(self.known)
     }
 
-    /// Extends the usage by that of the following time.
+    /// Extends the usage by `later`, that of the period that follows.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
         self.known = larger(self.known, later.known);
@@ -222,7 +222,8 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b)
 }
 
-/// Returns the moment at which `of` is smaller. If it is unknown at one moment, returns the other.
+/// Returns the use of memory at the moment at which the level `of` is smaller. If the level is unknown at one moment,
+/// returns the use at the other.
 fn lesser(now: &Arc<MemoryUse>, later: &Arc<MemoryUse>, of: impl Fn(&MemoryUse) -> Option<f64>) -> Arc<MemoryUse> {
     match of(now).zip(of(later)) {
         Some((now_is, later_is)) if later_is < now_is => later.clone(),

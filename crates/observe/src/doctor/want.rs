@@ -165,7 +165,8 @@ const LAYOUTS: [&[ZoneKind]; 13] = [
     &[Normal, Movable, Device],
 ];
 
-/// Returns the pages that a zone keeps from requests that may use zones up to `highest`; 0 if its list fits no layout.
+/// Returns the pages that a zone keeps from requests that may use zones up to `highest`. Returns 0 if the zone's
+/// `lowmem_reserve` fits none of [`LAYOUTS`].
 fn reserve(report: &Report, zone: &ZoneReport, highest: ZoneKind) -> u64 {
     let has_highmem = report.zones.iter().any(|zone| zone.kind == HighMem);
     // A zone keeps no pages from requests for itself or for lower zones.

@@ -222,7 +222,7 @@ fn row(group: &str, name: &str, unit: &str, better: Better, decimals: u8, value:
     Row::new(group, name, unit, better, Format::Decimals(decimals), value)
 }
 
-/// Returns the rows of a zone at the end of the time: its free pages and marks.
+/// Returns the rows of a zone at the later snapshot: its free pages and marks.
 fn zone_rows(zone: &ZoneNow) -> Vec<Row> {
     let page_row = |what: &str, pages: u64| {
         row("zones", &format!("{} {what}", zone.name), "pages", Better::Neutral, 0, pages as f64)
@@ -232,7 +232,7 @@ fn zone_rows(zone: &ZoneNow) -> Vec<Row> {
     rows
 }
 
-/// Returns rows with a zone's free blocks at the end of the time, by order.
+/// Returns rows with a zone's free blocks at the later snapshot, by order.
 fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     let blocks = zone.blocks.iter().enumerate().map(|(order, blocks)| {
         row("buddyinfo", &format!("{} order {order}", zone.name), "blocks", Better::Neutral, 0, *blocks as f64)
@@ -240,8 +240,8 @@ fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     blocks.collect()
 }
 
-/// Returns rows with the pages in a zone's free blocks at the end of the time: one for blocks smaller than a huge page,
-/// one for the others.
+/// Returns rows with the pages in a zone's free blocks at the later snapshot: one row for blocks smaller than a huge
+/// page, one for the others.
 fn blocks_in_short(zone: &ZoneNow) -> Vec<Row> {
     let orders = zone.blocks.len();
     let huge = usize::from(PAGEBLOCK_ORDER.0);

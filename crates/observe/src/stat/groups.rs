@@ -20,10 +20,11 @@ const SHOWN_MAX: usize = 8;
 /// Events of `memory.stat` with rows, in pages.
 const PAGES: [&str; 5] = ["pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file", "pgmajfault"];
 
-/// Events of `memory.events` with rows. In version 1 `memory.failcnt` is `max`.
+/// Events of `memory.events` with rows. With version 1, the row `max` shows `memory.failcnt`.
 const EVENTS: [&str; 5] = ["low", "high", "max", "oom", "oom_kill"];
 
-/// Limits and protection with rows, where they are set, and version 1's name of the first.
+/// Files with limits and protection that have rows if set. The second name of each pair is the file's name in version
+/// 1.
 const BOUNDS: [(&str, &str); 3] =
     [("memory.max", "memory.limit_in_bytes"), ("memory.high", "memory.high"), ("memory.low", "memory.low")];
 
@@ -48,7 +49,7 @@ impl Groups {
     }
 
     /// Returns rows of the cgroups in which pages were scanned or came back, or whose limits were reached, since an
-    /// earlier moment. Those with most events come first.
+    /// earlier moment. The cgroups with most events come first.
     #[must_use]
     pub fn rows_since(&self, before: &Self, elapsed_s: f64) -> Vec<Row> {
         let grown = |path: &str, name: &str| {
@@ -66,7 +67,8 @@ impl Groups {
         met.into_iter().flat_map(|(path, _)| self.rows(path, &|name| grown(path, name), elapsed_s)).collect()
     }
 
-    /// Returns the rows that any cgroup may have, for their names.
+    /// Returns all rows that the cgroups may have. Only the names of these rows are of use: their values are not
+    /// measured.
     #[must_use]
     pub fn all_rows(&self) -> Vec<Row> {
         self.0.keys().flat_map(|path| self.rows(path, &|name| self.0[path].get(name).map(|_| 0), 1.0)).collect()
@@ -76,7 +78,7 @@ impl Groups {
         BOUNDS.iter().any(|(name, _)| self.0[path].contains_key(*name))
     }
 
-    /// Returns whether no other cgroup lies below one.
+    /// Returns whether no other cgroup lies below the cgroup `path`.
     fn is_lowest(&self, path: &str) -> bool {
         !self.0.keys().any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
     }
@@ -104,7 +106,7 @@ impl Groups {
     }
 }
 
-/// Reads the counters of a cgroup; none if it has no memory of its own.
+/// Reads the counters of a cgroup; none if the cgroup does not count memory.
 fn counters(folder: &Path) -> Option<Vmstat> {
     let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let number = |name: &str| text(name)?.trim().parse::<u64>().ok();

@@ -24,7 +24,7 @@ const COLUMNS: [(&str, &str, usize); 14] = [
     ("psi-full", "%", 8),
 ];
 
-/// Names of refault counters: a single one until 5.8, and one for each kind of page since then.
+/// Names of refault counters: the single counter until Linux 5.8, and those for each kind of page since then.
 const REFAULTS: [&str; 3] = ["workingset_refault", "workingset_refault_anon", "workingset_refault_file"];
 
 /// Returns the heading: a line of names and a line of units. The columns are: time since the beginning; free memory;
@@ -44,7 +44,8 @@ fn sum(counters: &Vmstat, name: &str) -> u64 {
     counters::sum(counters, name).unwrap_or(0)
 }
 
-/// Returns the line about the time between two snapshots. `at_s` is when this time ended, in s after the beginning.
+/// Returns the line about the time between two snapshots. `at_s` is the end of this time, in seconds after the
+/// beginning.
 #[must_use]
 pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64) -> String {
     let counters = difference(&before.vmstat, &after.vmstat);

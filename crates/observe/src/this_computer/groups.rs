@@ -20,7 +20,7 @@ pub struct Group {
     pub high: Option<u64>,
     /// `memory.low`, bytes; none if 0. The largest number if all memory of the group is protected.
     pub low: Option<u64>,
-    /// `memory.min`, bytes; as `low`.
+    /// `memory.min`, bytes; none if 0. The largest number if all memory of the group is protected.
     pub min: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ const HIERARCHIES: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 /// Most groups that are written. A computer with containers may have hundreds.
 const WRITTEN_MAX: usize = 24;
 
-/// Most groups that are named behind those that are written.
+/// Largest number of groups that are only named, after those that are written.
 const NAMED_MAX: usize = 12;
 
 /// Longest part of a group's path in a machine file.
@@ -117,7 +117,7 @@ pub(super) fn write(text: &mut String, groups: &[Group]) {
     }
 }
 
-/// Writes a section. A group above others that has no bounds itself has only a name.
+/// Writes a section. A group without bounds that is only written as the parent of other groups has no more than a name.
 fn section(text: &mut String, name: &str, path: &str, group: Option<&Group>) {
     let used = group.map_or_else(String::new, |group| format!("{} MiB used", group.used >> 20));
     let called = if name == path { String::new() } else { harmless(path) };

@@ -1,8 +1,8 @@
 //! The zones and pages that a request may use, decoded from its `gfp_mask`.
 //!
-//! Kernels since 4.6 print the names of the flags: `0xcc0(GFP_KERNEL)`. Older kernels print only the number. Most bits
-//! in it that matter here kept their places. Source: the kernel's documents on memory allocation and on physical
-//! memory.
+//! Linux since 4.6 prints the names of the flags: `0xcc0(GFP_KERNEL)`. Older kernels print only the number. Most bits
+//! of this number that matter here kept their places. Source: the kernel's documents on memory allocation and on
+//! physical memory.
 
 use std::fmt;
 
@@ -80,22 +80,27 @@ pub struct Gfp {
     pub is_high: bool,
 }
 
-/// Bits that have been in the same places since 2.6.23.
+/// `__GFP_DMA`, whose place has not changed since Linux 2.6.23.
 const DMA: u64 = 0x1;
+/// `__GFP_HIGHMEM`, whose place has not changed since Linux 2.6.23.
 const HIGHMEM: u64 = 0x2;
+/// `__GFP_DMA32`, whose place has not changed since Linux 2.6.23.
 const DMA32: u64 = 0x4;
+/// `__GFP_MOVABLE`, whose place has not changed since Linux 2.6.23.
 const MOVABLE: u64 = 0x8;
+/// `__GFP_HIGH`, whose place has not changed since Linux 2.6.23.
 const HIGH: u64 = 0x20;
 
-/// Until 4.3, the bit of a request that may wait. Since 4.4, the bit of reclaimable pages.
+/// Until Linux 4.3, the bit of a request that may wait. Since Linux 4.4, the bit of reclaimable pages.
 const WAIT_OLD: u64 = 0x10;
 
-/// Until 4.3, the bit of reclaimable pages.
+/// Until Linux 4.3, the bit of reclaimable pages.
 const RECLAIMABLE_OLD: u64 = 0x8_0000;
 
-/// Bits of 4.4 and 4.5, which print only numbers: the request may reclaim directly, and it may wake kswapd. No older
-/// kernel uses the second bit.
+/// The bit of a request that may reclaim directly, in Linux 4.4 and 4.5, which print only numbers.
 const DIRECT_4_4: u64 = 0x40_0000;
+/// The bit of a request that may wake kswapd, in Linux 4.4 and 4.5, which print only numbers. No older kernel uses this
+/// bit.
 const KSWAPD_4_4: u64 = 0x200_0000;
 
 impl Gfp {

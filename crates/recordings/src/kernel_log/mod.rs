@@ -1,4 +1,4 @@
-//! Reader of kernel logs from `dmesg`, the console, syslog and `journalctl -k`, as kernels 2.6.32 to 6.18 print them.
+//! Reader of kernel logs from `dmesg`, the console, syslog and `journalctl -k`, as Linux 2.6.32 to 6.18 prints them.
 //!
 //! [`read`] extracts reports of the OOM killer and of failed allocations, with all that the kernel printed about zones
 //! and processes. It also extracts killed processes, blocked tasks, and stuck CPUs. Other lines are skipped. A report
@@ -58,7 +58,7 @@ pub enum Kind {
     OutOfMemory,
     /// A request for memory failed.
     Failure,
-    /// A request for memory waited for this many ms. Kernels 4.10 to 4.14 reported this.
+    /// A request for memory waited for this many ms. Linux 4.10 to 4.14 reported this.
     Stalled(u64),
     /// A user asked for the report (SysRq `m`), or its beginning is missing.
     Shown,
@@ -162,7 +162,7 @@ pub struct Blocks {
     pub kib: u64,
     /// Number of free blocks of this size.
     pub count: u64,
-    /// Migrate types of the free blocks, one letter for each type: `UME`. Empty for kernels before 3.9, which do not
+    /// Migrate types of the free blocks, one letter for each type: `UME`. Empty for Linux before 3.9, which does not
     /// report them.
     pub kinds: String,
 }
@@ -224,7 +224,7 @@ pub struct Blocked {
     pub line: usize,
     /// The task's name and number: `jbd2/sda1-8:312`.
     pub task: String,
-    /// Time for which the task was blocked at least, s.
+    /// Least time for which the task was blocked, s.
     pub seconds: u64,
     /// Whether the task's stack trace goes through reclaim.
     pub is_in_reclaim: bool,
@@ -527,9 +527,9 @@ impl Reader {
 
     /// Records a killed process if the line reports one. Returns whether it does.
     ///
-    /// Before 5.1 the kernel printed two lines: `Out of memory: Kill process 12 (a) score 9 or sacrifice child`, then
-    /// `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`. Since 5.1 there is one: `Out of memory: Killed process 12
-    /// (a) total-vm:…`.
+    /// Before Linux 5.1 the kernel printed two lines: `Out of memory: Kill process 12 (a) score 9 or sacrifice child`,
+    /// then `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`. Linux since 5.1 prints one line: `Out of memory: Killed
+    /// process 12 (a) total-vm:…`.
     fn tells_of_kill(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let says_cgroup = text.starts_with("Memory cgroup out of memory");

@@ -16,7 +16,8 @@ pub struct Slabs {
 enum Form {
     Slabtop,
     Slabinfo,
-    /// `vmstat -m`. With an interval it prints all lines again, and it repeats its heading on each screen.
+    /// The output of `vmstat -m`. With an interval, `vmstat` prints all lines again, and it repeats its heading on each
+    /// screen.
     Vmstat,
 }
 

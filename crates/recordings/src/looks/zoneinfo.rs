@@ -10,7 +10,8 @@ pub struct Zone {
     pub node: u32,
     /// The zone's name: `DMA`, `Normal`.
     pub name: String,
-    /// Pages by name: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`, `managed`, `cma`, and counters such as `nr_free_cma`.
+    /// Pages by name: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`, `managed`, `cma`, and counters such
+    /// as `nr_free_cma`.
     pub pages: BTreeMap<String, u64>,
     /// Pages (`protection`) that the zone keeps from requests that could use a higher zone, indexed by the higher zone.
     pub protection: Vec<u64>,
@@ -25,7 +26,7 @@ impl Zone {
         self.pages.get(name).copied()
     }
 
-    /// Returns the pages that the allocator manages. For kernels before 3.9 it returns the present pages.
+    /// Returns the pages that the allocator manages. For Linux before 3.9, returns the present pages.
     #[must_use]
     pub fn managed(&self) -> u64 {
         self.get("managed").or_else(|| self.get("present")).unwrap_or(0)
@@ -131,7 +132,7 @@ impl Look for Zoneinfo {
 mod tests {
     use super::*;
 
-    /// The first node of a 6.x kernel, shortened.
+    /// The first node in `/proc/zoneinfo` of Linux 6.x, shortened.
     const TEXT: &str = "\
 Node 0, zone      DMA
   per-node stats

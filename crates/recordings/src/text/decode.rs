@@ -31,7 +31,7 @@ const LOOKED_AT: usize = 4096;
 /// leaves in a file, are left out. Lines that end with a carriage return alone get a line feed instead.
 ///
 /// # Errors
-/// When the bytes are not text, with the kind of file.
+/// When the bytes are not text. The error names the kind of file.
 pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
     if let Some((_, what)) = BINARY.iter().find(|(start, _)| bytes.starts_with(start)) {
         return Err(Wrong::of(file, format!("it is not text, but {what}")));

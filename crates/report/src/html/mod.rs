@@ -241,8 +241,8 @@ fn next(list: &mut Vec<serde_json::Value>, value: serde_json::Value) -> usize {
     list.len() - 1
 }
 
-/// Returns a grid as an HTML table. In the grid, an empty line begins another block, and a line with only a heading
-/// names this block.
+/// Returns a table of cells as an HTML table. In `grid`, an empty line begins another block, and a line with only a
+/// heading names this block.
 fn table(caption: &str, grid: &Grid) -> Markup {
     let columns = grid.lines.iter().map(Vec::len).chain([grid.head.len()]).max().unwrap_or(0);
     let blocks = grid.lines.split(Vec::is_empty).filter(|block| !block.is_empty());

@@ -72,7 +72,7 @@ fn block_of(line: &[Cell]) -> Option<&str> {
     }
 }
 
-/// Returns a grid without the empty lines between blocks; the names of blocks are emphasised.
+/// Returns a table of cells without the empty lines between blocks; the names of blocks are emphasised.
 fn flat(grid: &Grid) -> Grid {
     let lines = grid.lines.iter().filter(|line| !line.is_empty());
     let line = |line: &Vec<Cell>| match block_of(line) {
@@ -82,8 +82,8 @@ fn flat(grid: &Grid) -> Grid {
     Grid { lines: lines.map(line).collect(), ..grid.clone() }
 }
 
-/// Returns each line of a grid as an object with a key for each column. If blocks have names, the object also has the
-/// name of its block.
+/// Returns each line of a table of cells as an object with a key for each column. If blocks have names, the object also
+/// has the name of its block.
 fn rows(grid: &Grid) -> Vec<Value> {
     let mut block = None;
     let mut rows = Vec::new();

@@ -23,11 +23,13 @@ const SMALL_CELL: i32 = 3;
 const HEIGHT: i32 = 192;
 /// Largest number of cells in a column of a strip.
 const ROWS: usize = 64;
-/// Height of a strip of variants, pixels. This is also the largest number of cells in a column of such a strip.
+/// Height of a strip of variants, pixels.
 const SMALL_HEIGHT: i32 = 72;
+/// Largest number of cells in a column of a strip of variants.
 const SMALL_ROWS: usize = 36;
-/// Space above a strip of variants for its caption, and space below such a strip, pixels.
+/// Space above a strip of variants for its caption, pixels.
 const SMALL_CAPTION: i32 = 20;
+/// Space below a strip of variants, pixels.
 const SMALL_GAP: i32 = 6;
 /// Distance from the left edge of one map to the left edge of the next, pixels.
 const MAP: i32 = ACROSS as i32 * CELL + APART;
@@ -64,7 +66,7 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
 enum Time {
     /// One axis of virtual time for all strips.
     Shared,
-    /// An axis for each strip, since what takes a second in a simulation takes a minute in an emulated guest.
+    /// An axis for each strip, since the same work takes a second in a simulation and a minute in an emulated guest.
     OfEach,
 }
 

@@ -47,7 +47,8 @@ pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
 }
 
 /// Returns two panels for each of the largest control groups of the runs: its memory, and the pages scanned in it. A
-/// group that only contains other groups has none, since its counters are the sums of theirs.
+/// group that only contains other groups has no panels, since its counters are the sums of the counters of the other
+/// groups.
 fn of_groups(runs: &[&RunSeries]) -> Vec<PlotPanel> {
     let mut groups: Vec<(&str, u64)> = Vec::new();
     for run in runs {

@@ -16,7 +16,7 @@ const WAIT: Ink = Ink::of(3);
 const DONE: Ink = Ink::of(5);
 const ENDED: Ink = Ink::of(4);
 
-/// Share of the longest time without interrupts that is also shown before it, and again after it.
+/// Time that is shown before the longest time without interrupts, and again after it, as a share of this longest time.
 const AROUND: f64 = 0.15;
 
 /// Returns a picture of the runs with the first seed.

@@ -316,7 +316,7 @@ impl Default for CfqConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncArrival {
-    /// The request waits until the background slice is used up. A read waits up to `slice_async_ms` longer, and
+    /// The request waits until the background slice is used up. A read may wait up to `slice_async_ms` for this, and
     /// background writes get their share however busy the readers are.
     #[default]
     WaitsForSlice,
@@ -387,16 +387,16 @@ pub struct FlashConfig {
     pub queue: QueueConfig,
     /// Number of requests that the device works on at once.
     pub queue_depth: Sourced<u64>,
-    /// Number of pages that are read or written at the same time (dies, not wires); with `stripe_blocks`, number of
-    /// drives in an array.
+    /// Number of pages that are read or written at the same time: the number of dies, not of wires. With
+    /// `stripe_blocks`, the number of drives in an array.
     pub channels: Sourced<u64>,
     /// Number of consecutive blocks on one channel that one access can read or write: the chunk of an array. Absent: 1,
     /// a page of flash memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_blocks: Option<Sourced<u64>>,
-    /// Time of one access that reads, in ns: a page of 4096 bytes, or the part of a stripe that a request wants.
+    /// Time to read a page of 4096 bytes, or the part of a stripe that a request wants, in ns.
     pub read_latency_ns: Sourced<u64>,
-    /// Time of one access that writes, in ns: a page of 4096 bytes, or the part of a stripe that a request wants.
+    /// Time to write a page of 4096 bytes, or the part of a stripe that a request wants, in ns.
     pub write_latency_ns: Sourced<u64>,
     /// Largest rate of reads through the interface, bytes a second.
     pub read_bandwidth_bytes_per_s: Sourced<u64>,
@@ -493,12 +493,12 @@ fn check_times(times: &[(&'static str, &Sourced<u64>)]) -> Result<(), ConfigErro
     times.iter().try_for_each(|(key, time)| at_most(key, time.value, 3_600_000))
 }
 
-/// Returns a default value of Linux 3.10. `what` names the kernel's constant in the source text.
+/// Returns a default value of Linux 3.10. Its source names `what`, the kernel's constant.
 fn linux(value: u64, what: &str) -> Sourced<u64> {
     Sourced::new(value, Origin::Published, &format!("Linux 3.10 default, {what}"))
 }
 
-/// Disks for tests; the same constants as the example in the documentation of [`super`].
+/// Disk configurations for tests, with the constants of the example in the documentation of [`super`].
 #[cfg(test)]
 pub(super) mod samples {
     use super::*;

@@ -16,7 +16,7 @@ use machine::{Nanos, Operation};
 /// An elevator's decision about a free place in the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Take this entry out of the queue and serve it.
+    /// Take this entry (merged requests) out of the queue and serve it.
     Serve(Key),
     /// Requests wait, but a better one may come. Ask the elevator again at this time, or when a request is submitted.
     WaitUntil(Nanos),
@@ -57,7 +57,8 @@ impl Elevator {
         }
     }
 
-    /// Notes that the disk has begun to serve the entry that was decided last. `end` is the block after this entry.
+    /// Notes that the disk has begun to serve the entry that [`Elevator::decide`] chose last. `end` is the block after
+    /// this entry.
     pub(super) fn started(&mut self, class: Class, end: u64) {
         match self {
             Self::Noop => {}
@@ -66,7 +67,7 @@ impl Elevator {
         }
     }
 
-    /// Notes that the disk has finished an entry of this class.
+    /// Notes that the disk has finished an entry (merged requests) of this class.
     pub(super) fn completed(&mut self, now: Nanos, class: Class) {
         if let Self::Cfq(cfq) = self
             && class.is_sync()
@@ -192,7 +193,8 @@ pub(super) struct Cfq {
     slice: [Nanos; 2],
     background_requests: u64,
     idle: Nanos,
-    /// For each group, the age at which its oldest entry is old: the group's next slice then begins with this entry.
+    /// For each group, the age at which its oldest request is old: the group's next slice then begins with this
+    /// request.
     expire: [Nanos; 2],
     sync_arrival: SyncArrival,
     current: Option<Slice>,

@@ -6,14 +6,15 @@ use std::ops::Range;
 /// A fault of a disk, which a test adds by [`super::Disk::inject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The `nth` request submitted from now on fails, once; 1 is the next request.
+    /// The `nth` request that is submitted after the injection fails, once; 1 is the next request.
     Nth {
         /// Number of the request, counted from the next one as 1.
         nth: u64,
         /// The error with which the request fails.
         error: IoError,
     },
-    /// From now on, requests that touch one of these blocks fail. Other requests that were merged with them succeed.
+    /// After the injection, requests that touch one of these blocks fail. Other requests that were merged with them
+    /// succeed.
     Blocks {
         /// The bad blocks.
         blocks: Range<u64>,

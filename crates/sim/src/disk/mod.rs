@@ -1,5 +1,5 @@
-//! A simulated disk: a queue that merges requests, an elevator that chooses the next one, and a model of the time that
-//! it takes.
+//! A simulated disk: a queue that merges requests, an elevator that chooses the next request, and a model of the time
+//! that a request takes.
 //!
 //! A disk is a state machine without a scheduler: its caller passes the time to it, and asks when to call again. A
 //! request goes through these steps:
@@ -98,7 +98,7 @@ pub struct Disk {
     command_depth: Option<u64>,
     commands: u64,
     started: u64,
-    /// Time at which the elevator is asked for the next entry; `None` if no time is set.
+    /// Time at which the elevator is asked for the next request to serve; `None` if no time is set.
     decide_at: Option<Nanos>,
     /// Finished requests that [`Disk::advance`] has not returned yet.
     finished: Vec<Finished>,

@@ -66,7 +66,7 @@ impl Class {
 /// The number of an entry (merged requests) of the queue. Entries are numbered in order of arrival.
 pub(super) type EntryId = u64;
 
-/// A submitted request within an entry.
+/// A submitted request within an entry (merged requests) of the queue.
 #[derive(Debug)]
 pub(super) struct Part {
     pub request: Request,
@@ -95,7 +95,7 @@ impl Entry {
     }
 }
 
-/// A waiting entry, as an elevator sees it.
+/// A waiting entry (merged requests) of the queue, as an elevator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub class: Class,
@@ -109,20 +109,20 @@ pub(super) struct Key {
 pub(super) enum Inserted {
     /// The request took a slot.
     Allocated,
-    /// The request joined a waiting entry.
+    /// The request was merged into a waiting entry.
     Merged,
     /// The request joined two waiting entries into one, and one of their slots became free.
     Joined,
 }
 
-/// The waiting entries of one class.
+/// The waiting entries (merged requests) of one class.
 #[derive(Debug, Default)]
 struct Waiting {
     /// Entries by age.
     entries: BTreeMap<EntryId, Entry>,
     /// Entries by first block. Entries with the same first block are ordered by age.
     by_start: BTreeSet<(u64, EntryId)>,
-    /// Entries by the block after their last. Entries with the same block there are ordered by age.
+    /// Entries by the block after their last block. Entries for which this block is equal are ordered by age.
     by_end: BTreeSet<(u64, EntryId)>,
 }
 
@@ -141,12 +141,13 @@ impl Waiting {
         entry
     }
 
-    /// Returns the oldest entry whose last block is just before `block` and which has room for `blocks` more.
+    /// Returns the oldest entry whose last block is just before `block`, and to which a request of `blocks` blocks can
+    /// be added.
     fn ending_at(&self, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
         self.adjacent(&self.by_end, block, blocks, blocks_max)
     }
 
-    /// Returns the oldest entry that starts at `block` and has room for `blocks` more.
+    /// Returns the oldest entry that starts at `block`, and to which a request of `blocks` blocks can be added.
     fn starting_at(&self, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
         self.adjacent(&self.by_start, block, blocks, blocks_max)
     }
@@ -202,8 +203,8 @@ impl Queue {
         self.slots[operation as usize].allocated < self.nr_requests
     }
 
-    /// Returns whether a direction is congested. It is from the time when the upper threshold was reached until the
-    /// number of allocated requests falls below the lower one.
+    /// Returns whether a direction is congested. Congestion begins when the number of allocated requests reaches the
+    /// upper threshold, and ends when the number falls below the lower threshold.
     pub(super) fn is_congested(&self, operation: Operation) -> bool {
         self.slots[operation as usize].is_congested
     }
@@ -258,7 +259,7 @@ impl Queue {
         Inserted::Allocated
     }
 
-    /// Joins two adjacent entries into one, which has the age of the older.
+    /// Joins two adjacent entries into one entry, which has the age of the older entry.
     fn join(&mut self, class: Class, front: EntryId, back: EntryId) -> Inserted {
         let waiting = &mut self.waiting[class as usize];
         let mut entry = waiting.remove(front);
@@ -272,12 +273,13 @@ impl Queue {
         Inserted::Joined
     }
 
-    /// Takes a waiting entry out of the queue for service. Its slot stays allocated until [`Queue::release`].
+    /// Takes a waiting entry (merged requests) out of the queue for service. Its slot stays allocated until
+    /// [`Queue::release`].
     pub(super) fn take(&mut self, key: Key) -> Entry {
         self.waiting[key.class as usize].remove(key.id)
     }
 
-    /// Frees the slot of an entry.
+    /// Frees the slot of an entry (merged requests) that the disk has served.
     pub(super) fn release(&mut self, operation: Operation) {
         let slots = &mut self.slots[operation as usize];
         assert!(slots.allocated > 0, "{operation:?} slot freed, but none is allocated");

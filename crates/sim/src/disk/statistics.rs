@@ -35,8 +35,8 @@ pub struct DiskStatistics {
     pub in_flight: u64,
     /// Time during which at least one request was in flight.
     pub io_ticks: Nanos,
-    /// Sum of the times that requests have been in flight. While N requests are in flight, it grows by N seconds each
-    /// second.
+    /// Sum of the times that requests have been in flight. While N requests are in flight, the sum grows by N seconds
+    /// each second.
     pub weighted: Nanos,
 }
 

@@ -1,11 +1,11 @@
-//! Pressure stall information: the time that tasks were stalled for lack of memory, of the machine and of each group
-//! (mechanisms/pressure, 2 to 5).
+//! Pressure stall information: the time that tasks were stalled for lack of memory, of the machine and of each memory
+//! control group (mechanisms/pressure, 2 to 5).
 //!
-//! Each CPU counts the tasks that are on it: those that run or wait for it, and sleeping tasks that ran there last. On a
-//! CPU, *some* is the time in which a task is stalled. *Full* is the time in which a task is stalled and none works: a
-//! task that can run works, unless it is stalled itself or a stalled task of the group has the CPU. The times of CPUs
-//! are averaged, each with the time in which the CPU was not idle as its weight. A [`Sum`] does this: at the end of each
-//! period, and when a task reads the figures.
+//! Each CPU counts the tasks that are on it: those that run or wait for it, and sleeping tasks that ran there last. On
+//! a CPU, *some* is the time in which a task is stalled. *Full* is the time in which a task is stalled and none works:
+//! a task that can run works, unless it is stalled itself or a stalled task of the group has the CPU. The times of CPUs
+//! are averaged, each with the time in which the CPU was not idle as its weight. A [`Sum`] computes this average at the
+//! end of each period, and when a task reads the figures.
 //!
 //! Tasks of the kernel are excluded: they are neither stalled nor do they work.
 
@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// What a task contributes to the counts of the CPU that it is on.
+/// The contribution of a task to the counts of the CPU that it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The task sleeps, has ended, or is a task of the kernel.
@@ -50,8 +50,8 @@ impl OnCpu {
         self.working.get() + self.stalled.get() + self.waiting_for_io.get() == 0
     }
 
-    /// Adds the time up to `now`. The clocks of CPUs differ a little, so `now` may be earlier than at the last call; in
-    /// that case nothing is added.
+    /// Adds the time up to `now`. The clocks of CPUs differ a little, so `now` may be earlier than at the last call;
+    /// then nothing is added.
     fn count(&self, now: u64) {
         let time = now.saturating_sub(self.since.get());
         self.since.set(self.since.get().max(now));
@@ -81,10 +81,11 @@ impl OnCpu {
     }
 }
 
-/// The sum of the times of all CPUs, weighted by the time in which each was not idle since the last look.
+/// The sum of the times of all CPUs, each weighted by the time in which the CPU was not idle. [`Sum::look`] adds the
+/// times since its last call.
 #[derive(Debug)]
 struct Sum {
-    /// Times of the CPUs at the last look.
+    /// Times of the CPUs at the last call of [`Sum::look`].
     seen: Vec<Times>,
     /// Stall times so far, ps: some, full.
     total: [u64; 2],
@@ -95,7 +96,7 @@ impl Sum {
         Self { seen: cpus.iter().map(|cpu| cpu.times.get()).collect(), total: [0; 2] }
     }
 
-    /// Adds the times since the last look. All CPUs have counted up to the same time.
+    /// Adds the times since the last call. The caller ensures that all CPUs have counted up to the same time.
     fn look(&mut self, cpus: &[OnCpu]) {
         let (mut weighted, mut weights) = ([0; 2], 0);
         for (seen, cpu) in self.seen.iter_mut().zip(cpus) {
@@ -111,7 +112,7 @@ impl Sum {
     }
 }
 
-/// The averages of a group, and the sum of its stall times from which they are made.
+/// The averages of a group, and the sum of the group's stall times, from which the averages are computed.
 #[derive(Debug)]
 struct Averaged {
     sum: Sum,
@@ -122,14 +123,14 @@ struct Averaged {
     ends: u64,
 }
 
-/// A trigger that looks at the stall time of a group.
+/// A trigger, which compares the stall time of a group with its threshold at even intervals.
 #[derive(Debug)]
 struct Watch {
     trigger: Trigger,
     sum: Sum,
-    /// Time of the next look, ps.
+    /// Time, ps, at which the trigger looks at the stall time next.
     next: u64,
-    /// Stall times at the looks of the last window, ps.
+    /// The stall times, ps, that the trigger has seen in the last window.
     looks: VecDeque<u64>,
     last_event: Option<u64>,
     has_event: bool,
@@ -160,14 +161,15 @@ impl Watch {
 pub(crate) struct GroupPressure {
     pub(crate) parent: Option<Rc<GroupPressure>>,
     cpus: Box<[OnCpu]>,
-    /// Time of the next end of a period or look of a trigger, ps.
+    /// The next time, ps, at which a period ends or a trigger looks at the stall time.
     due: Cell<u64>,
     averaged: RefCell<Averaged>,
     watches: RefCell<Vec<Weak<RefCell<Watch>>>>,
 }
 
 impl GroupPressure {
-    /// Creates the pressure of a group without tasks. Its first period ends with that of the other groups.
+    /// Creates the pressure of a group without tasks. Its first period ends together with the present period of the
+    /// other groups.
     pub(crate) fn new(cpus: usize, parent: Option<Rc<GroupPressure>>, now: u64) -> Self {
         let cpus: Box<[OnCpu]> = (0..cpus).map(|_| OnCpu::default()).collect();
         let ends = (now / picos(PERIOD) + 1) * picos(PERIOD);
@@ -192,7 +194,7 @@ impl GroupPressure {
         }
     }
 
-    /// Ends all periods and makes all looks of triggers that are due at `now`.
+    /// Ends all periods that are due at `now`, and lets all triggers that are due look at the stall time.
     #[inline]
     fn advance(&self, now: u64) {
         if now >= self.due.get() {
@@ -227,7 +229,8 @@ impl GroupPressure {
         }
     }
 
-    /// Returns the figures at `now`, as a task reads them. This closes a weighted sum, as the end of a period does.
+    /// Returns the figures at `now`, as a task reads them. Each call adds to the weighted sums, as the end of a period
+    /// does.
     pub(crate) fn read(&self, now: u64) -> Pressure {
         self.advance(now);
         self.cpus.iter().for_each(|cpu| cpu.count(now));
@@ -255,7 +258,7 @@ impl GroupPressure {
 }
 
 impl Averaged {
-    /// Ends the present period. All CPUs have counted up to its end.
+    /// Ends the present period. The caller ensures that all CPUs have counted up to its end.
     fn end_period(&mut self, cpus: &[OnCpu]) {
         self.sum.look(cpus);
         for ((averages, before), total) in self.averages.iter_mut().zip(&mut self.at_period).zip(self.sum.total) {
@@ -271,8 +274,8 @@ impl Averaged {
     }
 }
 
-/// Stall times for records of a run. They are summed apart from those that tasks read, so that reading them changes
-/// nothing.
+/// A reader of stall times for records of a run. Its sums are separate from those that tasks read, so that its use
+/// changes nothing in the run.
 pub struct PressureReader {
     group: Rc<GroupPressure>,
     sum: Sum,
@@ -284,7 +287,8 @@ impl PressureReader {
         Self { group, sum }
     }
 
-    /// Returns the total time until `now` in which some task was stalled, and that in which all tasks were.
+    /// Returns two total times until `now`: the time in which some task was stalled, and the time in which all tasks
+    /// were.
     pub(crate) fn totals(&mut self, now: u64) -> [Nanos; 2] {
         self.group.advance(now);
         self.group.cpus.iter().for_each(|cpu| cpu.count(now));

@@ -18,11 +18,11 @@ pub struct TraceConfig {
     pub to: Nanos,
     /// Largest number of slices that are recorded; later slices are only counted.
     pub max_slices: usize,
-    /// Shortest period that is recorded: of interrupts being off on a CPU, and of a task's wait for a CPU. Interrupt
+    /// Shortest period with interrupts off on a CPU, and shortest wait of a task for a CPU, that is recorded. Interrupt
     /// handlers are always recorded.
     pub shortest_off: Nanos,
-    /// If set, only what delays the interrupts of this CPU is recorded: its periods with interrupts off, its handlers
-    /// and its lock waits; and all disk requests and packets. `None` records everything.
+    /// If this is set, the trace has only those activities that delay the interrupts of this CPU (its periods with
+    /// interrupts off, its handlers and its lock waits), and all disk requests and packets. `None` records everything.
     pub waits_of: Option<usize>,
 }
 
@@ -180,7 +180,7 @@ pub(crate) const fn is_recorded(func: Func) -> bool {
     )
 }
 
-/// The disk, direction and blocks of a request. They identify it between its submission and its end.
+/// The disk, direction and blocks of a request. These identify the request between its submission and its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
     pub(crate) disk: DeviceId,

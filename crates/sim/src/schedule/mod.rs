@@ -56,8 +56,8 @@ pub(crate) struct Runner {
     pub(crate) holds_back: bool,
 }
 
-/// The source of all random decisions about the order of CPUs and tasks. A run asks its schedule for decisions. What it
-/// asks next depends only on the earlier decisions.
+/// The source of all random decisions about the order of CPUs and tasks. A run asks its schedule for decisions. Each
+/// request for a decision depends only on the earlier decisions.
 pub(crate) trait Schedule {
     /// Returns whether [`Schedule::turn`] has to be called at each point.
     fn sees_steps(&self) -> bool;

@@ -42,7 +42,8 @@ pub(crate) struct Priorities {
     lowest: u64,
     /// Number of steps that tasks have taken so far.
     steps: u64,
-    /// For each task, the number of steps since it last fell that it took while another task could run.
+    /// For each task, the number of steps that it has taken while another task could run, since it last fell to a low
+    /// priority.
     gone_on: Vec<u64>,
 }
 

@@ -29,14 +29,15 @@ const SUMMARY_NUMBERS: std::ops::Range<usize> = 2..7;
 /// Range of columns that hold figures in the table of figures.
 const FIGURE_NUMBERS: std::ops::Range<usize> = 2..8;
 
-/// Returns the summary as a grid.
+/// Returns the summary as a table of cells.
 #[must_use]
 pub fn summary_grid(all: &[Fidelity]) -> grid::Grid {
     let (head, lines) = summary_lines(all);
     cells(&head, lines, SUMMARY_NUMBERS)
 }
 
-/// Returns the figures of an experiment as a grid; with `misses`, only figures that miss a level, a sign or a size.
+/// Returns the figures of an experiment as a table of cells; with `misses`, only figures that miss a level, a sign or a
+/// size.
 #[must_use]
 pub fn figures_grid(it: &Fidelity, misses: bool) -> grid::Grid {
     let (head, lines) = figure_lines(it, misses);

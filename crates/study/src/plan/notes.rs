@@ -34,8 +34,8 @@ impl Plan {
         said.chain(self.groups_too_new()).collect()
     }
 
-    /// Returns a line about the columns that have control groups although their kernel is older than those; none if
-    /// there are no such columns.
+    /// Returns a line about the columns that have control groups although their kernel is older than control groups of
+    /// version 2; none if there are no such columns.
     fn groups_too_new(&self) -> Option<String> {
         let is_too_old = |column: &usize| {
             let run = self.runs.iter().find(|run| run.column == *column && !run.is_real());

@@ -39,11 +39,13 @@ impl Set {
 /// A machine and the workload's parameters, each possibly changed.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// The machine, and its name or file with changes.
+    /// The machine.
     pub machine: Arc<Machine>,
+    /// Name or file of the machine, with changes.
     pub machine_word: String,
-    /// The parameters, and the experiment's name or file with changes.
+    /// The workload's parameters.
     pub params: Node,
+    /// Name or file of the experiment, with changes.
     pub experiment_word: String,
     /// The changes, by key.
     pub set: BTreeMap<String, String>,
@@ -110,7 +112,7 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
 /// Returns an error about a group of the command line, with its option in place of the change of the machine.
 ///
 /// # Errors
-/// The error itself if it is about something else.
+/// When the error is about something else. The error is then returned unchanged.
 fn of_group(error: Error, groups: &[Asked]) -> Result<Error, Error> {
     let place = error.place.as_ref().filter(|place| place.line == 0).map(|place| place.file.to_string());
     let option = place.and_then(|place| groups.iter().rev().find_map(|group| group.option_at(&place)));
@@ -131,7 +133,8 @@ pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<St
 /// Refuses a key whose prefix does not fit its owner: the machine, the workload, or the kernels.
 ///
 /// # Errors
-/// The first such key, with its right name. Unknown keys are refused where they are read.
+/// When there is such a key. The error names the first one and its right name. Unknown keys are refused where they are
+/// read.
 pub(super) fn check_owners(
     request: &Request,
     experiment: &Experiment,

@@ -116,7 +116,7 @@ fn cells(runs: &[StoredRun], column: usize) -> Cells {
 /// Returns the contents of a file from the bytes that [`write`] encoded.
 ///
 /// # Errors
-/// The fault of the file.
+/// When the file is faulty. The error states the fault.
 pub(super) fn read(bytes: Vec<u8>) -> Result<Contents, String> {
     // A damaged file can hold any bytes, and the library that reads them may panic.
     let read = catch_unwind(AssertUnwindSafe(|| contents(bytes)));

@@ -63,7 +63,7 @@ pub fn joined(runs: &[StoredRun]) -> Vec<u8> {
 /// Decodes the bytes of a file. Returns the run with its hash and its name.
 ///
 /// # Errors
-/// The fault of the file.
+/// When the file is faulty. The error states the fault.
 pub fn decode(bytes: Vec<u8>) -> Result<StoredRun, String> {
     let (footer, lines) = columns::read(bytes)?;
     let of = |key: &str| footer.get(key).ok_or_else(|| format!("it has no `{key}` in its footer: no run of a store"));

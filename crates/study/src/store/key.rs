@@ -69,8 +69,9 @@ impl Key {
 pub struct SeedKeys {
     /// The identity with an arbitrary seed.
     identity: Identity,
-    /// The key's text before the line of the seed, and the text after this line.
+    /// The key's text before the line of the seed.
     before: String,
+    /// The key's text after the line of the seed.
     behind: String,
     /// State of the hasher after the text before the seed's line.
     hasher: Sha256,

@@ -1,5 +1,5 @@
-//! The eviction of the Kubernetes node agent: once less than a threshold of memory is available, it kills the group that
-//! exceeds its request most. Available is what is neither used nor inactive page cache. Source: the Kubernetes
+//! The eviction of the Kubernetes node agent: once less than a threshold of memory is available, it kills the group
+//! that exceeds its request most. Free memory and inactive page cache count as available. Source: the Kubernetes
 //! documentation, "Node-pressure Eviction".
 
 use super::{Controls, Done, Steered};
@@ -9,7 +9,8 @@ use machine::Nanos;
 /// Pages of a MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Looks at intervals until the task is told to end.
+/// Runs the controller: at intervals, compares the available memory with the threshold, and kills a group if less is
+/// available. Ends when the task is told to end.
 pub(super) fn run<S: System>(system: &S, controls: &Controls, groups: &[Steered]) -> Result<Done, SystemError> {
     let mut done = Done::default();
     let threshold = system.given().scale.of(controls.kubelet_available_mib.saturating_mul(MIB_PAGES));
@@ -36,8 +37,8 @@ pub(super) fn run<S: System>(system: &S, controls: &Controls, groups: &[Steered]
     Ok(done)
 }
 
-/// Returns the group to evict: those that exceed their requests come first, and among them the one that exceeds its
-/// request most. `None` if no group uses anything.
+/// Returns the group to evict: the group whose usage exceeds its request most. If no group exceeds its request, this is
+/// the group that is closest to its request. Returns `None` if no group uses any memory.
 fn victim<'a>(usages: &[(&'a Steered, u64)]) -> Option<&'a Steered> {
     let excess = |(group, usage): &(&Steered, u64)| *usage as i64 - group.request_pages as i64;
     usages.iter().filter(|(_, usage)| *usage > 0).max_by_key(|it| excess(it)).map(|(group, _)| *group)

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// No controller.
+    /// Runs no controller.
     #[default]
     None,
     /// Senpai lowers `memory.high` until tasks begin to wait for memory, and raises it when they wait too long.
@@ -43,11 +43,12 @@ pub struct Controls {
     pub senpai_max_probe: f64,
     /// Senpai: largest part by which a step back raises the limit. Default 1.
     pub senpai_max_backoff: f64,
-    /// Senpai: number by which the ratio of target to stall time is divided, and then squared, for a probe. Default 10.
+    /// Senpai: for a probe, the ratio of target to stall time is divided by this number and then squared. Default 10.
     pub senpai_coeff_probe: f64,
-    /// Senpai: the same number for the ratio of stall time to target of a step back. Default 20.
+    /// Senpai: for a step back, the ratio of stall time to target is divided by this number and then squared. Default
+    /// 20.
     pub senpai_coeff_backoff: f64,
-    /// Oomd: `full avg10` of the watched group above which time counts, percent. Default 60.
+    /// Oomd: limit of the watched group's pressure (`full avg10`), percent. Default 60.
     pub oomd_pressure_percent: f64,
     /// Oomd: time for which pressure must be above the limit, s. Default 30.
     pub oomd_duration_s: u64,
@@ -55,7 +56,7 @@ pub struct Controls {
     pub oomd_swap_percent: u64,
     /// Kubelet: available memory below which it evicts, MiB. Default 100.
     pub kubelet_available_mib: u64,
-    /// Kubelet: time between two looks, s. Default 10.
+    /// Kubelet: time between two checks of memory, s. Default 10.
     pub kubelet_poll_s: u64,
 }
 
@@ -78,7 +79,7 @@ impl Default for Controls {
 }
 
 impl Controls {
-    /// Returns what a constant means; none if there is no such constant.
+    /// Returns the description of a constant; none if there is no such constant.
     #[must_use]
     pub fn about(key: &str) -> Option<&'static str> {
         Self::get_field_docs(key).ok()
@@ -87,7 +88,7 @@ impl Controls {
     /// Checks the constants.
     ///
     /// # Errors
-    /// The first one that is out of range, in words.
+    /// When a constant is out of range. The message names the first such constant.
     pub fn check(&self) -> Result<(), String> {
         let times = [
             ("senpai_interval_s", self.senpai_interval_s),
@@ -125,21 +126,21 @@ pub struct Steered {
     pub request_pages: u64,
 }
 
-/// What a controller has done.
+/// The actions of a controller during a run.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
-    /// Number of times that it changed a limit.
+    /// Number of times that the controller changed a limit.
     pub changes: u64,
-    /// The groups that it killed, in order.
+    /// The groups that the controller killed, in order.
     pub killed: Vec<String>,
 }
 
-/// A controller that runs.
+/// A running controller.
 pub struct Running<S: System>(Started<S, Result<Done, SystemError>>);
 
 impl<S: System> Running<S> {
-    /// Starts a controller for some groups; none for [`Kind::None`]. `watched` is the group whose pressure counts; `None`
-    /// is the whole machine.
+    /// Starts a controller for `groups`. Returns none for [`Kind::None`]. `watched` is the group whose pressure the
+    /// controller watches; `None` stands for the whole machine.
     pub fn start(
         system: &S,
         kind: Kind,
@@ -159,17 +160,17 @@ impl<S: System> Running<S> {
         Some(Self(started))
     }
 
-    /// Ends the controller. Returns what it has done.
+    /// Ends the controller. Returns its actions.
     ///
     /// # Errors
-    /// When it could not read or act.
+    /// When the controller could not read a file, or could not act.
     pub fn stop(self, system: &S) -> Result<Done, SystemError> {
         self.0.kill(system);
         self.0.join(system)
     }
 }
 
-/// Returns the rows of a controller.
+/// Returns the report rows for the actions of a controller.
 #[must_use]
 pub fn rows(done: &Done) -> Vec<Row> {
     let row = |name: &str, unit: &str, value: u64| {

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 /// Time for which nothing else is killed after a kill (`POST_ACTION_DELAY_USEC`).
 const AFTER_KILL: Nanos = Nanos::from_secs(15);
 
-/// A group is killed for its swap only if it has more than this part of all swap, percent.
+/// Percentage of all swap that a group must exceed to be killed because of its swap.
 const SWAP_PERCENT_MIN: u64 = 5;
 
-/// Watches until the task is told to end. Looks each second.
+/// Runs the controller: checks the groups each second, and kills one if the rule says so. Ends when the task is told to
+/// end.
 pub(super) fn run<S: System>(
     system: &S,
     controls: &Controls,
@@ -55,7 +56,7 @@ pub(super) fn run<S: System>(
     Ok(done)
 }
 
-/// Returns the part of memory that is free or holds pages of files, percent.
+/// Returns the share of memory that is free or holds pages of files, percent.
 fn available_percent<S: System>(system: &S) -> u64 {
     let vmstat = system.vmstat();
     let file: u64 = ["nr_inactive_file", "nr_active_file"].iter().filter_map(|name| vmstat.get(*name)).sum();

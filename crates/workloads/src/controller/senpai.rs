@@ -6,7 +6,7 @@ use crate::system::{System, SystemError};
 use engine::memory::Limit;
 use machine::Nanos;
 
-/// Smallest limit that is set, pages: 1 MiB.
+/// Smallest limit that Senpai sets, pages: 1 MiB.
 const PAGES_MIN: u64 = 256;
 
 /// The state of one group.
@@ -14,15 +14,15 @@ struct Group {
     name: String,
     /// `memory.high` as last set, pages.
     limit: f64,
-    /// Total stall time at the last look, us.
+    /// Total stall time of the group at the last check, us.
     total_us: u64,
     /// Stall time since the limit was last changed, us.
     stalled_us: u64,
-    /// Looks until the next probe.
+    /// Number of checks, one a second, until the next probe.
     grace: u64,
 }
 
-/// Steers groups until the task is told to end. Looks each second.
+/// Runs the controller: checks the groups each second and adjusts their limits. Ends when the task is told to end.
 pub(super) fn run<S: System>(system: &S, controls: &Controls, groups: &[Steered]) -> Result<Done, SystemError> {
     let mut done = Done::default();
     let total_us = |name: &str| Ok::<_, SystemError>(system.pressure(Some(name))?.unwrap_or_default().some.total_us);
@@ -56,8 +56,8 @@ fn usage<S: System>(system: &S, name: &str) -> Result<u64, SystemError> {
     Ok(stat.get("memory.current").copied().unwrap_or_default())
 }
 
-/// Returns the part by which the limit changes now, if it does: above 0 for a step back, below 0 for a probe.
-/// `stalled_us` is the stall time since the last change, and `grace` the number of looks left until the next probe.
+/// Returns the part by which the limit changes: above 0 for a step back, below 0 for a probe. Returns none if the limit
+/// stays. `stalled_us` is the stall time since the last change, and `grace` the number of checks until the next probe.
 fn step(controls: &Controls, stalled_us: u64, grace: &mut u64) -> Option<f64> {
     let target = controls.senpai_pressure_us;
     if stalled_us > target {

@@ -78,10 +78,10 @@ pub struct HeldPage(
     pub FrameNumber,
 );
 
-/// A trigger on pressure that [`System::pressure_trigger`] has set for a task. Dropping it ends the trigger.
+/// A trigger on pressure that [`System::pressure_trigger`] has set for a task. Dropping the trigger ends it.
 pub struct PressureTrigger(Box<WaitForPressure>);
 
-/// Waits at most a time for an event, and returns whether there was one.
+/// A function that waits for an event for at most the given time. Returns whether there was an event.
 type WaitForPressure = dyn FnMut(Nanos) -> Result<bool, SystemError>;
 
 impl PressureTrigger {
@@ -91,8 +91,8 @@ impl PressureTrigger {
         Self(Box::new(wait))
     }
 
-    /// Waits for an event of the trigger, at most `time`. Returns whether there is one; `false` also if the task is told
-    /// to end. An event that came while the task did something else is returned at once.
+    /// Waits for an event of the trigger for at most `time`. Returns whether there was one. Returns `false` if the task
+    /// is told to end. An event that came while the task did something else is returned at once.
     ///
     /// # Errors
     /// When the system no longer watches the pressure, because the group was removed.
@@ -103,7 +103,7 @@ impl PressureTrigger {
 
 /// A system with memory, files and tasks, as one task sees it.
 ///
-/// A page is [`PAGE_BYTES`] on every system.
+/// A page has [`PAGE_BYTES`] bytes on every system.
 pub trait System: Sized + 'static {
     /// An open file: the handle of one task.
     type File;
@@ -157,8 +157,8 @@ pub trait System: Sized + 'static {
         Started { name: name.to_owned(), task, found }
     }
 
-    /// Returns the names of the memory control groups that the `[[group]]` called `name` of the machine file stands for:
-    /// itself, or `name-0`, `name-1` and so on if it has a `count`.
+    /// Returns the names of the memory control groups that the section `[[group]]` named `name` of the machine file
+    /// describes: `name` itself, or `name-0`, `name-1` and so on if the section has a `count`.
     ///
     /// # Errors
     /// When the machine file has no such section, or the system has no control groups.
@@ -166,14 +166,14 @@ pub trait System: Sized + 'static {
         Err(SystemError(format!("no [[group]] `{name}`: this system has no control groups")))
     }
 
-    /// Sets the `oom_score_adj` of this task, and of tasks that it starts: -1000 for never killed, to 1000 for killed first.
-    /// Does nothing on grounds where all tasks are one process.
+    /// Sets the `oom_score_adj` of this task, and of tasks that it starts: a value from -1000 (never killed) to 1000
+    /// (killed first). Does nothing on grounds where all tasks are one process.
     fn set_oom_score_adj(&self, adj: i16) {
         let _ = adj;
     }
 
-    /// Moves this task to a memory control group of the machine file, by its name; `None` is the root group. Pages that
-    /// the task uses first from now on are charged to that group.
+    /// Moves this task to the memory control group `name` of the machine file; `None` is the root group. Pages that the
+    /// task uses first after the move are charged to that group.
     ///
     /// # Errors
     /// When there is no such group, or the system has no groups.
@@ -183,7 +183,7 @@ pub trait System: Sized + 'static {
     }
 
     /// Reclaims pages of a group and its descendants, as a write to `memory.reclaim` does. `swappiness` takes the place
-    /// of `vm.swappiness` if it is given. Returns whether as much as was asked for was freed.
+    /// of `vm.swappiness` if it is given. Returns whether the requested number of pages was freed.
     ///
     /// # Errors
     /// When there is no such group, or the system has no groups or no such file.
@@ -192,8 +192,8 @@ pub trait System: Sized + 'static {
         Err(SystemError("this ground has no memory control groups".into()))
     }
 
-    /// Returns the counters of a group under their names in `memory.stat`, pages and events, with `memory.current` and
-    /// the events of `memory.events`; none if the system has no groups.
+    /// Returns the counters of a group: pages and events under their names in `memory.stat`, `memory.current`, and the
+    /// events of `memory.events`. Returns none if the system has no groups.
     ///
     /// # Errors
     /// When there is no such group.
@@ -202,7 +202,8 @@ pub trait System: Sized + 'static {
         Ok(None)
     }
 
-    /// Sets a limit or protection of a group to `pages`, as a write to its file does; `u64::MAX` stands for `max`.
+    /// Sets a limit or protection of a group to `pages`, as a write to the file of that limit does; `u64::MAX` stands
+    /// for `max`.
     ///
     /// # Errors
     /// When there is no such group, or the system has no groups or refuses.
@@ -220,7 +221,7 @@ pub trait System: Sized + 'static {
         Err(SystemError("this ground cannot kill a memory control group: all tasks are one process".into()))
     }
 
-    /// Returns the size of swap, and what is free of it, pages; none if the system does not report it.
+    /// Returns the size of swap and its free part, pages; none if the system does not report them.
     fn swap_pages(&self) -> Option<[u64; 2]> {
         None
     }
@@ -235,9 +236,10 @@ pub trait System: Sized + 'static {
         Ok(None)
     }
 
-    /// Sets a trigger on the pressure of a group, or of the whole system for `None`. `trigger` is the text that is written
-    /// to a file of PSI, as `some 150000 1000000`: the line, the stall time, and the window in which it counts, us. This
-    /// task can then wait for events; there is at most one in a window.
+    /// Sets a trigger on the pressure of a group, or of the whole system for `None`. `trigger` is the text that is
+    /// written to a file of PSI, such as `some 150000 1000000`: the line (`some` or `full`), the stall time, us, and
+    /// the window in which the stall time counts, us. This task can then wait for events of the trigger, of which each
+    /// window has at most one.
     ///
     /// # Errors
     /// When `trigger` is no trigger, there is no such group, or the system has no triggers.

@@ -1,9 +1,9 @@
-//! Badness: which process the killer chooses (`oom_badness`; mechanisms/killer, 2).
+//! Badness: the score by which the out-of-memory killer chooses a process (`oom_badness`; mechanisms/killer, 2).
 
 use crate::anonymous::{Process, Resident};
 
-/// Returns the badness of a process: the pages that would be free without it, and its `oom_score_adj` in thousandths of
-/// `total_pages`. `None` if the process is never killed. The value may be negative.
+/// Returns the badness of a process: the number of pages that its end would free, plus `oom_score_adj` thousandths of
+/// `total_pages`. Returns `None` if the process is never killed. The value may be negative.
 #[must_use]
 pub fn badness(resident: &Resident, oom_score_adj: i16, total_pages: u64) -> Option<i64> {
     if oom_score_adj == Process::NEVER {
@@ -13,7 +13,8 @@ pub fn badness(resident: &Resident, oom_score_adj: i16, total_pages: u64) -> Opt
     Some(pages as i64 + i64::from(oom_score_adj) * (total_pages as i64 / 1000))
 }
 
-/// Returns the number of the process with the largest badness; of equal ones, the last. `None` if none can be killed.
+/// Returns the index of the process with the largest badness; of several such processes, the last one's. Returns `None`
+/// if no process can be killed.
 #[must_use]
 pub fn worst(badness: impl Iterator<Item = Option<i64>>) -> Option<usize> {
     let known = badness.enumerate().filter_map(|(n, points)| Some((n, points?)));
@@ -54,7 +55,7 @@ mod tests {
         }
     }
 
-    /// The score is in thousandths of all memory and swap, whole pages per thousandth.
+    /// `oom_score_adj` counts in thousandths of all memory and swap; a thousandth is a whole number of pages.
     #[test]
     fn a_score_is_in_thousandths_of_memory() {
         let none = Resident::default();

@@ -1,13 +1,13 @@
 //! The out-of-memory killer: the end of a request that finds nothing to reclaim (`out_of_memory`).
 //!
-//! *Holds* which kills there were, and which killed processes the reaper waits for. *Flow*: a request of an order up to
-//! 3 that has exhausted memory, or a charge that has exhausted a control group, calls `kill_for`. It
-//! chooses the process with the largest [`badness`] and tells the machine to end it. The request then tries again, and
-//! so does every request that comes meanwhile: until the killed process has given its memory back, no other is chosen.
-//! *Called by* `slow`, `charge`; `access` runs the reaper. *Locks*: none while a process is killed.
-//! *Description*: mechanisms/killer.
+//! *Holds* the kills so far, and the killed processes whose end the reaper waits for. *Flow*: a request of an order up
+//! to 3 that has exhausted memory, or a charge that has exhausted a control group, calls `kill_for`. `kill_for` chooses
+//! the process with the largest [`badness`] and tells the machine to end the process. The request then tries again, and
+//! so does every other request that exhausts memory meanwhile: until the killed process has returned its memory, no
+//! other process is chosen. The module is called by `slow`, `charge`; `access` runs the reaper. *Locks*: no lock is
+//! held while a process is killed. *Description*: mechanisms/killer.
 //!
-//! A request fails, as it does where nobody has created a process, if no process can be killed.
+//! A request fails if no process can be killed, for example where the user of the engine has created no processes.
 
 pub mod badness;
 
@@ -25,54 +25,57 @@ use std::sync::Arc;
 /// Time after which the reaper frees the memory of a killed process that has not ended by itself (`OOM_REAPER_DELAY`).
 const REAPER_DELAY: Nanos = Nanos::from_secs(2);
 
-/// The memory that is exhausted.
+/// The memory that a request has exhausted: all memory, or that of a control group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhausted {
-    /// All memory.
+    /// All memory of the machine.
     Memory,
-    /// The pages of a control group, up to its limit.
+    /// The memory that a control group may use up to its limit.
     Group(GroupId),
 }
 
-/// A process among which the killer chose.
+/// A process that the out-of-memory killer could choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The number of the process.
     pub id: ProcessId,
-    /// Its name.
+    /// The name of the process.
     pub name: String,
-    /// Its control group.
+    /// The control group of the process.
     pub group: GroupId,
-    /// Its `oom_score_adj`.
+    /// The process's `oom_score_adj`, in thousandths of the exhausted memory.
     pub oom_score_adj: i16,
-    /// Its memory.
+    /// The memory that the process uses.
     pub resident: Resident,
 }
 
-/// A run of the killer that killed.
+/// A run of the out-of-memory killer that killed a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kill {
     /// Time of the kill.
     pub at: Nanos,
     /// The memory that was exhausted.
     pub exhausted: Exhausted,
-    /// Name and `oom_score_adj` of the process whose request exhausted it; `None` for a task of no process.
+    /// Name and `oom_score_adj` of the process whose request exhausted the memory; `None` for a task that belongs to no
+    /// process.
     pub by: Option<(String, i16)>,
-    /// The request: its flags.
+    /// The allocation flags of the request that exhausted the memory.
     pub gfp: Gfp,
-    /// The request: its order.
+    /// The order of the request that exhausted the memory.
     pub order: Order,
-    /// The processes that were looked at, by number.
+    /// The processes that the killer could choose, in order of their numbers.
     pub candidates: Vec<Candidate>,
-    /// Which of `candidates` was chosen.
+    /// Index of the killed process in `candidates`.
     pub victim: usize,
-    /// The group that was killed as a whole because it has `memory.oom.group`, if there is one.
+    /// The group that was killed as a whole because its `memory.oom.group` is set; `None` if only the victim was
+    /// killed.
     pub whole: Option<GroupId>,
-    /// Which of `candidates` were killed with the victim because they are in that group.
+    /// Indices, in `candidates`, of the processes that were killed with the victim because they are in the group
+    /// `whole`.
     pub others: Vec<usize>,
 }
 
-/// What a request that exhausted memory can hope for.
+/// The prospect of a request that has exhausted memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hope {
     /// A killed process will give memory back: the request tries again.
@@ -81,7 +84,7 @@ pub(super) enum Hope {
     None,
 }
 
-/// The state of the killer.
+/// The state of the out-of-memory killer.
 pub(super) struct Killer<M: Machine> {
     /// `true` while a task chooses a process (`oom_lock`).
     is_busy: AtomicBool,
@@ -103,10 +106,12 @@ impl<M: Machine> Killer<M> {
 }
 
 impl<M: Machine> Allocate<M> {
-    /// Kills a process because a request has exhausted memory, or waits for one that was killed before. *May sleep.*
+    /// Kills a process because a request has exhausted memory, unless a process that was killed before still has memory
+    /// to return. Then waits a moment. The calling task may sleep.
     #[doc(alias = "out_of_memory")]
     ///
-    /// `has_room` looks once more whether the request can be met, when no other task chooses a process.
+    /// `has_room` returns whether the request can now be met. It is called once more when no other task chooses a
+    /// process.
     pub(super) fn kill_for(
         &self,
         task: &Task,
@@ -174,8 +179,8 @@ impl<M: Machine> Allocate<M> {
         Hope::Memory
     }
 
-    /// Returns the number of pages among which the killer chooses: memory and swap, or as much of both as
-    /// the limits of the group allow (`oom_control.totalpages`).
+    /// Returns the number of pages that the killer's choice is about: all memory and swap, or as much memory and swap
+    /// as the limits of the exhausted group allow (`oom_control.totalpages`).
     fn pages_of(&self, exhausted: Exhausted) -> u64 {
         let (memory, swap) = (self.usable_pages(), u64::from(self.swap.total_slots()));
         match (exhausted, &self.groups) {
@@ -186,8 +191,9 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Returns the group that is killed as a whole with a victim, and the other processes in it that are killed: the
-    /// highest group from the victim's up to the exhausted one that has `memory.oom.group`.
+    /// Returns the group that is killed as a whole with a victim, and the other processes in the group, which are
+    /// killed, too. Of the groups from the victim's up to the exhausted one, this is the highest whose
+    /// `memory.oom.group` is set.
     fn killed_with(
         &self,
         exhausted: Exhausted,
@@ -211,8 +217,8 @@ impl<M: Machine> Allocate<M> {
         (Some(whole), (0..processes.len()).filter(dies).collect())
     }
 
-    /// Kills all processes of a group and its descendants, as a write to `cgroup.kill` does. This counts no event, and no
-    /// request waits for their memory.
+    /// Kills all processes of a group and its descendants, as a write to `cgroup.kill` does. The kills are not counted
+    /// as events, and no request waits for the memory of the processes.
     #[doc(alias = "cgroup.kill")]
     pub fn kill_group(&self, group: GroupId) {
         let Some(groups) = &self.groups else { return };
@@ -234,19 +240,19 @@ impl<M: Machine> Allocate<M> {
         self.machine.wake(&self.killer.reaper);
     }
 
-    /// Returns the last kill, and how many kills there were before it; `None` if there was none.
+    /// Returns the last kill, and the number of kills before it; `None` if there was no kill.
     pub fn last_kill(&self) -> Option<(usize, Kill)> {
         let kills = self.killer.kills.lock();
         kills.last().map(|kill| (kills.len() - 1, kill.clone()))
     }
 
-    /// Returns the kills so far, in order.
+    /// Returns the kills so far, in order of time.
     pub fn kills(&self) -> Vec<Kill> {
         self.killer.kills.lock().clone()
     }
 
-    /// Returns the killed processes whose memory the reaper may free now, and the time at which it may free that of the
-    /// next one.
+    /// Removes and returns the killed processes whose memory the reaper may free now. Also returns the time at which
+    /// the reaper may free the memory of the next one.
     pub(crate) fn take_to_reap(&self, now: Nanos) -> (Vec<Arc<Process>>, Option<Nanos>) {
         let mut left = self.killer.to_reap.lock();
         let due = left.iter().filter(|(at, _)| *at <= now).map(|(_, process)| process.clone()).collect();
@@ -254,7 +260,7 @@ impl<M: Machine> Allocate<M> {
         (due, left.iter().map(|(at, _)| *at).min())
     }
 
-    /// Removes a process that has ended from those that the reaper waits for.
+    /// Removes a process that has ended from the list of processes that the reaper waits for.
     pub(crate) fn forget_to_reap(&self, id: ProcessId) {
         self.killer.to_reap.lock().retain(|(_, process)| process.id != id);
     }

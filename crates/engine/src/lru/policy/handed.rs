@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 use std::ops::Deref;
 
-/// Number of entries that a batch holds without allocating memory.
+/// Number of pages that a batch holds without allocating memory.
 const FEW: usize = 2 * CLUSTER as usize;
 
 /// The pages of a batch; a huge page is one entry, its head. There are more than [`FEW`] entries only if pages are
@@ -14,9 +14,9 @@ const FEW: usize = 2 * CLUSTER as usize;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
-    /// Entries in the value itself.
+    /// The entries lie in the value itself.
     Few(ArrayVec<FrameNumber, FEW>),
-    /// Entries in allocated memory.
+    /// The entries lie in allocated memory.
     Many(Vec<FrameNumber>),
 }
 
@@ -38,12 +38,12 @@ impl Deref for Entries {
 }
 
 impl Entries {
-    /// Adds a page.
+    /// Adds a page at the end.
     pub(crate) fn push(&mut self, page: FrameNumber) {
         self.add(&[page]);
     }
 
-    /// Adds pages.
+    /// Adds pages at the end.
     pub(crate) fn add(&mut self, more: &[FrameNumber]) {
         match self {
             Self::Few(pages) => {
@@ -64,7 +64,7 @@ impl Entries {
     }
 }
 
-/// Aligned blocks of pages that are taken off lists as a whole.
+/// Aligned blocks of pages that are taken off lists as a whole, or as far as their pages can be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The order of a block.
@@ -78,11 +78,11 @@ pub struct Blocks {
 /// Pages that were taken off lists for reclaim, each with one more reference.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The pages.
+    /// The pages that were taken off lists.
     pub(crate) entries: Entries,
     /// Number of pages of each family. A huge page counts with all its pages.
     pub(in crate::lru) by_family: [u64; Family::ALL.len()],
-    /// Number of pages that were scanned to find the entries.
+    /// Number of pages that were scanned to find the batch's pages.
     pub(in crate::lru) scanned: u64,
     /// Number of pages that `pgscan` counts for this batch.
     pub(crate) counted: u64,
@@ -90,7 +90,8 @@ pub(crate) struct Batch {
     pub(crate) to_write: u64,
     /// `true` if the pages were taken with the blocks in which they lie.
     pub(crate) has_blocks: bool,
-    /// `true` if flushers are woken when all pages of the batch are dirty, because no other task writes them.
+    /// `true` if reclaim wakes the flushers when all pages of the batch are dirty, because no other task writes these
+    /// pages.
     pub(crate) tells_flushers: bool,
     /// `true` if the task was killed while it waited for other tasks to put pages back. The killed task's own pages
     /// will soon be free.

@@ -22,16 +22,16 @@ pub type OwnPolicy = Box<dyn Policy<FrameTable>>;
 /// The function that makes a value of the program's own policy; empty until [`set_own`] sets it.
 static OWN: OnceLock<fn() -> OwnPolicy> = OnceLock::new();
 
-/// Sets a policy of the program's own. Kernels with `lru.policy = "own"` run it from now on, with one value for each
-/// lruvec.
+/// Sets the program's own eviction policy. From then on, kernels with `lru.policy = "own"` use it, with one value of
+/// the policy for each lruvec.
 ///
 /// # Errors
-/// When the program has already set one.
+/// Returns an error if the program has already set a policy.
 pub fn set_own(make: fn() -> OwnPolicy) -> Result<(), AlreadySet> {
     OWN.set(make).map_err(|_| AlreadySet)
 }
 
-/// The program has already set a policy ([`set_own`]).
+/// The error that a program gets if it has already set a policy ([`set_own`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadySet;
 
@@ -48,10 +48,10 @@ pub(crate) fn has_own() -> bool {
     OWN.get().is_some()
 }
 
-/// Makes a value of the policy that the program has set.
+/// Makes a value of the program's own policy.
 ///
 /// # Panics
-/// When the program has set none.
+/// Panics if the program has set no policy.
 pub(super) fn make_own() -> OwnPolicy {
     OWN.get().expect("the choices were checked")()
 }
@@ -77,14 +77,14 @@ impl InEngine {
 /// The list under which all pages are counted.
 const COUNTED: ListKind = ListKind::InactiveFile;
 
-/// A scan under way of the one list that a policy keeps for each lruvec.
+/// The state of a scan of the one list that a policy keeps for each lruvec.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnScan {
     demand: Demand,
-    /// Number of pages that are still to be scanned.
+    /// Number of pages that the scan still has to examine.
     left: u64,
     has_begun: bool,
-    /// `true` if enough was freed.
+    /// `true` if the scan is over, because enough pages were freed.
     is_over: bool,
 }
 
@@ -105,7 +105,7 @@ impl OwnScan {
 
 /// The functions of [`Lru`] for a policy that implements the trait [`Policy`].
 impl<M: Machine> Lru<M> {
-    /// Puts a page that comes to memory on the list.
+    /// Inserts a page that comes to memory into the policy's list.
     pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
@@ -142,15 +142,15 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Begins a scan of the policy's one list, with one target. If `lru.small_targets` says that small targets are
-    /// saved, they are saved in one sum, although mechanisms/reclaim, 10.1, has a sum for each list. A second sum, for
-    /// the empty active list, would grow by one page with each scan, and every 32nd scan would scan the empty list.
+    /// saved, they are saved in one sum, although mechanisms/reclaim, 10.1, has a sum for each list. The empty active
+    /// list gets no sum: it would grow by one page with each scan, and every 32nd scan would scan the empty list.
     pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
         let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
     }
 
     /// Returns the next cluster of a scan that has freed `freed` pages so far. The cluster may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_of_own(&self, reach: Reach<'_, M>, scan: &mut OwnScan, freed: u64) -> Option<Batch> {
         if std::mem::replace(&mut scan.has_begun, true) {
             self.machine.cond_resched();
@@ -175,8 +175,8 @@ impl<M: Machine> Lru<M> {
         Some(Batch { has_blocks, counted: taken.scanned + taken.skipped, ..batch })
     }
 
-    /// Takes up to `pages` victims that still have a reference off the list. Skips victims in zones that cannot serve
-    /// the request.
+    /// Takes up to `pages` victims off the list, leaving out pages without references. Skips victims in zones that
+    /// cannot serve the request.
     fn isolate_own(&self, reach: Reach<'_, M>, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut victims = Victims::new();
@@ -293,7 +293,7 @@ impl<M: Machine> Lru<M> {
         self.machine.spend(Step::LruMove, moved);
     }
 
-    /// Asks the policy for its verdict on a page, by the uses of the page since the last verdict.
+    /// Asks the policy for its verdict on a page. The verdict depends on the uses of the page since the last verdict.
     pub(in crate::lru) fn judge_own(&self, frame: FrameNumber, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let mapped = self.page_referenced(frame, owners);
@@ -304,7 +304,7 @@ impl<M: Machine> Lru<M> {
         self.lruvec_of_page(frame).own().lock().judge(&self.frames, frame, seen)
     }
 
-    /// Returns the shadow of a page that is about to leave.
+    /// Returns the shadow of a page that is about to leave memory.
     pub(in crate::lru) fn shadow_of_own(&self, frame: FrameNumber) -> Option<Shadow> {
         self.lruvec_of_page(frame).own().lock().evicted(&self.frames, frame)
     }

@@ -65,20 +65,20 @@ pub enum Insert {
         /// The shadow that the page left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
         shadow: Option<Shadow>,
     },
-    /// The page was read ahead, and not used yet.
+    /// The page was read ahead, and has not been used yet.
     Ahead {
-        /// The shadow, as in [`Insert::Read`].
+        /// The shadow that the page left when it was last reclaimed, if it was in memory before.
         shadow: Option<Shadow>,
     },
-    /// A task writes the page, which was not read before.
+    /// A task writes the page, which was not read from its device before.
     Write,
     /// A fault made the page, which is anonymous memory.
     Fault,
-    /// The page was in memory before, in another frame or as single pages, and brings its marks.
+    /// The page was in memory before, in another frame or as single pages, and keeps its marks of use.
     Moved,
-    /// The page came back from swap, wanted or read ahead.
+    /// The page came back from swap, either wanted by a fault or read ahead.
     SwapIn {
-        /// The shadow, as in [`Insert::Read`].
+        /// The shadow that the page left when it was last reclaimed, if it was in memory before.
         shadow: Option<Shadow>,
     },
 }
@@ -94,7 +94,7 @@ impl Insert {
     }
 }
 
-/// The uses of a page since its last judgement.
+/// The uses of a page since a policy last judged it ([`Policy::judge`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Number of page tables through which the page was accessed since the last verdict, plus one if it was used
@@ -102,12 +102,12 @@ pub struct Seen {
     pub touched: u32,
     /// `true` if the page was ever used through its file; `false` if it was read ahead and never used.
     pub is_referenced: bool,
-    /// `true` for anonymous memory.
+    /// `true` if the page is anonymous memory.
     pub is_anon: bool,
 }
 
-/// An order in which pages are reclaimed. One value orders the pages of one lruvec. Every call but
-/// [`Policy::moves_on_use`] is made under the lruvec's lock.
+/// An order in which pages are reclaimed. One value of the policy orders the pages of one lruvec. All methods except
+/// [`Policy::moves_on_use`] are called under the lruvec's lock.
 ///
 /// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
 /// [`Policy::remove`] takes it away. The links of a listed page belong to the policy; at other times they belong to the
@@ -122,18 +122,18 @@ pub trait Policy<P: Pages + ?Sized>: Send {
         false
     }
 
-    /// Notes the use of a listed page; only with [`Policy::moves_on_use`].
+    /// Notes the use of a listed page. Called only if [`Policy::moves_on_use`] returns `true`.
     fn used(&mut self, _pages: &P, _page: FrameNumber) {}
 
     /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted next comes first. The
     /// pages are no longer listed.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
-    /// Decides the fate of a page that was handed out, by how it was used.
+    /// Decides the fate of a page that was handed out. `seen` tells how the page was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
-    /// Lists again a page that was handed out and stays: with [`Verdict::Activate`] because it is in use, with any
-    /// other verdict because it could not leave.
+    /// Lists a page again that was handed out and stays in memory. The verdict is [`Verdict::Activate`] if the page is
+    /// in use, and another one if the page could not leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
     /// Notes that a page that was handed out is about to leave memory. The returned shadow comes back with
@@ -149,16 +149,16 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     fn for_each(&self, pages: &P, visit: &mut dyn FnMut(FrameNumber));
 }
 
-/// The purpose of one scan of an lruvec, as far as a policy may take it into account.
+/// The purpose of one scan of an lruvec, as far as it matters to a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// Priority of the scan. The scan's share of each list is `size >> priority`.
     pub priority: u32,
-    /// Number of pages wanted.
+    /// Number of pages that the reclaim wants to free.
     pub to_reclaim_pages: u64,
-    /// `true` for kswapd.
+    /// `true` if kswapd scans; `false` if another task does.
     pub is_kswapd: bool,
-    /// `true` for a memory cgroup at its limit. Free memory does not matter then.
+    /// `true` if a memory cgroup at its limit is reclaimed. The amount of free memory then has no effect on the scan.
     pub is_cgroup: bool,
     /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
     pub group: GroupId,
@@ -186,7 +186,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The demand of a task that asks for all pages it can get, at any cost.
+    /// The demand of a task that asks for as many pages as possible, at any cost.
     pub(crate) const ANY: Self = Self {
         priority: 0,
         to_reclaim_pages: u64::MAX,
@@ -204,20 +204,20 @@ impl Demand {
         forces_aging: false,
     };
 
-    /// Returns whether pages of all groups may be taken, because memory is short, and not a group at its limit.
+    /// Returns whether pages of all groups may be taken, because memory is short, and not only a group at its limit.
     #[inline]
     pub(crate) const fn is_global(&self) -> bool {
         self.group.is_root() && !self.is_cgroup
     }
 }
 
-/// The verdict on a page by its recent use.
+/// The verdict on a page, which depends on the page's recent use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]
 pub enum Verdict {
     /// The page is in use, and is kept longer than others.
     Activate,
-    /// The page was used once, and makes one more round.
+    /// The page was used once, and makes one more round of its list.
     Keep,
     /// The page was not used.
     Reclaim,

@@ -1,4 +1,4 @@
-//! The words of a page in which a policy keeps its state: two links, and some bits.
+//! The state that a policy keeps in a page's own words: two links, and some bits.
 
 use crate::memory::{Flags, FrameTable, Links};
 use machine::FrameNumber;
@@ -7,9 +7,9 @@ use machine::FrameNumber;
 pub trait Pages: Links {
     /// Returns whether all bits of `flag` are set.
     fn is(&self, page: FrameNumber, flag: Flags) -> bool;
-    /// Sets bits of a page.
+    /// Sets the bits of `flag` for a page.
     fn set(&self, page: FrameNumber, flag: Flags);
-    /// Clears bits of a page.
+    /// Clears the bits of `flag` for a page.
     fn clear(&self, page: FrameNumber, flag: Flags);
     /// Clears a bit and returns whether it was set before.
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool;

@@ -160,8 +160,8 @@ impl<T: Policy<Slab>> Replay<T> {
     /// # Panics
     /// When a key is not below the number of keys.
     pub fn run(&mut self, keys: &[u32]) -> u64 {
-        /// Distance, in keys, between the key that is served and the key whose slot (or page) is prefetched: some
-        /// hundred nanoseconds of work. Chosen; no other value was tried.
+        /// Distance, in keys, between the key that is served and the key whose slot (or page) is prefetched. Serving
+        /// this many keys takes some hundred nanoseconds. No other value was tried.
         const SLOT_AHEAD: usize = 16;
         const PAGE_AHEAD: usize = 8;
         let mut hits = 0;
@@ -192,7 +192,7 @@ impl<T: Policy<Slab>> Replay<T> {
         self.policy.insert(&self.pages, page, Insert::Read { shadow: slot.shadow() });
     }
 
-    /// Makes one page free, and returns it.
+    /// Evicts one page, and returns its number.
     fn evict(&mut self) -> FrameNumber {
         let mut victims = Victims::new();
         loop {
@@ -221,7 +221,7 @@ mod tests {
     use crate::lru::policy::simple::{Clock, Lru};
     use std::collections::VecDeque;
 
-    /// Returns requests of which many are for a few keys.
+    /// Returns requests, many of which are for the same few keys.
     fn requests() -> impl Iterator<Item = u32> {
         let mut state = 1_u64;
         std::iter::repeat_with(move || {

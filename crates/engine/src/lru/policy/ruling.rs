@@ -24,7 +24,7 @@ use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 pub(in crate::lru) enum Ruling {
     /// Linux's active and inactive lists.
     Classic(Classic),
-    /// Linux's generations.
+    /// Linux's multi-generational LRU.
     Multigen(Multigen),
     /// A policy that implements the trait [`Policy`](super::Policy): a simple one, or the program's own.
     Own(InEngine),
@@ -36,31 +36,31 @@ pub(in crate::lru) enum Ruling {
     reason = "there are few lruvecs, and each use of one would follow another pointer"
 )]
 pub(in crate::lru) enum State<M: Machine> {
-    /// Classic lists.
+    /// The state of active and inactive lists.
     Classic(classic::State<M>),
-    /// Generations.
+    /// The state of the multi-generational LRU.
     Multigen(Generational<M>),
     /// A value of a policy that implements the trait. This value is the state.
     Own(M::Lock<OwnPolicy>),
 }
 
-/// The lists of an lruvec, locked.
+/// The guard of an lruvec's lists, which are locked as long as it exists.
 pub(crate) enum LockedLists<'a, M: Machine> {
-    /// The guard of classic lists.
+    /// The guard of active and inactive lists.
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
-    /// The guard of generations.
+    /// The guard of the lists of the multi-generational LRU.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
-    /// The guard of a policy that implements the trait.
+    /// The guard of the value of a policy that implements the trait [`Policy`](super::Policy).
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
-/// A scan under way, in the form that its policy needs.
+/// The state of a scan, in the form that its policy needs.
 pub(crate) enum Scan {
-    /// Clusters of each list in turn.
+    /// A scan that takes clusters (up to 32 pages) of each list in turn.
     Classic(classic::Scan),
-    /// Batches of the oldest generation.
+    /// A scan that takes batches of the oldest generation.
     Multigen(GenerationScan),
-    /// Clusters of the one list that the policy has.
+    /// A scan that takes clusters (up to 32 pages) of the policy's one list.
     Own(OwnScan),
 }
 
@@ -92,7 +92,7 @@ impl Ruling {
         }
     }
 
-    /// Returns the state of an lruvec without pages.
+    /// Returns the state with which an lruvec begins: it has no pages.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> State<M> {
         match self {
             Self::Classic(_) => State::Classic(Classic::state(machine)),
@@ -101,8 +101,8 @@ impl Ruling {
         }
     }
 
-    /// Returns the lists under which pages are counted: `said`, the value of `lru.lists`, or the lists that the policy
-    /// has in any case.
+    /// Returns the lists under which pages are counted: those that the policy prescribes or, if it prescribes none,
+    /// `said`, the value of `lru.lists`.
     pub(in crate::lru) const fn counted_lists(&self, said: Lists) -> Lists {
         match self {
             Self::Classic(_) => said,
@@ -111,7 +111,8 @@ impl Ruling {
         }
     }
 
-    /// Returns whether global reclaim takes groups from a list of their own, where there are groups.
+    /// Returns whether global reclaim takes memory control groups from a list that each node keeps
+    /// (`multigen.memcg_lru`), where there are groups.
     pub(in crate::lru) const fn has_memcg_lru(&self) -> bool {
         match self {
             Self::Multigen(multigen) => multigen.has_memcg_lru(),
@@ -239,7 +240,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns when the list of a page is decided. With generations, this is at the flush, by the page's state then.
+    /// Returns the time at which the list of a page is chosen. With the multi-generational LRU, the list is chosen when
+    /// the batch is flushed, by the state of the page at that time.
     pub(in crate::lru) const fn list_choice(&self) -> ListChoice {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.choices.list_choice,
@@ -263,7 +265,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the given pages in the zone of a reach off the lists of its lruvec; skips pages that are on none.
+    /// Takes those of `pages`, which lie in the zone of `reach`, that are on lists off the lists of the lruvec.
     pub(in crate::lru) fn unlink(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
             return;
@@ -322,7 +324,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts back pages of one lruvec and family that were isolated for another purpose than reclaim. Drops the
+    /// Puts back pages of one lruvec and family that were isolated for a purpose other than reclaim. Drops the
     /// references that isolation took.
     pub(in crate::lru) fn put_back_unjudged(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber]) {
         match &self.ruling {
@@ -340,7 +342,7 @@ impl<M: Machine> Lru<M> {
 /// Functions of the policy that reclaim calls.
 impl<M: Machine> Lru<M> {
     /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` says that the
-    /// pass is the reclaim's first, or that a scan of the last pass got on ([`Lru::has_got_on`]).
+    /// pass is the reclaim's first, or that a scan of the last pass freed enough pages ([`Lru::has_got_on`]).
     pub(crate) const fn begins_pass_with_ageing(&self, is_kswapd: bool, has_got_on: bool) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => true,
@@ -360,7 +362,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a walk of global reclaim over the list of groups, which has freed `freed` pages, may end.
+    /// Returns whether global reclaim can end its walk over the list of groups after it has freed `freed` pages.
     pub(crate) fn is_walk_enough(&self, reach: Reach<'_, M>, demand: &Demand, order: Order, freed: u64) -> bool {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.is_enough(multigen, reach, demand, order, freed),
@@ -376,7 +378,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the protection of a group shortens its scans, and does not only leave the group out.
+    /// Returns whether the protection of a group makes its scans shorter, instead of only excluding the whole group.
     pub(crate) const fn protects_in_proportion(&self) -> bool {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => true,
@@ -384,7 +386,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a scan that freed `freed` pages got on so well that the next pass need not age.
+    /// Returns whether a scan that freed `freed` pages was so successful that the next pass need not age pages first.
     pub(crate) const fn has_got_on(&self, freed: u64) -> bool {
         freed >= multigen::GOT_ON
     }
@@ -431,7 +433,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next batch of a scan that has freed `freed` pages so far. The batch may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// when the scan is over. This function may sleep.
     pub(crate) fn next_batch(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         match (&self.ruling, scan) {
             (Ruling::Classic(_), Scan::Classic(scan)) => self.next_cluster(reach, scan, freed),
@@ -522,8 +524,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of an isolated page that a reclaim of the group `target` is about to evict; `None` if the page
-    /// leaves none.
+    /// Returns the shadow of an isolated page that a reclaim of the group `target` is about to evict. Returns `None` if
+    /// the page leaves no shadow.
     pub(crate) fn eviction_shadow(&self, frame: FrameNumber, target: GroupId) -> Option<Shadow> {
         match &self.ruling {
             Ruling::Classic(_) => self.shadow_of_classic(frame, target),
@@ -532,8 +534,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. Other pages of the same batch may not be
-    /// judged yet.
+    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. Other pages of the
+    /// same batch may not be judged yet.
     pub(crate) fn note_taken(&self, frame: FrameNumber, target: GroupId) {
         match &self.ruling {
             Ruling::Classic(_) => self.age_by_eviction(frame, target),
@@ -541,7 +543,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim has ended its work on an lruvec.
+    /// Tells the policy that a reclaim has ended its work on an lruvec.
     pub(crate) fn end_reclaim(&self, lruvec: &Lruvec<M>) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_refaults_seen(lruvec),
@@ -574,7 +576,8 @@ impl<M: Machine> Lru<M> {
             .chain(of(ZoneEvent::WORKINGSET_FILE, by_policy || self.waiting.is_some()))
     }
 
-    /// Returns the list to which a page belongs by its flags; with generations, the list that counts the page.
+    /// Returns the list to which a page belongs by its flags. With the multi-generational LRU, this is the list that
+    /// counts the page.
     pub(crate) fn list_of(&self, frame: FrameNumber) -> ListName {
         ListName(match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.kind_of(self.frames[frame].flags()),
@@ -585,7 +588,7 @@ impl<M: Machine> Lru<M> {
     /// Checks that the numbers that the policy keeps for an lruvec agree with the lruvec's pages.
     ///
     /// # Errors
-    /// The disagreement that was found.
+    /// Returns a description of the disagreement that was found.
     pub(in crate::lru) fn check_policy(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => Ok(()),
@@ -593,12 +596,12 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Visits all pages of a zone that are on lists, with the list that counts them.
+    /// Calls `visit` for each listed page of a zone, with the list under which the page is counted.
     pub fn for_each_listed(&self, zone: &Zone<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         self.lruvecs_of_zone(zone).for_each(|lruvec| self.for_each_listed_in(lruvec, zone, &mut visit));
     }
 
-    /// Visits all pages of an lruvec that lie in a zone, with the list that counts them.
+    /// Calls `visit` for each page of an lruvec that lies in a zone, with the list under which the page is counted.
     pub(in crate::lru) fn for_each_listed_in(
         &self,
         lruvec: &Lruvec<M>,

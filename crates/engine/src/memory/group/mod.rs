@@ -1,14 +1,15 @@
-//! Memory control groups: which pages are charged to whom, and the limits of each group.
+//! Memory control groups: the pages that are charged to each group, and its limits.
 //!
 //! *Holds* the tree of groups ([`tree`]), each with a counter of its pages, limits, protections and events. A page is
-//! charged to the group of the task that first used it, and to all ancestors of that group. It stays charged until it
-//! is freed. A CPU keeps some pages charged in advance ([`stock`]), so that most charges change no shared counter. Pages
-//! of the root group are not counted. *Called by* `allocate` to charge, by [`super::Memory::free`] to uncharge, by
-//! `reclaim` to walk a subtree and for the protection of its groups ([`protection`]). *Locks*: none of the machine's.
-//! *Description*: mechanisms/groups, 1 to 5.
+//! charged to the group of the task that first used the page, and to all ancestors of the group. The page stays charged
+//! until it is freed. A CPU keeps some pages charged in advance ([`stock`]), so that most charges change no shared
+//! counter. Pages of the root group are not counted. The module is called by `allocate` to charge, by
+//! [`super::Memory::free`] to uncharge, by `reclaim` to walk a subtree and for the protection of its groups
+//! ([`protection`]). *Locks*: the lock of the tree; a CPU's stock is a per-CPU slot. *Description*:
+//! mechanisms/groups, 1 to 5.
 //!
-//! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). Without
-//! groups there is no [`Groups`], no frame has room for a group, and nothing is charged.
+//! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). If this
+//! number is 0, there is no [`Groups`], no frame has room for a group, and nothing is charged.
 
 pub mod kernel;
 pub mod protection;
@@ -28,12 +29,12 @@ use machine::{Machine, PerCpu};
 use stock::Stock;
 use tree::Tree;
 
-/// The number of a group.
+/// The number of a memory control group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u16);
 
 impl GroupId {
-    /// The root group, in which all tasks and pages are that belong to no other group.
+    /// The root group. It has all tasks and pages that belong to no other group.
     pub const ROOT: Self = Self(0);
 
     /// Returns whether this is the root group.
@@ -44,20 +45,20 @@ impl GroupId {
     }
 }
 
-/// Events of a group (`memory.events`).
+/// An event of a memory control group that is counted (`memory.events`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
     /// Pages were reclaimed although the group's usage was within its `low` protection.
     Low,
     /// A task was sent to reclaim because the group's usage was over its `high` line.
     High,
-    /// A charge met the group's limit.
+    /// A charge would have exceeded the group's limit (`memory.max`).
     Max,
-    /// A charge met the limit, and reclaim could not make room.
+    /// A charge would have exceeded the group's limit (`memory.max`), and reclaim could not make room.
     Oom,
-    /// A process of the group was killed because memory, or the memory of a group, was exhausted.
+    /// A process of the group was killed because all memory, or the memory of a group, was exhausted.
     OomKill,
-    /// The group was killed as a whole.
+    /// All processes of the group were killed together (`memory.oom.group`).
     OomGroupKill,
 }
 
@@ -120,25 +121,26 @@ impl GroupGauge {
     }
 }
 
-/// The counter of a group, with its limits. All numbers are pages.
+/// The counters and limits of a group. All numbers are pages.
 #[derive(Debug)]
 struct Group {
-    /// Pages that are charged to the group and its descendants, with those that CPUs hold in stock.
+    /// Number of pages that are charged to the group and its descendants, including pages that CPUs hold in stock.
     usage: AtomicU64,
-    /// Swap slots with pages of the group and its descendants.
+    /// Number of swap slots with pages of the group and its descendants.
     swap: AtomicU64,
     /// Largest value of `usage` so far.
     peak: AtomicU64,
     /// The limits and protections, by [`Limit`].
     limits: [AtomicU64; Limit::ALL.len()],
-    /// The protection from the walk that looked last: `min`, then `low`.
+    /// The effective protections that the last walk computed: `min`, then `low`.
     effective: [AtomicU64; 2],
-    /// Sum of the protected pages of the children, as of the walk that looked last: by `min`, then by `low`.
+    /// Sums of the protected pages of the children, as of the last walk: pages protected by `min`, then pages protected
+    /// by `low`.
     claimed: [AtomicU64; 2],
     events: [AtomicU64; GroupEvent::ALL.len()],
     /// Pages of the group itself, by [`GroupGauge`].
     gauges: [AtomicU64; GroupGauge::ALL.len()],
-    /// `true` if the killer kills the group as a whole.
+    /// `true` if the out-of-memory killer kills the group as a whole.
     is_oom_group: AtomicBool,
 }
 
@@ -159,7 +161,7 @@ impl Group {
         group
     }
 
-    /// Gives the group the limits and events of a new one. Its usage is 0.
+    /// Resets the limits and the event counts of the group to those of a new group. The usage of the group is 0.
     fn reset(&self) {
         for limit in Limit::ALL {
             self.limits[limit as usize].store(limit.default_pages(), Relaxed);
@@ -174,19 +176,19 @@ impl Group {
     }
 }
 
-/// All groups of a memory.
+/// All memory control groups of an engine.
 pub struct Groups<M: Machine> {
-    /// The groups by number, with the root group first. Those that do not exist have no pages.
+    /// The groups by number, with the root group first. Elements for groups that do not exist have no pages.
     groups: Box<[Group]>,
     tree: Tree<M>,
     stocks: M::PerCpu<Stock>,
     kernel: KernelMemories<M>,
-    /// `true` once a group had a protection. Before that, no walk has to compute protections.
+    /// `true` once any group had a protection. As long as it is `false`, no walk has to compute protections.
     has_protection: AtomicBool,
 }
 
 impl<M: Machine> Groups<M> {
-    /// Creates the root group, with room for `room` more groups.
+    /// Creates the groups of an engine: the root group, with room for `room` more groups.
     pub(super) fn new(machine: &M, room: u16) -> Self {
         let count = usize::from(room) + 1;
         Self {
@@ -198,7 +200,7 @@ impl<M: Machine> Groups<M> {
         }
     }
 
-    /// Returns the number of groups that can exist at a time, with the root group.
+    /// Returns the number of groups that can exist at a time, including the root group.
     #[must_use]
     pub fn room(&self) -> usize {
         self.groups.len()
@@ -209,34 +211,35 @@ impl<M: Machine> Groups<M> {
     }
 
     /// Returns the number of pages that are charged to a group and its descendants (`memory.current`). CPUs may hold
-    /// some of these pages in stock. Always 0 for the root group.
+    /// some of these pages in stock. The result is always 0 for the root group.
     #[must_use]
     pub fn usage(&self, id: GroupId) -> u64 {
         self.group(id).usage.load(Relaxed)
     }
 
-    /// Returns the number of swap slots with pages of a group and its descendants (`memory.swap.current`). Always 0 for
-    /// the root group.
+    /// Returns the number of swap slots with pages of a group and its descendants (`memory.swap.current`). The result
+    /// is always 0 for the root group.
     #[must_use]
     pub fn swap_usage(&self, id: GroupId) -> u64 {
         self.group(id).swap.load(Relaxed)
     }
 
-    /// Returns how many more pages of a group `memory.swap.max` of the group and of its ancestors lets into swap.
+    /// Returns the number of pages of a group that may still go to swap under `memory.swap.max` of the group and of its
+    /// ancestors.
     #[must_use]
     pub fn swap_room(&self, id: GroupId) -> u64 {
         let left = |id| self.group(id).limit(Limit::SwapMax).saturating_sub(self.swap_usage(id));
         self.lineage(id).map(left).min().unwrap_or(u64::MAX)
     }
 
-    /// Returns whether a group, or an ancestor, uses at least half of what its `memory.swap.max` allows.
+    /// Returns whether a group or one of its ancestors uses at least half of its `memory.swap.max`.
     #[must_use]
     pub(crate) fn is_swap_half_full(&self, id: GroupId) -> bool {
         self.lineage(id).any(|id| self.swap_usage(id).saturating_mul(2) >= self.group(id).limit(Limit::SwapMax))
     }
 
-    /// Charges swap slots to a group and its ancestors. Returns `false`, and charges none, if `memory.swap.max` of one of
-    /// them refuses.
+    /// Charges swap slots to a group and its ancestors, and returns `true`. If the slots would exceed `memory.swap.max`
+    /// of one of these groups, charges none and returns `false`.
     #[doc(alias = "mem_cgroup_try_charge_swap")]
     pub(crate) fn charge_swap(&self, id: GroupId, slots: u64) -> bool {
         let is_refused = self.lineage(id).find(|at| {
@@ -253,7 +256,7 @@ impl<M: Machine> Groups<M> {
         false
     }
 
-    /// Takes freed swap slots off the counters of a group and of its ancestors.
+    /// Subtracts freed swap slots from the counters of a group and of its ancestors.
     pub(crate) fn uncharge_swap(&self, id: GroupId, slots: u64) {
         for at in self.lineage(id) {
             let before = self.group(at).swap.fetch_sub(slots, Relaxed);
@@ -261,23 +264,23 @@ impl<M: Machine> Groups<M> {
         }
     }
 
-    /// Returns the largest usage that a group has had, pages (`memory.peak`).
+    /// Returns the largest usage that a group has had, in pages (`memory.peak`).
     #[must_use]
     pub fn peak(&self, id: GroupId) -> u64 {
         self.group(id).peak.load(Relaxed)
     }
 
-    /// Returns a limit or protection of a group, pages; `u64::MAX` stands for `max`.
+    /// Returns a limit or protection of a group, in pages; `u64::MAX` stands for `max`.
     #[must_use]
     pub fn limit(&self, id: GroupId, limit: Limit) -> u64 {
         self.group(id).limit(limit)
     }
 
-    /// Sets a limit or protection of a group, pages; `u64::MAX` stands for `max`. Usage may be above the new limit: the
-    /// next charge then reclaims.
+    /// Sets a limit or protection of a group, in pages; `u64::MAX` stands for `max`. The group's usage may be above the
+    /// new limit: the next charge then reclaims.
     ///
     /// # Panics
-    /// For the root group, which has no limits.
+    /// Panics for the root group, which has no limits.
     pub fn set_limit(&self, id: GroupId, limit: Limit, pages: u64) {
         assert!(!id.is_root(), "the root group has no limits");
         self.group(id).limits[limit as usize].store(pages, Relaxed);
@@ -286,16 +289,18 @@ impl<M: Machine> Groups<M> {
         }
     }
 
-    /// Returns whether the killer, if it kills a process of the group, kills the whole group (`memory.oom.group`).
+    /// Returns whether the out-of-memory killer kills the whole group when it kills a process of the group
+    /// (`memory.oom.group`).
     #[must_use]
     pub fn is_oom_group(&self, id: GroupId) -> bool {
         self.group(id).is_oom_group.load(Relaxed)
     }
 
-    /// Sets whether the killer kills the whole group.
+    /// Sets whether the out-of-memory killer kills the whole group when it kills a process of the group
+    /// (`memory.oom.group`).
     ///
     /// # Panics
-    /// For the root group, which is not killed as a whole.
+    /// Panics for the root group, which is not killed as a whole.
     pub fn set_oom_group(&self, id: GroupId, is_whole: bool) {
         assert!(!id.is_root(), "the root group is not killed as a whole");
         self.group(id).is_oom_group.store(is_whole, Relaxed);
@@ -307,8 +312,8 @@ impl<M: Machine> Groups<M> {
         root.is_root() || self.lineage(id).any(|above| above == root)
     }
 
-    /// Returns how often an event has happened in a group. Events of its descendants are not counted
-    /// (`memory.events.local`).
+    /// Returns the number of times that an event has happened in a group. Events of the group's descendants are not
+    /// counted (`memory.events.local`).
     #[must_use]
     pub fn events(&self, id: GroupId, event: GroupEvent) -> u64 {
         self.group(id).events[event as usize].load(Relaxed)
@@ -319,7 +324,7 @@ impl<M: Machine> Groups<M> {
         self.group(id).events[event as usize].fetch_add(1, Relaxed);
     }
 
-    /// Returns the group and its ancestors without the root group, from the group up.
+    /// Returns the group and its ancestors except the root group, from the group upwards.
     fn lineage(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         let above = |id: &GroupId| Some(self.tree.parent(*id));
         std::iter::successors(Some(id), above).take_while(|id| !id.is_root())
@@ -328,7 +333,7 @@ impl<M: Machine> Groups<M> {
     /// Adds pages to the counters of a group and of its ancestors.
     ///
     /// # Errors
-    /// The nearest group whose limit would be exceeded. No counter has changed then.
+    /// Fails with the nearest group whose limit would be exceeded. On failure, no counter is changed.
     fn add(&self, id: GroupId, pages: u64) -> Result<(), GroupId> {
         for at in self.lineage(id) {
             let group = self.group(at);
@@ -345,7 +350,7 @@ impl<M: Machine> Groups<M> {
         Ok(())
     }
 
-    /// Adds pages to the counters of a group and of its ancestors, over their limits if need be.
+    /// Adds pages to the counters of a group and of its ancestors, even if the counters then exceed the limits.
     pub(crate) fn add_forced(&self, id: GroupId, pages: u64) {
         for at in self.lineage(id) {
             let usage = self.group(at).usage.fetch_add(pages, Relaxed) + pages;
@@ -353,7 +358,7 @@ impl<M: Machine> Groups<M> {
         }
     }
 
-    /// Takes pages that were freed off the counters of a group and of its ancestors.
+    /// Subtracts pages that were freed from the counters of a group and of its ancestors.
     pub(crate) fn uncharge(&self, id: GroupId, pages: u64) {
         for at in self.lineage(id) {
             let before = self.group(at).usage.fetch_sub(pages, Relaxed);
@@ -401,8 +406,9 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Moves the calling task to a group: its pages are charged to the group from now on, and its stalls count in the
-    /// pressure of the group and of the ancestors. `task` must be the state of the calling task.
+    /// Moves the calling task to a group. From then on, pages that the task allocates are charged to the group, and the
+    /// task's stalls count in the pressure of the group and of its ancestors. `task` must be the state of the calling
+    /// task.
     pub fn enter_group(&self, task: &mut Task, group: GroupId) {
         task.group = group;
         self.machine.note_group(group.0);

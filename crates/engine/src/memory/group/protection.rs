@@ -1,10 +1,10 @@
-//! The protection of groups: how many of a group's pages `memory.min` and `memory.low` keep from a reclaim
+//! The protection of groups: the number of a group's pages that `memory.min` and `memory.low` keep from a reclaim
 //! (mechanisms/groups, 5).
 //!
-//! Protection is shared out from the root of a reclaim downwards. A child of that root has what it asks for. Further
-//! down, the children of a group share what the group has: if they claim more, each gets its part in proportion to its
-//! claim; if they claim less, the rest goes to the children in proportion to their unprotected pages
-//! (`memory_recursiveprot`).
+//! Protection is distributed from the root of a reclaim downwards. A child of the root has the protection that its
+//! setting asks for. Further down, the children of a group share the protection of the group. If the children claim
+//! more than this, each child gets a part in proportion to its claim. If the children claim less, the rest is
+//! distributed among them in proportion to their unprotected pages (`memory_recursiveprot`).
 
 use super::{GroupId, Groups, Limit};
 use machine::Machine;
@@ -13,18 +13,18 @@ use machine::atomic::Ordering::Relaxed;
 /// The protections, in the order in which a group stores them.
 const PROTECTIONS: [Limit; 2] = [Limit::Min, Limit::Low];
 
-/// The protection of a group against one reclaim, pages.
+/// The protection of a group against one reclaim, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protection {
-    /// Pages that are never taken (`emin`).
+    /// Number of the group's pages that reclaim never takes (`emin`).
     pub min: u64,
-    /// Pages that are left alone while enough is found elsewhere (`elow`).
+    /// Number of the group's pages that reclaim leaves alone while it finds enough pages elsewhere (`elow`).
     pub low: u64,
 }
 
 impl<M: Machine> Groups<M> {
-    /// Works out the protection of a group against a reclaim of the subtree of `root`. A walk calls this for each group
-    /// in preorder, because the protection of a group depends on that of its parent.
+    /// Computes the protection of a group against a reclaim of the subtree of `root`. A walk calls this for each group
+    /// in preorder (parents before children), because the protection of a group depends on its parent's protection.
     #[doc(alias = "mem_cgroup_calculate_protection")]
     pub(crate) fn update_protection(&self, root: GroupId, id: GroupId) -> Protection {
         let group = self.group(id);
@@ -61,8 +61,8 @@ impl<M: Machine> Groups<M> {
         Protection { min, low }
     }
 
-    /// Works out the protection of a group against a reclaim of the whole tree, and before that the protections of its
-    /// ancestors. Called where groups are not visited in preorder.
+    /// Computes the protection of a group against a reclaim of the whole tree, after the protections of its ancestors.
+    /// Callers that do not visit groups in preorder (parents before children) use this method.
     pub(crate) fn update_protection_from_root(&self, id: GroupId) -> Protection {
         if !self.has_protection.load(Relaxed) {
             return Protection::default();
@@ -71,7 +71,7 @@ impl<M: Machine> Groups<M> {
         lineage.into_iter().rev().map(|at| self.update_protection(GroupId::ROOT, at)).last().unwrap_or_default()
     }
 
-    /// Returns the protection that the last walk worked out for a group.
+    /// Returns the protection that the last walk computed for a group.
     #[must_use]
     pub fn protection(&self, id: GroupId) -> Protection {
         let [min, low] = [0, 1].map(|n| self.group(id).effective[n].load(Relaxed));
@@ -79,20 +79,20 @@ impl<M: Machine> Groups<M> {
     }
 }
 
-/// The numbers from which a group's share of its parent's protection follows, pages.
+/// The numbers from which a group's share of its parent's protection is computed, in pages.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     usage: u64,
     parent_usage: u64,
-    /// The group's own setting.
+    /// The group's own setting of the protection.
     setting: u64,
-    /// The effective protection of the parent.
+    /// The effective protection of the parent group.
     parent_effective: u64,
-    /// Sum of the protected pages of the parent's children.
+    /// Sum of the protected pages of all children of the parent.
     claimed: u64,
 }
 
-/// Returns the effective protection of a group, pages.
+/// Returns the effective protection of a group, in pages.
 #[doc(alias = "effective_protection")]
 fn share(of: Share) -> u64 {
     let part = |pages: u64, of: u64, all: u64| (u128::from(pages) * u128::from(of) / u128::from(all.max(1))) as u64;

@@ -1,12 +1,12 @@
 //! Stocks: pages that a CPU has charged to a group in advance (`memcg_stock_pcp`; mechanisms/groups, 1).
 //!
-//! A charge that the stock can serve changes no shared counter. The pages of all stocks count as usage of their
-//! groups, although no task has them.
+//! A charge that the stock can serve changes no shared counter. The pages of all stocks count as usage of their groups,
+//! although no task uses these pages.
 
 use super::{GroupId, Groups, Limit};
 use machine::{Machine, PerCpu};
 
-/// Number of pages that are charged together if the stock has too few (`MEMCG_CHARGE_BATCH`).
+/// Number of pages that are charged together if the stock has too few pages for a charge (`MEMCG_CHARGE_BATCH`).
 pub const STOCK_PAGES: u64 = 64;
 
 /// The pages that one CPU has charged in advance, all to one group.
@@ -17,18 +17,18 @@ pub(super) struct Stock {
 }
 
 impl Stock {
-    /// Returns the number of pages in stock for a group.
+    /// Returns the number of pages in this stock for a group.
     pub(super) fn pages_of(&self, id: GroupId) -> u64 {
         if self.group == id { self.pages } else { 0 }
     }
 }
 
 impl<M: Machine> Groups<M> {
-    /// Charges pages to a group and its ancestors, from the CPU's stock if it has enough. Returns the number of pages
-    /// that were added to the counters; 0 if the stock had enough.
+    /// Charges pages to a group and its ancestors. If the CPU's stock has enough pages, takes the charge from the stock
+    /// and returns 0. Otherwise returns the number of pages that were added to the counters.
     ///
     /// # Errors
-    /// The group whose limit refuses the charge.
+    /// Fails with the group whose limit refuses the charge.
     #[inline]
     pub(crate) fn charge(&self, id: GroupId, pages: u64) -> Result<u64, GroupId> {
         {
@@ -70,7 +70,7 @@ impl<M: Machine> Groups<M> {
         }
     }
 
-    /// Takes the pages of all stocks off the counters of their groups.
+    /// Empties the stocks of all CPUs, and subtracts their pages from the counters of their groups.
     #[doc(alias = "drain_all_stock")]
     pub(crate) fn drain_stocks(&self) {
         let mut stocks = Vec::new();
@@ -78,7 +78,8 @@ impl<M: Machine> Groups<M> {
         stocks.iter().filter(|stock| stock.pages > 0).for_each(|stock| self.uncharge(stock.group, stock.pages));
     }
 
-    /// Returns the number of pages that can still be charged to a group before its own limit is met.
+    /// Returns the number of pages that can still be charged to a group before its own limit (not an ancestor's) is
+    /// reached.
     pub(crate) fn margin(&self, id: GroupId) -> u64 {
         self.limit(id, Limit::Max).saturating_sub(self.usage(id))
     }
@@ -88,12 +89,12 @@ impl<M: Machine> Groups<M> {
         self.over_high(id).next().is_some()
     }
 
-    /// Returns the group and its ancestors without the root group, from the group up.
+    /// Returns the group and its ancestors except the root group, from the group upwards.
     pub(crate) fn with_ancestors(&self, id: GroupId) -> Vec<GroupId> {
         self.lineage(id).collect()
     }
 
-    /// Returns the group and its ancestors that are above their `high` lines, from the group up.
+    /// Returns, of the group and its ancestors, the groups that are above their `high` lines, from the group upwards.
     pub(crate) fn over_high(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         self.lineage(id).filter(|at| self.usage(*at) > self.limit(*at, Limit::High))
     }

@@ -1,9 +1,10 @@
-//! The tree of groups: which exist, their order, and walks of a subtree.
+//! The tree of memory control groups: the groups that exist, their order, and walks of a subtree.
 //!
-//! Groups stand in *preorder*: each before its descendants, so that a subtree is a stretch of the order. A group that
-//! is removed while pages are charged to it stays in the tree, to be reclaimed with the rest (`mem_cgroup_css_offline`).
-//! Once its last page was freed, the next group that is made or removed takes it out of the tree, and its number is used
-//! again. Freed pages do not look for such groups, because they may be freed in an interrupt.
+//! Groups are kept in *preorder*, each before its descendants, so that a subtree is a range of the order. A group that
+//! is removed while pages are charged to it stays in the tree, so that reclaim still finds its pages
+//! (`mem_cgroup_css_offline`). Once its last page was freed, the next call that creates or removes a group takes the
+//! removed group out of the tree, and its number can be used again. The code that frees a page does not search for
+//! groups without pages, because it may run in an interrupt.
 
 use super::{GroupId, Groups};
 use machine::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
@@ -14,23 +15,23 @@ use std::sync::Arc;
 /// A limit or a protection of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// `memory.max`: no charge goes above it.
+    /// `memory.max`: a charge that would exceed this limit reclaims first, and fails if reclaim makes no room.
     Max,
-    /// `memory.high`: tasks that charge above it reclaim, and are throttled.
+    /// `memory.high`: tasks that charge pages above this line reclaim, and are throttled.
     High,
-    /// `memory.low`: reclaim leaves these pages alone while it finds enough elsewhere.
+    /// `memory.low`: reclaim leaves this number of the group's pages alone while it finds enough pages elsewhere.
     Low,
-    /// `memory.min`: reclaim never takes these pages.
+    /// `memory.min`: reclaim never takes this number of the group's pages.
     Min,
-    /// `memory.swap.max`: no more pages of the group are in swap at a time.
+    /// `memory.swap.max`: the largest number of the group's pages that may be in swap at a time.
     SwapMax,
 }
 
 impl Limit {
-    /// All limits.
+    /// All limits and protections, in declaration order.
     pub const ALL: [Self; 5] = [Self::Max, Self::High, Self::Low, Self::Min, Self::SwapMax];
 
-    /// Returns the name of the limit's file.
+    /// Returns the name of the limit's file in a cgroup's folder.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +43,7 @@ impl Limit {
         }
     }
 
-    /// Returns the value of the limit in a new group, pages.
+    /// Returns the value of the limit in a new group, in pages.
     #[must_use]
     pub const fn default_pages(self) -> u64 {
         match self {
@@ -55,12 +56,12 @@ impl Limit {
 /// The reason why a group cannot be created or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupError {
-    /// As many groups exist as the memory has room for, counting removed ones that still have pages.
+    /// The largest number of groups exists already. Removed groups that still have pages are counted, too.
     NoRoom {
         /// The number of groups that can exist at a time.
         room: u16,
     },
-    /// There is no group of this number, or it was removed.
+    /// There is no group of this number, or the group was removed.
     Unknown(GroupId),
     /// The group has children.
     HasChildren(GroupId),
@@ -96,11 +97,12 @@ enum State {
     Live,
     /// The group is being removed. It is in the tree.
     Leaving,
-    /// The group was removed, but pages are charged to it.
+    /// The group was removed, but pages are still charged to it.
     Dying,
 }
 
-/// The groups of a subtree in preorder, as they were when the value was made. Dereferences to a slice.
+/// The groups of a subtree in preorder (parents before children), as they were when this value was made. The type
+/// dereferences to a slice.
 #[derive(Clone, Debug)]
 pub struct Subtree {
     preorder: Arc<Vec<GroupId>>,
@@ -115,27 +117,28 @@ impl Deref for Subtree {
     }
 }
 
-/// The order of groups.
+/// The groups of the tree in preorder, with their positions and the sizes of their subtrees.
 #[derive(Debug)]
 struct Order {
-    /// All groups of the tree in preorder, the root group first. Walks share the list until the tree changes.
+    /// All groups of the tree in preorder (parents before children), the root group first. Walks share the list until
+    /// the tree changes.
     preorder: Arc<Vec<GroupId>>,
-    /// Where each group stands in `preorder`.
+    /// The position of each group in `preorder`.
     position: Vec<usize>,
-    /// The number of groups in each group's subtree, with itself.
+    /// The number of groups in each group's subtree, including the group itself.
     size: Vec<usize>,
 }
 
 /// The tree of groups.
 pub(super) struct Tree<M: Machine> {
     parents: Box<[AtomicU16]>,
-    /// The [`State`] of each group. Changed under the lock of `order`.
+    /// The [`State`] of each group. It is changed only under the lock of `order`.
     states: Box<[AtomicU8]>,
     order: M::Lock<Order>,
 }
 
 impl<M: Machine> Tree<M> {
-    /// Creates the root group, in a tree with room for `count` groups, counting the root group.
+    /// Creates a tree that has only the root group, and room for `count` groups including the root group.
     pub(super) fn new(machine: &M, count: usize) -> Self {
         let order = Order { preorder: Arc::new(vec![GroupId::ROOT]), position: vec![0; count], size: vec![1; count] };
         let tree = Self {
@@ -147,7 +150,7 @@ impl<M: Machine> Tree<M> {
         tree
     }
 
-    /// Returns whether a group is in a state. No group of a number that is too large is in any.
+    /// Returns whether a group is in the state `state`. Returns `false` for numbers that are too large for any group.
     fn is(&self, id: GroupId, state: State) -> bool {
         self.states.get(usize::from(id.0)).is_some_and(|now| now.load(Relaxed) == state as u8)
     }
@@ -156,7 +159,7 @@ impl<M: Machine> Tree<M> {
         self.states[usize::from(id.0)].store(state as u8, Relaxed);
     }
 
-    /// Returns the parent of a group; the root group for the root group itself.
+    /// Returns the parent of a group. For the root group, returns the root group itself.
     #[inline]
     pub(super) fn parent(&self, id: GroupId) -> GroupId {
         GroupId(self.parents[usize::from(id.0)].load(Relaxed))
@@ -195,7 +198,7 @@ impl<M: Machine> Tree<M> {
         Ok(id)
     }
 
-    /// Takes a group out of the tree that has no children.
+    /// Takes a group that has no children out of the tree.
     fn take_out(&self, order: &mut Order, id: GroupId) {
         let number = usize::from(id.0);
         let at = order.position[number];
@@ -207,7 +210,8 @@ impl<M: Machine> Tree<M> {
         }
     }
 
-    /// Takes the removed groups out of the tree that `is_empty` says have no pages, children before parents.
+    /// Takes removed groups without pages out of the tree, children before parents. `is_empty` says whether a group has
+    /// no pages.
     fn bury(&self, order: &mut Order, is_empty: impl Fn(GroupId) -> bool) {
         for at in (1..order.preorder.len()).rev() {
             let id = order.preorder[at];
@@ -219,7 +223,8 @@ impl<M: Machine> Tree<M> {
 }
 
 impl Order {
-    /// Returns the positions in preorder of a group and its descendants; none if the group does not exist.
+    /// Returns the positions in preorder of a group and its descendants; returns an empty range if the group does not
+    /// exist.
     fn stretch(&self, id: GroupId) -> Range<usize> {
         let number = usize::from(id.0);
         let at = self.position[number];
@@ -227,7 +232,7 @@ impl Order {
         if exists { at..at + self.size[number] } else { 0..0 }
     }
 
-    /// Sets the positions of the groups that stand at `from` and behind.
+    /// Sets the positions of the groups from place `from` of the preorder on.
     fn number_from(&mut self, from: usize) {
         for at in from..self.preorder.len() {
             self.position[usize::from(self.preorder[at].0)] = at;
@@ -236,11 +241,11 @@ impl Order {
 }
 
 impl<M: Machine> Groups<M> {
-    /// Creates a group below `parent`, with no limits and no protection. [`crate::lru::Lru::create_group`] also gives its
-    /// lruvecs the state of new ones.
+    /// Creates a group below `parent`, with no limits and no protection. [`crate::lru::Lru::create_group`] calls this,
+    /// and also resets the state of the group's lruvecs.
     ///
     /// # Errors
-    /// If `parent` does not exist, or there is no room for another group.
+    /// Fails if `parent` does not exist, or there is no room for another group.
     pub(crate) fn create(&self, parent: GroupId) -> Result<GroupId, GroupError> {
         // A task of another group may have charged a removed group for a page from swap, and left a stock.
         self.drain_stocks();
@@ -255,12 +260,12 @@ impl<M: Machine> Groups<M> {
         self.usage(id) == 0 && self.swap_usage(id) == 0
     }
 
-    /// Removes a group. Its pages stay charged to it until they are freed, and its parent pays for its kernel objects.
-    /// Its tasks must have left it.
-    /// [`crate::lru::Lru::remove_group`] also tells the list of groups.
+    /// Removes a group. The group's pages stay charged to it until they are freed, and its parent pays for its kernel
+    /// objects from then on. Its tasks must have left it.
+    /// [`crate::lru::Lru::remove_group`] calls this, and also updates the list of groups by which reclaim chooses.
     ///
     /// # Errors
-    /// If the group does not exist, has children, or is the root group.
+    /// Fails if the group does not exist, has children, or is the root group.
     pub(crate) fn remove(&self, id: GroupId) -> Result<(), GroupError> {
         if id.is_root() {
             return Err(GroupError::IsRoot);
@@ -291,16 +296,16 @@ impl<M: Machine> Groups<M> {
         self.tree.parent_of(id)
     }
 
-    /// Returns the groups of a subtree in preorder, with `root` first. Removed groups that still have pages are among
-    /// them. Empty if `root` does not exist.
+    /// Returns the groups of a subtree in preorder (parents before children), with `root` first. Removed groups that
+    /// still have pages are among them. The result is empty if `root` does not exist.
     #[must_use]
     pub fn subtree(&self, root: GroupId) -> Subtree {
         let order = self.tree.order.lock();
         Subtree { preorder: order.preorder.clone(), stretch: order.stretch(root) }
     }
 
-    /// Returns the group that follows `after` in the preorder of the subtree of `root`: `root` itself if `after` is
-    /// none, or is no longer in the subtree. Returns none behind the last group, and if `root` does not exist.
+    /// Returns the group that follows `after` in the preorder of the subtree of `root`. If `after` is `None`, or is no
+    /// longer in the subtree, returns `root` itself. Returns `None` after the last group, and if `root` does not exist.
     pub(crate) fn next_in(&self, root: GroupId, after: Option<GroupId>) -> Option<GroupId> {
         let order = self.tree.order.lock();
         let stretch = order.stretch(root);
@@ -309,7 +314,8 @@ impl<M: Machine> Groups<M> {
         stretch.contains(&next).then(|| order.preorder[next])
     }
 
-    /// Calls `visit` with each child of a group, in the order in which they were created. The tree is locked meanwhile.
+    /// Calls `visit` with each child of a group, in the order in which the children were created. The tree is locked
+    /// during the call.
     pub(super) fn for_each_child(&self, id: GroupId, mut visit: impl FnMut(GroupId)) {
         let order = self.tree.order.lock();
         let stretch = order.stretch(id);
@@ -321,7 +327,7 @@ impl<M: Machine> Groups<M> {
         }
     }
 
-    /// Returns the children of a group, in the order in which they were created.
+    /// Returns the children of a group, in the order in which the children were created.
     #[must_use]
     pub fn children(&self, id: GroupId) -> Vec<GroupId> {
         let mut children = Vec::new();

@@ -10,12 +10,12 @@ use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// The lowest priority to which a reclaim for a boost descends, so that it leaves pages that are not easily freed. The
-/// reclaim may begin at a lower priority (`multigen.first_priority_min`).
+/// The lowest priority to which a reclaim for boosted watermarks descends. Pages that are not easily freed are thereby
+/// left in memory. The reclaim may begin at a lower priority (`multigen.first_priority_min`).
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns whether the mark of some zone of the node that a request can use is raised.
+    /// Returns whether a watermark of the node is raised (boosted) in a zone that a request can use.
     pub(in crate::reclaim) fn is_boosted(&self, node: NodeId, classzone: usize) -> bool {
         self.zones_up_to(node, classzone).any(|(_, zone)| zone.boost() > 0)
     }

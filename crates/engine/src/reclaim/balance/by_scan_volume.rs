@@ -9,8 +9,8 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Performs one descent of the priority. The priority falls by a step when a pass scanned too little to reach the
-    /// marks or freed nothing. Returns the request that was met in the end.
+    /// Performs one descent of the priority. The priority falls by a step when a pass scanned too few pages to reach
+    /// the marks, or freed none. Returns the request that was met in the end.
     pub(super) fn balance_by_scan_volume(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
         let mut request = request;

@@ -1,6 +1,6 @@
-//! Balancing a node as a whole, from 4.8 on: its lists are shrunk once a pass, for the marks of all its zones. The
-//! descent of the priority is that of mechanisms/reclaim, 18.6; the tests of the node are those of Linux 4.8 ("mm,
-//! vmscan: make kswapd reclaim in terms of nodes").
+//! Balancing a node as a whole, from Linux 4.8 on: the node's lists are shrunk once a pass, for the marks of all its
+//! zones. The descent of the priority is that of mechanisms/reclaim, 18.6; the tests of the node are those of Linux 4.8
+//! ("mm, vmscan: make kswapd reclaim in terms of nodes").
 
 use super::Request;
 use crate::lru::CLUSTER;
@@ -62,7 +62,7 @@ impl<M: Machine> Reclaim<M> {
         control.scanned >= control.to_reclaim_pages
     }
 
-    /// Shrinks the lists of a node for requests of a class zone, and no object caches.
+    /// Shrinks the lists of a node for requests of a class zone, but not the object caches.
     pub(super) fn shrink_lists_of_node(
         &self,
         task: &mut Task,
@@ -77,7 +77,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Clears the congestion marks of the lists of a node that is balanced.
+    /// Clears the congestion marks of a node's lists, because the node is balanced.
     #[doc(alias = "clear_pgdat_congested")]
     fn end_congestion(&self, node: NodeId) {
         for (_, zone) in self.zones_up_to(node, usize::MAX) {

@@ -1,4 +1,4 @@
-//! Balancing a node up to 3.10: down from priority 12, and from 12 again as soon as a pass freed a cluster
+//! Balancing a node up to Linux 3.10: the priority falls from 12, and is 12 again as soon as a pass freed a cluster
 //! (mechanisms/reclaim, 18.4 and 18.5).
 
 use super::{NodePass, Request};
@@ -12,8 +12,8 @@ use crate::task::Task;
 use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
-    /// Balances a node like kernels up to 3.10: from priority 12 down, one step a pass, and again from 12 as soon as a
-    /// pass has freed a cluster (32 pages). Returns the request that was met in the end.
+    /// Balances a node as Linux up to 3.10 does: the priority falls from 12 by one step a pass, and is 12 again as soon
+    /// as a pass has freed a cluster (32 pages). Returns the request that was met in the end.
     ///
     /// With `ZoneBalance::AllZones`, a run for a high order that cannot be reached ends only when a pass frees less
     /// than a cluster. As long as there is something to free, the run goes on.
@@ -92,7 +92,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits between passes, as `kswapd_nap` says.
+    /// Waits between two passes, as `reclaim.kswapd_nap` says.
     fn kswapd_nap(&self, pass: &NodePass) {
         match self.choices.kswapd_nap {
             KswapdNap::None => {}

@@ -8,27 +8,27 @@ use crate::reclaim::{Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// The result of a pass over one zone.
+/// The result of a pass of kswapd over one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ZonePass {
-    /// `true` if the pass scanned at least as many pages as the high mark, or the zone needed nothing.
+    /// `true` if the zone needed nothing, or the pass scanned at least as many pages as the zone's high mark.
     pub scanned_enough: bool,
     /// Number of pages that the pass was meant to free.
     pub attempted: u64,
-    /// Number of pages that were scanned.
+    /// Number of pages that the pass scanned in the zone.
     pub scanned: u64,
     /// `true` if the zone is at its high mark. With `KswapdGap::NeverLeft` this is the state before the pass.
     pub is_balanced: bool,
-    /// `true` if the zone counts for its node. A zone that was marked hopeless (`all_unreclaimable`) before this pass
-    /// does not count, except with `KswapdGap::NeverLeft`.
+    /// `true` if the zone's balance counts when the balance of its node is judged. A zone that was marked hopeless
+    /// (`all_unreclaimable`) before this pass does not count, except with `KswapdGap::NeverLeft`.
     pub counts: bool,
-    /// `true` if the zone needed nothing, and nothing was done.
+    /// `true` if the zone needed no pages, and kswapd did nothing in it.
     pub was_left: bool,
 }
 
 /// The block that kswapd wants from a zone, and the numbers by which the zone is judged.
 struct Wanted<'a, M: Machine> {
-    /// The zone.
+    /// The zone from which kswapd wants blocks.
     zone: &'a Zone<M>,
     /// The order of the wanted blocks.
     order: Order,
@@ -39,7 +39,7 @@ struct Wanted<'a, M: Machine> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Shrinks one zone, if `kswapd_gap` demands it. Returns the result.
+    /// Shrinks one zone, unless `reclaim.kswapd_gap` lets kswapd skip the zone. Returns the result.
     pub(super) fn kswapd_shrink_zone(
         &self,
         task: &mut Task,
@@ -81,8 +81,8 @@ impl<M: Machine> Reclaim<M> {
         ZonePass { counts: true, ..ZonePass::shrunk(zone.high(), control, was_balanced, was_balanced) }
     }
 
-    /// Shrinks the lists of a zone, unless it is `gap` pages above its high mark. With `SlabZones::Every`, shrinks
-    /// object caches even then.
+    /// Shrinks the lists of a zone, unless the zone is `gap` pages above its high mark. With `SlabZones::Every`,
+    /// shrinks object caches even then.
     fn shrink_below_gap(
         &self,
         task: &mut Task,
@@ -135,7 +135,7 @@ impl<M: Machine> Reclaim<M> {
 }
 
 impl ZonePass {
-    /// Creates the result for a zone that needed nothing.
+    /// Creates the result for a zone that needed no pages, so that kswapd did nothing in it.
     const fn left(counts: bool) -> Self {
         Self { scanned_enough: true, attempted: 0, scanned: 0, is_balanced: true, counts, was_left: true }
     }

@@ -19,9 +19,9 @@ const LOW_PRIORITY: u32 = 1;
 
 /// Reclaimers that wait until pages of their node are written.
 pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
-    /// The queue of the tasks.
+    /// The queue in which the reclaimers wait.
     queue: M::WaitQueue,
-    /// Number of the tasks.
+    /// Number of reclaimers that wait.
     tasks: AtomicU32,
     /// Number of pages of the node that were written since the first of the waiting tasks came
     /// (`NR_THROTTLED_WRITTEN`).
@@ -29,7 +29,7 @@ pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
 }
 
 impl<M: Machine> WriteWaiters<M> {
-    /// Creates the state, without waiting tasks.
+    /// Creates the state in which no reclaimer waits.
     pub fn new(machine: &M) -> Self {
         Self { queue: machine.wait_queue(), tasks: AtomicU32::new(0), written: AtomicU64::new(0) }
     }
@@ -70,7 +70,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a cluster of pages (32) was written for each task that sleeps here, at most 100 ms.
+    /// Sleeps until a cluster (32) of pages of the node was written for each task that sleeps in this way, at most 100
+    /// ms.
     #[doc(alias = "VMSCAN_THROTTLE_WRITEBACK")]
     pub fn throttle_for_writeback(&self, node: NodeId) {
         let _span = self.machine.span(Func::ReclaimThrottle);

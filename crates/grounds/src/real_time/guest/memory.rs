@@ -149,7 +149,7 @@ impl Uses {
     }
 
     /// Returns the number of pages in this pageblock that belong to the free block which begins at `frame`. Only the
-    /// block's first page is marked, and the kernel does not tell the block's order. The order is taken to be the
+    /// block's first page is marked, and the kernel does not report the block's order. The order is taken to be the
     /// largest that fits the frame's number and the unmarked frames after it.
     fn free(&mut self, frame: u64, flags: &[u64]) -> usize {
         let zeroes = 1 + flags[1..].iter().take_while(|it| **it == 0).count();

@@ -88,12 +88,6 @@ impl Backend for Guest {
         let params: W::Params = job.params.read()?;
         groups::check(&job.machine.name, &job.machine.groups, &W::groups(&params)).map_err(Failure)?;
         let told = |why| Failure(format!("ground `{}`: {why}", Ground::Guest));
-        if let Some(group) = job.machine.groups.iter().find(|group| !group.tasks.is_empty()) {
-            return Err(told(format!(
-                "[[group]] `{}` has `tasks`: on a real kernel all tasks of a workload are one process, which is in one group",
-                group.name
-            )));
-        }
         fits::<W>(&params, job, &Self::resources(job)?).map_err(told)
     }
 

@@ -42,10 +42,10 @@ const FULL_PAGES: u64 = 256;
 /// memory and a CPU.
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
 
-/// Limits of the share of a CPU that a guest uses, percent. A guest that uses less than `IDLE_PERCENT` does nothing. A
-/// guest that uses more, but less than `STARVED_PERCENT`, works but gets too little CPU time, because other processes
-/// use the computer.
+/// A guest that uses less than this share of a CPU, percent, but is not idle ([`IDLE_PERCENT`]), gets too little CPU
+/// time, because other processes use the computer.
 const STARVED_PERCENT: u128 = 25;
+/// A guest that uses less than this share of a CPU, percent, counts as idle.
 const IDLE_PERCENT: u128 = 2;
 
 /// The factor by which a guest may take longer if it gets little CPU time.
@@ -148,8 +148,8 @@ pub(super) fn run(
     unreachable!("the last start is taken as it is")
 }
 
-/// Returns a guest's failure. If the device that holds the guest's disks is full, says so in front. To be called before
-/// these disks are removed.
+/// Returns a guest's failure. If the device that holds the guest's disks is full, the message begins with this fact. To
+/// be called before these disks are removed.
 fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),

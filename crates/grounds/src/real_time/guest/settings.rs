@@ -21,9 +21,10 @@ enum Form {
 }
 
 const GENERATIONS: Form = Form::Words(&[("classic", "n"), ("multigen", "y")]);
-/// In the value 5, bit 1 is off: page tables are not walked before a generation begins
-/// (Documentation/admin-guide/mm/multigen_lru.rst).
+/// The form of walks of page tables: `never` is written as 5, in which bit 1 is off, so that page tables are not walked
+/// before a generation begins (Documentation/admin-guide/mm/multigen_lru.rst).
 const WALKS: Form = Form::Words(&[("never", "5")]);
+/// The form of a switch of khugepaged: `yes` is written as 1, `no` as 0.
 const KHUGEPAGED: Form = Form::Words(&[("yes", "1"), ("no", "0")]);
 
 /// For each setting: the key of the kernel file, the file of the setting, and the form.

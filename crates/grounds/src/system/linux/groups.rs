@@ -1,8 +1,10 @@
 //! The memory control groups of a machine file on a real kernel: folders of the hierarchy of version 2.
 //!
 //! The kernel puts whole processes into groups, not threads. So a task that enters a group moves all tasks of the
-//! workload's process. Pages that were charged before stay where they are.
+//! workload's process. Pages that were charged before stay where they are. Groups whose `tasks` name tasks of a workload
+//! can therefore have only all of them, in one group.
 
+use crate::real_time::RECORDER;
 use catalogue::group::Group;
 use engine::memory::Limit;
 use engine::stat::Vmstat;
@@ -11,6 +13,7 @@ use figures::scale::Scale;
 use machine::PAGE_BYTES;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 use workloads::system::SystemError;
 
@@ -24,6 +27,8 @@ pub struct Groups {
     root: PathBuf,
     names: BTreeSet<String>,
     sections: Vec<Group>,
+    /// The name of the first task so far, and the group whose `tasks` name it; the root group's name is empty.
+    first: Mutex<Option<(String, String)>>,
 }
 
 impl Groups {
@@ -51,7 +56,7 @@ impl Groups {
             }
         }
         let names = groups.iter().flat_map(Group::names).collect();
-        Ok(Self { root: root.to_owned(), names, sections: groups.to_vec() })
+        Ok(Self { root: root.to_owned(), names, sections: groups.to_vec(), first: Mutex::default() })
     }
 
     /// Returns the names of the groups that the section `name` stands for.
@@ -85,7 +90,33 @@ impl Groups {
         fs::write(folder.join("cgroup.procs"), "0").map_err(told)
     }
 
-    /// Writes to `memory.reclaim` of a group. Returns whether as much as was asked for was freed.
+    /// Moves this process to the group whose `tasks` name a task that is about to start. Does nothing if no section has
+    /// `tasks`, or if the task makes records and is no task of the workload.
+    ///
+    /// # Errors
+    /// When the group is not that of the tasks before, since all are one process; or when the kernel refuses.
+    pub fn enter_of_task(&self, task: &str) -> Result<(), SystemError> {
+        if task.starts_with(RECORDER) || self.sections.iter().all(|group| group.tasks.is_empty()) {
+            return Ok(());
+        }
+        let named = |group: &Group| group.of_task(task).map(|n| group.names().swap_remove(n));
+        let group = self.sections.iter().find_map(named).unwrap_or_default();
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*first {
+            Some((_, of)) if *of == group => Ok(()),
+            Some((other, of)) => Err(SystemError(format!(
+                "task `{task}` is in group `/{group}`, and task `{other}` in `/{of}`: on a real kernel all tasks of a \
+                 workload are one process, which is in one group; `tasks = [\"*\"]` names all of them"
+            ))),
+            None => {
+                self.enter(Some(&*group).filter(|group| !group.is_empty()))?;
+                *first = Some((task.to_owned(), group));
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes to `memory.reclaim` of a group. Returns whether the requested number of pages was freed.
     ///
     /// # Errors
     /// When the machine file has no such group, or the kernel has no such file or refuses the value.
@@ -139,5 +170,30 @@ impl Groups {
             );
         }
         Ok(stat)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_tasks_of_a_process_enter_the_group_that_names_them_and_no_second_one() {
+        let root = tempfile::tempdir().unwrap();
+        let group = |name: &str, task: &str| Group { name: name.into(), tasks: vec![task.into()], ..Group::default() };
+        let sections = [group("server", "server*"), group("backup", "backup")];
+        let groups = Groups::create(root.path(), &sections, Scale::FULL).unwrap();
+        let entered = |folder: &str| root.path().join(folder).join("cgroup.procs").exists();
+
+        groups.enter_of_task("record series").unwrap();
+        assert!(!entered("") && !entered("server"));
+        groups.enter_of_task("server 0").unwrap();
+        assert!(entered("server"));
+        groups.enter_of_task("server 1").unwrap();
+        for (other, of) in [("backup", "/backup"), ("client", "/")] {
+            let told = groups.enter_of_task(other).unwrap_err().0;
+            assert!(told.starts_with(&format!("task `{other}` is in group `{of}`, and task `server 0` in `/server`:")));
+        }
+        assert!(!entered("backup"));
     }
 }

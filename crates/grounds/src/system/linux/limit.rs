@@ -22,7 +22,7 @@ impl Limit {
     /// Makes a cgroup with a limit of `bytes`.
     ///
     /// # Errors
-    /// The missing requirement, in words for the user.
+    /// When a requirement is missing. The error names it, in words for the user.
     pub fn new(bytes: u64) -> Result<Self, String> {
         let mut tried = Vec::new();
         for (parent, version) in places() {

@@ -96,6 +96,10 @@ impl LinuxSystem {
         self.shared.groups.as_ref().ok_or_else(|| SystemError("the machine file has no [[group]]".into()))
     }
 
+    fn enter_group_of(&self, task: &str) -> Result<(), SystemError> {
+        self.shared.groups.as_ref().map_or(Ok(()), |groups| groups.enter_of_task(task))
+    }
+
     /// Returns the file with the pressure of a group; for `None`, of the cgroup that limits memory, or of the computer.
     fn pressure_file(&self, group: Option<&str>) -> Result<PathBuf, SystemError> {
         if let Some(name) = group {

@@ -37,7 +37,7 @@ pub trait Backend: Send + Sync {
     /// Hands a transfer (request under way) to another thread, which carries it out.
     fn start(&self, transfer: Transfer);
 
-    /// Makes durable the data that were written to a device.
+    /// Makes the data that were written to a device durable.
     ///
     /// # Errors
     /// Errors of the system.

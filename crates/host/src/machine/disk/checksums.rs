@@ -17,12 +17,12 @@ const KNOWN: u64 = 1 << 32;
 pub(super) struct Checksums {
     blocks: Segments<AtomicU64>,
     used: UsedParts,
-    /// Number after that of the last block whose checksum was ever recorded.
+    /// One more than the largest number of a block whose checksum was ever recorded.
     end: AtomicU64,
 }
 
 impl Checksums {
-    /// Records the checksum of a block's contents, `bytes`. If the system grants no memory for it, the checksum stays
+    /// Records the checksum of a block's contents, `bytes`. If the system grants no memory for the checksum, it stays
     /// unknown.
     pub(super) fn note(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) {
         let block = block as usize;
@@ -32,8 +32,8 @@ impl Checksums {
         }
     }
 
-    /// Returns whether the contents of a block, `bytes`, match its checksum. If no checksum is known, records that of
-    /// `bytes` and returns `true`.
+    /// Returns whether the contents of a block, `bytes`, match its checksum. If no checksum is known, records the
+    /// checksum of `bytes` and returns `true`.
     pub(super) fn verify(&self, block: u64, bytes: &[u8; BLOCK_BYTES]) -> bool {
         match self.blocks.get(block as usize).map_or(0, |noted| noted.load(Ordering::Relaxed)) {
             0 => {

@@ -100,8 +100,8 @@ pub struct Device {
     name: Arc<str>,
     file: File,
     is_direct: AtomicBool,
-    /// A handle that goes through the page cache of the kernel, set when one is first wanted; `None` if the file cannot
-    /// be reopened.
+    /// A handle that goes through the page cache of the kernel, opened when it is first needed; `None` if the file
+    /// cannot be reopened.
     buffered: OnceLock<Option<File>>,
     /// True for a regular file in a file system.
     is_regular: bool,
@@ -237,8 +237,8 @@ impl Device {
         assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
     }
 
-    /// Returns how many of the `bytes` bytes from `offset` on lie within the file. Its length is the one that its
-    /// owner, the code that added the device, sees.
+    /// Returns how many of the `bytes` bytes from `offset` on lie within the file. The length of the file is the one
+    /// that its owner, the code that added the device, sees.
     pub(super) fn bytes_within(&self, offset: u64, bytes: usize) -> usize {
         let within = self.length.get().map_or(u64::MAX, |length| length().saturating_sub(offset));
         bytes.min(usize::try_from(within).unwrap_or(usize::MAX))
@@ -404,7 +404,7 @@ impl Device {
     /// Returns the device's length in the system now, in bytes.
     ///
     /// The length is found by a seek to the end; nothing else uses the file position of the handle. `fstat` would be
-    /// slower: it also asks for the time of last change. Linux (from 6.13) then gives the next write a new time of
+    /// slower: it also asks for the time of last change. Linux (since 6.13) then gives the next write a new time of
     /// change, which makes the inode dirty again, and a commit of one page takes 50 % longer.
     fn end_in_system(&self) -> io::Result<u64> {
         (&self.file).seek(SeekFrom::End(0))

@@ -64,8 +64,9 @@ impl End {
     }
 
     /// Records that `blocks` were written and that the file has at least `bytes` bytes. Lost blocks that were written
-    /// are no longer lost. They stay lost if another truncation was noticed since the write began, because the
-    /// truncation may have come after the write. `cuts_before` is the number of truncations noticed before the write.
+    /// again do not count as lost any more. They still count as lost if another truncation was noticed since the write
+    /// began, because the truncation may have come after the write. `cuts_before` is the number of truncations noticed
+    /// before the write.
     pub(super) fn note_written(&self, blocks: Range<u64>, bytes: u64, cuts_before: u32) {
         if self.expected.load(Ordering::Relaxed) < bytes {
             self.expected.fetch_max(bytes, Ordering::SeqCst);

@@ -13,7 +13,7 @@ pub(super) struct Generations {
     current: AtomicU32,
     under_way: [AtomicU32; 2],
     ended: WaitQueue,
-    /// Held by the thread that waits for all writes of a generation to end.
+    /// The lock that is held by the thread that waits for all writes of a generation to end.
     waiting: Mutex<()>,
 }
 
@@ -22,8 +22,9 @@ pub(super) struct Generations {
 pub(super) struct Generation(usize);
 
 impl Generations {
-    /// Counts a write as under way, and returns its generation. Each call of [`Generations::wait`] either waits for
-    /// this write, or has begun earlier; the write then sees all changes that its caller had made before.
+    /// Counts a write as under way, and returns its generation. A call of [`Generations::wait`] either waits for this
+    /// write, or has begun before it. In the second case, the write sees all changes that the waiting caller had made
+    /// before its call.
     pub(super) fn begin(&self) -> Generation {
         loop {
             let own = Generation(self.current.load(Ordering::SeqCst) as usize % 2);

@@ -8,7 +8,7 @@ use std::fmt;
 /// Largest number of consecutive attempts that may move no bytes before a request fails.
 ///
 /// The system returns `EAGAIN` when it is short of memory for a moment, or when the thread that made the request ends.
-/// If a hundred attempts in a row move nothing, the cause is another one and will not go away.
+/// If a hundred attempts in a row move nothing, there is another cause, which will not go away.
 const IDLE_MAX: u32 = 100;
 
 /// The reason why a disk request failed.

@@ -13,8 +13,8 @@
 //! ring is forbidden waits for the requests that the system has already taken. Its other requests go to the background
 //! ring, or, if the background ring itself is forbidden, to threads that read and write.
 //!
-//! *Locks*: the inbox and the list of idle rings each have one. Each lock is held for a few instructions, and never
-//! together with another.
+//! *Locks*: the inbox has a lock, and so has the list of idle rings. Each lock is held for a few instructions, and
+//! never together with another.
 
 #![allow(unsafe_code)]
 
@@ -461,9 +461,9 @@ fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
     }
 }
 
-/// Makes the ring of the background thread. Only this thread uses it, and completions do not interrupt the thread; on
-/// older kernels it is an ordinary ring. It does not use `DEFER_TASKRUN`, because completions must arrive even if a
-/// seccomp filter forbids the thread to enter the ring.
+/// Makes the ring of the background thread. The ring is for one submitting thread, and its completions do not interrupt
+/// the thread; kernels that do not support these two features get an ordinary ring. The ring does not use
+/// `DEFER_TASKRUN`, because completions must arrive even if a seccomp filter forbids the thread to enter the ring.
 fn background_ring() -> io::Result<IoUring> {
     let promised = IoUring::builder()
         .setup_cqsize(BACKGROUND_IN_FLIGHT as u32 + 1)

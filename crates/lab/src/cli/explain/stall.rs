@@ -27,10 +27,10 @@ pub struct Arguments {
     /// The kernel, a name or a file [default: the experiment's first]
     #[arg(long, value_name = "KERNEL")]
     kernel: Option<String>,
-    /// Stalls that are shorter are left out, ms of the run
+    /// Leave out stalls that are shorter than this, ms of the run
     #[arg(long, value_name = "MS", default_value = "10", value_parser = parse_over)]
     over: Nanos,
-    /// So many are explained, the longest first
+    /// Number of stalls to explain, the longest first
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     most: u32,
     /// Change a value: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine. Repeatable
@@ -42,19 +42,19 @@ pub struct Arguments {
     /// The machine, a name or a file, in place of the experiment's own
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
-    /// The seed of all chance, decimal or 0x…
+    /// The random seed, decimal or 0x…
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
     seed: u64,
-    /// Write the trace, for ui.perfetto.dev: each stall names its place in it
+    /// Write the trace, for ui.perfetto.dev; the explanation of a stall then names its place in the trace
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Look only at this part of the run, in seconds: 2.1..2.9. A trace has at most a million slices
     #[arg(long, value_name = "FROM..TO", value_parser = parse_window, allow_hyphen_values = true)]
     window: Option<Window>,
-    /// The form of what is said
+    /// The form of the explanation
     #[arg(long, value_enum, default_value_t)]
     format: StallFormat,
-    /// Write it to this file
+    /// Write the explanation to this file
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -62,15 +62,15 @@ pub struct Arguments {
 /// The form of an explanation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum StallFormat {
-    /// Words for people.
+    /// Text for people.
     #[default]
     #[value(alias = "table")]
     Text,
-    /// docs/stalls.md describes it.
+    /// JSON, for programs; docs/stalls.md describes the format.
     Json,
-    /// The words for a text in Markdown.
+    /// The text in Markdown.
     Markdown,
-    /// The words, as one page that opens without a network.
+    /// The text, as one page that opens without a network.
     Html,
 }
 

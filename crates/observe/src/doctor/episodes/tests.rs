@@ -13,7 +13,7 @@ fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     lines.into_iter().enumerate().map(interval).collect()
 }
 
-/// Returns what the rule for thrashing finds in a course: the sentence and the spans.
+/// Returns the finding of the rule for thrashing in a course: the sentence and the spans.
 fn found(course: Course) -> Option<(String, Option<When>)> {
     let diagnosis = Diagnosis::of_patient(&Patient::of_course("v", course));
     let finding = diagnosis.findings.into_iter().find(|it| it.cause == "anonymous-thrashing")?;

@@ -6,14 +6,14 @@ use crate::doctor::signs::{Bounds, Signs};
 use crate::doctor::{Finding, Weight};
 use serde::Serialize;
 
-/// Smallest part of `memory.high` by which a cgroup is above it that tasks feel, percent, where the cgroup's PSI is not
-/// known. At 3 % a task sleeps 58 ms for every 64 pages, which leaves it 4 MiB a second.
+/// Smallest excess over `memory.high` that tasks feel, percent of `memory.high`. It decides only if the cgroup's PSI is
+/// not known. At 3 % a task sleeps 58 ms for every 64 pages, which leaves the task 4 MiB a second.
 const ABOVE_HIGH_MIN: f64 = 3.0;
 
 /// Longest sleep for 64 pages that are charged above `memory.high`, s (docs/mechanisms/groups.md, 4).
 const SLEEP_MAX_S: f64 = 2.0;
 
-/// Most cgroups that are named behind the worst.
+/// Largest number of cgroups that are named in addition to the worst.
 const NAMED_MAX: usize = 2;
 
 /// Returns the cgroups in the signs, each with its path and its own signs: the examined one, or those of the computer.
@@ -56,7 +56,7 @@ impl Met<'_> {
     }
 }
 
-/// Sorts cgroups, the worst first, and returns it with words about the others.
+/// Sorts cgroups, the worst first. Returns the worst cgroup with words about the others.
 fn worst<'s>(mut met: Vec<Met<'s>>, others: &str) -> Option<(Met<'s>, String)> {
     met.sort_by(|a, b| (b.is_felt, b.events).partial_cmp(&(a.is_felt, a.events)).unwrap_or(std::cmp::Ordering::Equal));
     let rest: Vec<&str> = met.iter().skip(1).map(|it| it.name).collect();
@@ -183,16 +183,17 @@ fn refaults(group: &Signs) -> Option<f64> {
     }
 }
 
-/// Returns the refaults of a cgroup a second.
+/// Returns the number of refaults of a cgroup per second.
 fn rate(group: &Signs) -> Option<f64> {
     Some(refaults(group)? / group.seconds().ok()?)
 }
 
-/// Smallest share of the memory above that groups protect together which is said, percent.
+/// Smallest share, percent, of a parent's memory that its groups protect together, at which a finding mentions their
+/// protection.
 const PROTECTED_MIN: f64 = 50.0;
 
-/// Returns a sentence about the memory that a group and the groups beside it protect together, if it is much of what
-/// they have; empty if this is unknown.
+/// Returns a sentence about the memory that a group and its siblings protect together, if it is much of their parent's
+/// memory. Returns an empty text if it is little or unknown.
 fn beside(signs: &Signs, name: &str) -> String {
     let above = |name: &str| name.rsplit_once('/').map_or(String::new(), |(above, _)| above.to_owned());
     let parent = above(name);
@@ -226,15 +227,16 @@ fn beside(signs: &Signs, name: &str) -> String {
 pub struct OfGroup {
     /// The cgroup's name.
     pub group: String,
-    /// Illnesses and notices, those of rules about cgroups.
+    /// The names of the illnesses and notices that the rules about cgroups found.
     pub causes: Vec<&'static str>,
 }
 
 /// Names of the rules that are asked about each cgroup.
 const ABOUT_GROUPS: [&str; 3] = ["killed", "group-thrashing", "cgroup-limit"];
 
-/// Asks the rules about cgroups about each cgroup of a computer. Returns those of which something is found, in the order
-/// of names, and the number of all. A computer with fewer than two cgroups has none: the findings are about it.
+/// Asks the rules about cgroups for each cgroup of a computer. Returns the cgroups with findings, in the order of names,
+/// and the number of all cgroups. For a computer with fewer than two cgroups, returns an empty list and 0, since all
+/// findings are then about the same cgroup.
 pub(in crate::doctor) fn by_group(signs: &Signs, rules: &[Rule]) -> (Vec<OfGroup>, usize) {
     if signs.groups.len() < 2 {
         return (Vec::new(), 0);

@@ -4,12 +4,12 @@ use super::{FREE_MUCH, RATE_MIN, REFAULT_MIN, Said, figure, if_known, ill, perce
 use crate::doctor::signs::Signs;
 use crate::doctor::{Finding, Weight};
 
-/// Smallest PSI of a cgroup at which its tasks feel the limit, percent of the time.
+/// Smallest PSI of a cgroup at which its tasks feel the limit, percent of the observed time.
 pub(super) const GROUP_WAITED_MIN: f64 = 1.0;
 
 /// Smallest number of the computer's refaults per 100 major faults of a cgroup at which these faults count as reads of
-/// reclaimed pages. It serves cgroups without refault counters. With fewer refaults, the faults count as those of a
-/// starting program.
+/// reclaimed pages. The constant is used for cgroups without refault counters. With fewer refaults, the faults count as
+/// those of a starting program.
 const BACKED_MIN: f64 = 50.0;
 
 /// Free share of a cgroup's limit, percent, below which the cgroup counts as at its limit now. Its reclaim frees a few
@@ -153,7 +153,7 @@ pub(super) fn since_made(signs: &Signs) -> Said {
     }))
 }
 
-/// Smallest share of one cgroup in all pages read again that counts as nearly all, percent.
+/// Smallest share of all pages read again, percent, at which one cgroup counts as having nearly all of them.
 const OF_ONE_MIN: f64 = 80.0;
 
 /// Returns whether nearly all pages that come back belong to one cgroup that reclaims at its limit. The computer itself
@@ -177,7 +177,7 @@ pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     })
 }
 
-/// Finds cgroups that read pages again which were reclaimed at the cgroup's limit.
+/// Finds cgroups that read again pages which were reclaimed at the cgroup's limit.
 pub(super) fn group_thrashing(signs: &Signs) -> Said {
     let seconds = signs.seconds()?;
     let mut found: Vec<Thrashing> = match &signs.group {

@@ -1,4 +1,4 @@
-//! Rules about memory that reclaim cannot take, and what holds it.
+//! Rules about memory that reclaim cannot take, and about the holders of this memory.
 //!
 //! Memory is for page cache and programs. Unreclaimable slab, page tables, kernel stacks and per-CPU memory belong to
 //! the kernel, and are small on a healthy computer. Shared memory, locked memory and pools of huge pages are a user's
@@ -9,10 +9,10 @@ use crate::doctor::signs::{Signs, need};
 use crate::doctor::usage::MemoryUse;
 use crate::doctor::{Finding, Weight};
 
-/// Share of memory available to a new program (`MemAvailable`) below which memory is scarce, percent.
+/// Smallest available memory (`MemAvailable`) at which memory is not scarce, percent of memory.
 pub const SCARCE_MAX: f64 = 20.0;
 
-/// Share of memory available to a new program below which nearly none is left, percent. kswapd's marks are a few
+/// Smallest available memory (`MemAvailable`) at which some memory is left, percent of memory. kswapd's marks are a few
 /// percent of memory.
 pub const SHORT_MAX: f64 = 5.0;
 
@@ -282,7 +282,7 @@ mod tests {
         Signs { usage: Some(Usage::at(MemoryUse::of_meminfo(&meminfo).unwrap())), swap, ..Signs::default() }
     }
 
-    /// A healthy desktop with 16 GiB at work.
+    /// The text of `/proc/meminfo` on a healthy desktop with 16 GiB at work.
     const HEALTHY: &str = "\
 MemTotal:       16266448 kB
 MemFree:         1180508 kB
@@ -318,7 +318,8 @@ Hugepagesize:       2048 kB
 Hugetlb:               0 kB
 ";
 
-    /// Returns the signs of [`HEALTHY`] with other values in some lines.
+    /// Returns the signs of the text [`HEALTHY`] after replacing values: for each line name in `lines`, the value in
+    /// KiB.
     fn with(lines: &[(&str, u64)]) -> Signs {
         let mut text = HEALTHY.to_owned();
         for (name, value) in lines {

@@ -27,9 +27,9 @@ struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// Whether the exchange is an illness because of the pages read and written. `is_felt` also counts pages of zeroes,
-    /// which cost no I/O.
+    /// Whether the exchange is an illness because of the pages read and written.
     is_ill: bool,
+    /// Whether the exchange is an illness if pages of zeroes, which cost no I/O, count, too.
     is_felt: bool,
 }
 
@@ -56,7 +56,7 @@ fn exchange(signs: &Signs) -> Result<Exchange, String> {
     Ok(Exchange { come, left, rate: come / seconds, is_ill, is_felt })
 }
 
-/// Returns by how many pages free memory and page cache shrank over the time.
+/// Returns by how many pages free memory and page cache shrank over the observed period.
 fn filled(signs: &Signs) -> Option<f64> {
     let usage = signs.usage.as_ref()?;
     let room = |now: &crate::doctor::MemoryUse| Some(now.free? + now.files().unwrap_or(0.0));

@@ -279,7 +279,7 @@ fn anonymous_memory_thrashes_where_what_leaves_comes_back() {
     assert_eq!(lacks(anonymous_thrashing, |signs| signs.swapped_in = None), "pswpin");
 }
 
-/// Since 6.12 pages filled with zeroes are neither written nor read, and have their own counters.
+/// Since Linux 6.12 pages filled with zeroes are neither written nor read, and have their own counters.
 #[test]
 fn pages_of_zeroes_are_told_but_are_no_illness() {
     let swap = |signs: &mut Signs, pages: f64, zeroes: f64| {

@@ -10,7 +10,7 @@ use crate::memory::Flags;
 use crate::stat::{Event, Gauge};
 use machine::{FrameNumber, Func, Machine, Order};
 
-/// The fate of a mapped page of an active list.
+/// The rule by which mapped pages of an active list stay active or become inactive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedRule {
     /// The page stays active, used or not.
@@ -29,8 +29,9 @@ pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
 impl<M: Machine> Lru<M> {
     /// Takes up to `pages` pages off the tail of an active list, and makes them inactive. With
     /// `MappedPages::ByDistress`, mapped pages may stay active. With `MappedPages::LikeOthers`, used pages of a
-    /// program's text stay active, and with `Activation::AtScan` all used file pages; each used page counts once as
-    /// rotated. With `LumpyReclaim::ByOrder`, the other active pages of the same aligned blocks are treated alike.
+    /// program's text stay active; with `Activation::AtScan`, all used file pages stay active. In both cases, each used
+    /// page counts once as rotated. With `LumpyReclaim::ByOrder`, the other active pages of the same aligned blocks are
+    /// treated alike.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -46,7 +47,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts isolated active pages, `pages` in all, on the lists where they belong now.
+    /// Puts isolated active pages back: on the inactive list, or on the active list if they stay active by `rule` and
+    /// by their use. `pages` is the number of pages, counting all pages of a folio.
     fn age(&self, reach: Reach<'_, M>, kind: ListKind, taken: &[FrameNumber], pages: u64, rule: MappedRule) {
         if taken.is_empty() {
             return;
@@ -73,7 +75,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the rule for mapped pages at the demand's priority.
+    /// Returns the rule by which mapped active pages are treated at the demand's priority.
     fn mapped_rule(&self, reach: Reach<'_, M>, demand: &Demand) -> MappedRule {
         match self.choices.mapped_pages {
             MappedPages::LikeOthers => return MappedRule::LikeOthers,
@@ -143,19 +145,21 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the inactive list of a family is too short for pages to be used again there.
+    /// Returns whether the inactive list of a family is so short that pages leave it before they can be used again.
     ///
     /// The rule is `lru.inactive_ratio`. Without swap, the anonymous list is never too short. With
-    /// `CgroupCounters::EveryTwoSeconds` the numbers of pages may be old. If earlier reclaims of the request freed
-    /// nothing, exact numbers are used, because memory may count as exhausted next. At a cgroup's limit the old numbers
-    /// are used nevertheless: there the task waits until the counters are added up again, and Linux was seen to fail
-    /// because of old numbers.
+    /// The rule is `lru.inactive_ratio`. Without swap, the anonymous list is never too short. With
+    /// `CgroupCounters::EveryTwoSeconds` the numbers of pages may be up to two seconds old. If earlier reclaims of the
+    /// request freed nothing, exact numbers are used, because memory may count as exhausted next. At a cgroup's limit
+    /// the old numbers are used nevertheless: there the task waits until the counters are added up again, and Linux was
+    /// seen to fail because of old numbers.
     pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let exact = |kind| self.list_pages(reach, kind);
         self.is_low(reach, reach.lruvec, family, demand, exact)
     }
 
-    /// Returns whether the inactive list of a family is too short in the target of a reclaim with its descendants.
+    /// Returns whether the inactive lists of a family are too short in the group that is reclaimed and its descendants,
+    /// taken together.
     pub(super) fn is_inactive_low_in_target(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let exact = |kind| self.list_pages_of_target(reach, demand, kind);
         self.is_low(reach, self.beside(reach.lruvec, demand.group), family, demand, exact)

@@ -4,7 +4,7 @@ use crate::lru::{ListKind, Lru, Lruvec};
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Visits all pages of an lruvec that are on lists.
+    /// Calls `visit` for each listed page of an lruvec, with the list that the page is on.
     pub(in crate::lru) fn for_each_in_classic(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         let lists = lruvec.classic().lists.lock();
         for kind in ListKind::ALL {

@@ -69,7 +69,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Unlinks the given pages of a zone that are on lists.
+    /// Takes those of `pages`, which lie in one zone, that are on lists off their lists.
     pub(in crate::lru) fn unlink_classic(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut lists = reach.lruvec.classic().lists.lock();
         let mut moved = 0;

@@ -12,9 +12,9 @@ use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 /// Amounts that a putback adds to the counts of recently scanned and rotated pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
-    /// Added to [`Lists::recent_scanned`].
+    /// Number that is added to [`Lists::recent_scanned`].
     pub scanned: u64,
-    /// Added to [`Lists::recent_rotated`].
+    /// Number that is added to [`Lists::recent_rotated`].
     pub rotated: u64,
     /// `true` if every page that comes back active adds one to [`Lists::recent_rotated`].
     pub counts_active: bool,
@@ -78,7 +78,8 @@ impl<M: Machine> Lru<M> {
         Taken { entries: taken, pages: weight, scanned, skipped }
     }
 
-    /// Returns how many pages of a list a scan may skip: each page once if zones share an lruvec, and otherwise none.
+    /// Returns how many pages of a list a scan may skip: the length of the list if zones share an lruvec, and otherwise
+    /// 0.
     fn skips(&self, lists: &Lists, kind: ListKind) -> u64 {
         if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
     }
@@ -188,7 +189,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Puts isolated pages of one lruvec and family back at the heads of the lists that their flags name, and drops the
+    /// Puts isolated pages of one lruvec and family back, each at the head of the list that its flags name. Drops the
     /// references that isolation took.
     pub fn putback(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber], recent: Recent) {
         let _span = self.machine.span(Func::PutbackInactivePages);
@@ -214,7 +215,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts a cluster back under one hold of the lock. Pages that all other users have released are added to `gone`.
+    /// Puts a cluster of isolated pages back under one hold of the lock. Pages that all other users have released are
+    /// added to `gone`.
     fn putback_cluster(
         &self,
         lruvec: &Lruvec<M>,

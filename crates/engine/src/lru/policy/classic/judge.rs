@@ -8,9 +8,9 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
 /// Judges a page by the number of mappings that touched it, and by whether it was marked as referenced. With
-/// `once_is_enough`, a single touch makes it active. A marked file page is reclaimed only if it is clean: a dirty one
-/// is left to the flusher. The flusher never writes anonymous pages, so marked anonymous pages are reclaimed even if
-/// they are dirty.
+/// `once_is_enough`, a single touch makes the page active. A marked file page is reclaimed only if it is clean: a dirty
+/// one is left to the flusher. The flusher never writes anonymous pages, so marked anonymous pages are reclaimed even
+/// if they are dirty.
 #[must_use]
 #[doc(alias = "page_check_references")]
 pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_enough: bool, is_file: bool) -> Verdict {
@@ -78,7 +78,7 @@ impl<M: Machine> Lru<M> {
 mod tests {
     use super::*;
 
-    /// mechanisms/reclaim, 13.4, row "≥36r".
+    /// Source: mechanisms/reclaim, 13.4, row "≥36r".
     #[test]
     fn references_decide_by_mappings_flag_and_family() {
         use Verdict::{Activate, Keep, Reclaim, ReclaimClean};

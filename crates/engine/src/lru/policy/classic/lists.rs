@@ -37,7 +37,7 @@ impl Lists {
         &self.lists[kind as usize]
     }
 
-    /// Returns the list of a kind, to be changed.
+    /// Returns the list of a kind as a mutable reference.
     pub const fn list_mut(&mut self, kind: ListKind) -> &mut List {
         &mut self.lists[kind as usize]
     }

@@ -31,12 +31,13 @@ use refault::Nonresident;
 
 /// The rules of the classic policy.
 pub(in crate::lru) struct Classic {
-    /// Layout of shadows; `None` if pages leave none (`lru.refault`).
+    /// The layout of shadows in bits; `None` if pages leave no shadows (`lru.refault`).
     packing: Option<Packing>,
 }
 
 impl Classic {
-    /// Creates the state that `lru.refault` needs, for `lruvecs` lruvecs and `frames` frames.
+    /// Creates the classic policy, for `lruvecs` lruvecs and `frames` frames. `refault` says whether pages leave
+    /// shadows.
     pub(in crate::lru) const fn new(refault: Refault, lruvecs: usize, frames: u32) -> Self {
         Self {
             packing: match refault {
@@ -46,22 +47,22 @@ impl Classic {
         }
     }
 
-    /// Returns the state of an lruvec without pages.
+    /// Returns the state with which an lruvec begins: it has no pages.
     pub(in crate::lru) fn state<M: Machine>(machine: &M) -> State<M> {
         State { lists: machine.lock(LockClass::Lru, Lists::default()), nonresident: Nonresident::default() }
     }
 
-    /// Returns how shadows are packed; `None` if pages leave no shadows.
+    /// Returns the layout of shadows in bits; `None` if pages leave no shadows.
     #[inline]
     pub(in crate::lru) const fn packing(&self) -> Option<Packing> {
         self.packing
     }
 }
 
-/// The state of an lruvec.
+/// The state that the classic policy keeps for an lruvec.
 pub(in crate::lru) struct State<M: Machine> {
-    /// The lists.
+    /// The lruvec's active and inactive lists, in their lock.
     pub(in crate::lru) lists: M::Lock<Lists>,
-    /// The record of pages that left.
+    /// The record of pages that left the lruvec, from which refault distances are computed.
     nonresident: Nonresident,
 }

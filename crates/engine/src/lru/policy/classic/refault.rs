@@ -27,15 +27,15 @@ const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 struct Token {
     /// Number of the lruvec that the page was on.
     lruvec: u32,
-    /// Time of that lruvec's clock when the page left, pages. In a shadow the time is rounded down to a bucket, and
-    /// loses the high bits for which there is no room.
+    /// Time at which the page left, in pages of the lruvec's nonresident age. In a shadow the time is rounded down to a
+    /// bucket, and loses the high bits for which there is no room.
     age: u64,
     /// `true` if the page had been active.
     is_of_workingset: bool,
 }
 
-/// The layout of a [`Token`] in the bits of a [`Shadow`]: whether the page had been active, its lruvec, and its age in
-/// buckets.
+/// The layout of a [`Token`] in the bits of a [`Shadow`]: one bit for whether the page had been active, then the number
+/// of its lruvec, and its age in buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
@@ -84,16 +84,16 @@ impl Packing {
 pub(super) struct Nonresident {
     /// The clock of nonresident age (`nonresident_age`).
     age: AtomicU64,
-    /// Number of refaults that became active, by family, when a reclaim last ended (`lruvec->refaults`).
+    /// Number of refaulted pages that had become active when a reclaim last ended, by family (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
-    /// The counters as they were last added up ([`CgroupCounters::EveryTwoSeconds`]).
+    /// Copies of the lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
     sums: Sums,
 }
 
 /// Copies of an lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
 #[derive(Debug, Default)]
 struct Sums {
-    /// Number of refaults that became active, by family.
+    /// Number of refaulted pages that became active, by family.
     activations: [AtomicU64; Family::ALL.len()],
     /// Number of pages on each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
@@ -107,8 +107,8 @@ impl<M: Machine> Lru<M> {
         self.packing().is_some()
     }
 
-    /// Advances the clocks of shadows of an lruvec and of the lruvecs of its group's ancestors, by pages that were
-    /// evicted, activated, or put back as active.
+    /// Advances the nonresident age (`nonresident_age`) of an lruvec, and of the lruvecs of its group's ancestors, by
+    /// pages that were evicted, activated, or put back as active.
     #[doc(alias = "workingset_age_nonresident")]
     pub(super) fn age_nonresident(&self, lruvec: &Lruvec<M>, pages: u64) {
         if pages > 0 && self.has_refaults() {
@@ -118,7 +118,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Advances the clock of shadows by the active pages among isolated pages that are about to go back to their lists.
+    /// Advances the lruvec's nonresident age (`nonresident_age`) by the number of active pages among `pages`, which are
+    /// about to go back to their lists.
     pub(super) fn age_by_putback(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         if self.has_refaults() {
             let active = pages.iter().filter(|frame| self.frames[**frame].is(Flags::ACTIVE));
@@ -142,8 +143,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of a page that a reclaim of the group `target` is about to evict. The shadow has the clock of
-    /// that group, because the reclaim chose among the pages of its whole subtree.
+    /// Returns the shadow of a page that a reclaim of the group `target` is about to evict. The shadow records the
+    /// nonresident age of that group, because the reclaim chose among the pages of the group's whole subtree.
     #[doc(alias = "workingset_eviction")]
     fn shadow_of_evicted(&self, packing: Packing, frame: FrameNumber, target: GroupId) -> Shadow {
         let lruvec = self.lruvec_in(self.zone_of(frame), target);
@@ -154,7 +155,7 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Advances the clock of shadows by a page that reclaim evicts, and that has left its shadow.
+    /// Advances the nonresident age (`nonresident_age`) by a page that reclaim evicts and that has left its shadow.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));
@@ -196,7 +197,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Returns the size of the workingset that a returning page of a family competes with: the active pages of its
+    /// Returns the size of the workingset with which a returning page of a family competes: the active pages of its
     /// family, and all pages of the other family. Anonymous pages count only while swap has room.
     fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.listed_below(lruvec, kind));
@@ -236,8 +237,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of an lruvec's refaults that became active; with [`CgroupCounters::EveryTwoSeconds`], as last
-    /// added up.
+    /// Returns how many refaulted pages of an lruvec have become active; with [`CgroupCounters::EveryTwoSeconds`], the
+    /// number when the counters were last added up.
     fn activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         match self.sums(lruvec) {
             Some(sums) => sums.activations[family as usize].load(Relaxed),
@@ -275,7 +276,8 @@ impl<M: Machine> Lru<M> {
         Some(sums)
     }
 
-    /// Returns the exact number of refaults of an lruvec, and of its group's descendants, that became active.
+    /// Returns the exact number of refaulted pages of an lruvec, and of its group's descendants, that have become
+    /// active.
     fn sum_activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let event = match family {
             Family::Anon => ZoneEvent::WorkingsetActivateAnon,
@@ -284,8 +286,9 @@ impl<M: Machine> Lru<M> {
         self.events_of(lruvec, event)
     }
 
-    /// Adds to the cost of a family, on an lruvec and on those of its group's ancestors. `io` is the number of reads or writes that evicting its pages caused; `in_vain` is
-    /// the number of pages that were scanned without success. `lru.family_balance` says how much each of them costs.
+    /// Adds to the cost of a family, on an lruvec and on the lruvecs of its group's ancestors. `io` is the number of
+    /// reads or writes that evicting its pages caused; `in_vain` is the number of pages that were scanned without
+    /// success. `lru.family_balance` says how much each of them costs.
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;

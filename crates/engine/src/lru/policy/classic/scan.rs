@@ -7,23 +7,24 @@ use crate::lru::policy::{Batch, Demand, Entries};
 use crate::lru::{CLUSTER, DEF_PRIORITY, Family, ListKind, Lru, Reach};
 use machine::{Func, Machine};
 
-/// The lowest priority at which a share of a cluster (32 pages) is a page. A protected list counts as a cluster at least.
+/// The highest priority (5) at which a scan's share of a cluster (32 pages), `32 >> priority`, is at least one page. A
+/// protected list counts as at least a cluster.
 const MAY_TAKE_A_CLUSTER: u32 = CLUSTER.ilog2();
 
-/// A scan under way.
+/// The state of a scan of an lruvec with the classic policy.
 #[derive(Clone, Debug)]
 pub struct Scan {
     demand: Demand,
-    /// Number of the next turn in the round.
+    /// Number of the next turn in the present round. A round has one turn for each list.
     turn: usize,
-    /// The lists in the order of their turns.
+    /// The lists, in the order in which a round scans them.
     turns: [ListKind; ListKind::ALL.len()],
-    /// Targets of the lists when the scan began, pages.
+    /// Number of pages to scan on each list, as it was when the scan began.
     original: Targets,
     left: Targets,
     /// `true` for each family whose active pages may become inactive; decided when the scan began.
     may_age: [bool; Family::ALL.len()],
-    /// `true` if active pages that may not become inactive had a target.
+    /// `true` if active pages had a scan target but were left alone, because they may not become inactive.
     left_active: bool,
     /// `true` if enough was freed, and the remaining targets were trimmed.
     is_trimmed: bool,
@@ -31,7 +32,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Number of turns in a round: one for each list.
+    /// Number of turns in a round of a scan: one for each list.
     const TURNS: usize = ListKind::ALL.len();
 
     /// Returns the demand that the scan serves.
@@ -40,21 +41,21 @@ impl Scan {
         &self.demand
     }
 
-    /// Returns whether a list is left whose target is not reached. The active anonymous list alone does not keep a scan
-    /// going.
+    /// Returns whether any list has not reached its target yet. The active anonymous list does not count, because it
+    /// alone does not keep a scan going.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         let counts = [ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile];
         !self.is_over && counts.iter().any(|kind| self.left[*kind as usize] > 0)
     }
 
-    /// Returns whether active pages that had a target were left alone.
+    /// Returns whether active pages had a scan target but were left alone.
     #[must_use]
     pub const fn left_active(&self) -> bool {
         self.left_active
     }
 
-    /// Ends a round of a scan that has freed `freed` pages since it began. Once that is enough, the scan ends or
+    /// Ends a round of the scan, which has freed `freed` pages since it began. If these are enough, the scan ends or
     /// continues with trimmed targets, as `early_exit` says.
     fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed < self.demand.to_reclaim_pages || self.is_trimmed {
@@ -76,7 +77,7 @@ impl Scan {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Begins a scan.
+    /// Begins a scan of an lruvec with the classic policy.
     pub(in crate::lru) fn begin_classic_scan(&self, reach: Reach<'_, M>, demand: Demand) -> Scan {
         let (may_age, original) = match self.has_share(reach, &demand) {
             true => {
@@ -104,8 +105,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a scan may examine any page. `false` only where the lists of a group are so short that a share of
-    /// them is no page, whatever the balance of families is: then nothing more has to be computed. Where there are many
+    /// Returns `false` if a scan cannot examine any page, because the lists of a group are so short that the scan's
+    /// share of each list is less than a page. The balance of families then need not be computed. Where there are many
     /// groups, most scans at the first priorities are of this kind.
     fn has_share(&self, reach: Reach<'_, M>, demand: &Demand) -> bool {
         let remembers = match (self.choices.small_targets, self.choices.family_balance) {
@@ -120,7 +121,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next cluster (up to 32 inactive pages) of a scan that has freed `freed` pages so far. The cluster
-    /// may be empty. Returns `None` when the scan is over. *May sleep.*
+    /// may be empty. Returns `None` when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_cluster(&self, reach: Reach<'_, M>, scan: &mut Scan, freed: u64) -> Option<Batch> {
         loop {
             if scan.turn == 0 && (!scan.goes_on() || self.machine.is_killed()) {
@@ -139,8 +140,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes a cluster of the inactive pages of a family off its list. If the demand names blocks, the other pages of
-    /// the blocks are taken, too.
+    /// Takes a cluster of the inactive pages of a family off its list. If the demand names blocks, also takes the other
+    /// pages of the blocks.
     fn take_cluster(&self, reach: Reach<'_, M>, family: Family, pages: u64, demand: &Demand) -> Batch {
         let _span = self.machine.span(Func::ShrinkInactiveList);
         if let Some(batch) = self.prepare_cluster(reach, family, demand) {
@@ -178,8 +179,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes turn `turn` of a round. On an active list, ages a cluster, and returns `None`. On an inactive list,
-    /// returns the family and the number of pages to be scanned, or `None` if the list's target is reached.
+    /// Takes turn number `turn` of a round. On an active list, ages a cluster (makes up to 32 pages inactive), and
+    /// returns `None`. On an inactive list, returns the family and the number of pages to be scanned, or `None` if the
+    /// list's target is reached.
     fn take_turn(&self, reach: Reach<'_, M>, scan: &mut Scan, turn: usize) -> Option<(Family, u64)> {
         let kind = scan.turns[turn];
         let pages = scan.left[kind as usize].min(CLUSTER);
@@ -208,7 +210,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the sum of the targets of a family's two lists, pages.
+/// Returns the sum of the scan targets of a family's two lists, pages.
 fn pages_of(targets: &Targets, family: Family) -> u64 {
     targets[family.inactive() as usize] + targets[family.active() as usize]
 }

@@ -5,10 +5,10 @@ use crate::lru::policy::Demand;
 use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use machine::{Lock, Machine};
 
-/// Numbers of pages to scan, by [`ListKind`].
+/// Number of pages to scan on each list, by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
 
-/// `true` for each family whose active pages may become inactive.
+/// For each family, `true` if its active pages may become inactive.
 pub(super) type MayAge = [bool; Family::ALL.len()];
 
 /// The division of scanning between anonymous and file pages.
@@ -127,8 +127,9 @@ impl<M: Machine> Lru<M> {
         Balance::Fraction { anon, file, denominator: anon + file + 1 }
     }
 
-    /// Returns the balance by `swappiness` and, inversely, by the recent cost of evicting pages of each family. The
-    /// difference of costs is damped: even an expensive family is scanned at least half as hard as the other.
+    /// Returns the balance by `swappiness` and by the recent cost of evicting pages of each family: a family with a
+    /// higher cost is scanned less. The difference of costs is damped: even an expensive family is scanned at least
+    /// half as hard as the other.
     fn balance_by_cost(&self, lruvec: &Lruvec<M>, swappiness: u64) -> Balance {
         let costs = lruvec.classic().lists.lock().costs();
         let (anon, file) = parts_by_cost(swappiness, costs);
@@ -136,8 +137,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the parts of anonymous pages and of pages of files (mechanisms/multigen, 8.5). At least one of them is above
-/// 0.
+/// Returns the weights of anonymous pages and of file pages in a scan (mechanisms/multigen, 8.5). At least one of the
+/// two weights is above 0.
 const fn parts_by_cost(swappiness: u64, [anon, file]: [u64; 2]) -> (u64, u64) {
     let total = anon + file;
     let (anon, file) = (total + anon, total + file);

@@ -31,7 +31,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Advances the clock of shadows by an inactive page that became active.
+    /// Advances the nonresident age (`nonresident_age`) of an lruvec by an inactive page that became active.
     #[doc(alias = "workingset_activation")]
     fn age_by_activation(&self, frame: FrameNumber) {
         if self.has_refaults() {

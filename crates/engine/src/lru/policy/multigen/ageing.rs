@@ -14,24 +14,24 @@ use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::{Lock, Machine, Nanos, Step};
 
-/// Smallest ratio of old pages to young ones at which no generation has to begin. Also the number of generations that
-/// each type with pages must have more than, if no generation has to begin (`Ageing::BeforeRounds`). Initial value of
-/// the knob `spread`.
+/// The number in two conditions under which no generation has to begin (`Ageing::BeforeRounds`): there are at least
+/// this many old pages for each young page, and each family that has pages has more than this many generations. The
+/// value is the initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
 /// If a scan of kswapd frees at least this many pages, kswapd's next round begins no generation (`Ageing::KeepsThree`).
 pub(in crate::lru) const GOT_ON: u64 = 64;
 
 /// Priority below which a direct reclaimer waits for a generation that another task is about to begin, because nothing
-/// can be reclaimed before. mechanisms/multigen, 5.1, gives the value for version 2 of the patches; here it is used for
-/// all versions.
+/// can be reclaimed before. mechanisms/multigen, 5.1, gives the value for version 2 of the patches; this code uses it
+/// for all versions.
 const WAITS_BELOW: u32 = 10;
 
-/// The numbers by which it is decided whether a generation begins.
+/// The numbers that decide whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ages {
-    /// Numbers of generations: `most` of the type that has most, `fewest` of the type that has fewest among types with
-    /// pages.
+    /// Numbers of generations: `most` is the largest number that a family has; `fewest` is the smallest number that a
+    /// family with pages has.
     most: u64,
     fewest: u64,
     /// Numbers of pages: `young` in the youngest generation, `old` in the third youngest, `total` in all generations.
@@ -94,7 +94,7 @@ const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the types whose pages a reclaim may take from an lruvec.
+    /// Returns the families (anonymous pages, file pages) whose pages a reclaim may take from an lruvec.
     pub(super) fn evictable(&self, lruvec: &Lruvec<M>, demand: &Demand) -> Evictable {
         let may_swap_out = self.has_swap_room(lruvec.group) || demand.doubts_marks && self.swap.cache.pages() > 0;
         let swappiness = self.swappiness(demand);
@@ -123,7 +123,7 @@ impl<M: Machine> Lru<M> {
             }
     }
 
-    /// Begins a generation before a round of kswapd, if one is wanted.
+    /// Begins a generation before a round of kswapd, if `multigen.ageing` demands one.
     pub(in crate::lru) fn age_before_round(&self, multigen: &Multigen, lruvec: &Lruvec<M>, demand: &Demand) {
         let evictable = self.evictable(lruvec, demand);
         if is_wanted_before_round(multigen.choices.ageing, &Ages::of(&lruvec.generational().generations, evictable)) {
@@ -131,7 +131,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a generation in a scan, if the rule wants one. Returns the outcome.
+    /// Begins a generation in a scan, if `multigen.ageing` demands one. Returns the outcome.
     pub(super) fn age_in_scan(
         &self,
         multigen: &Multigen,
@@ -223,8 +223,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves the pages of a type's oldest generation to the next one, because the type has the largest number of
-    /// generations. Pages of a type that is not evictable stay on their lists, and the youngest generation takes over
+    /// Moves the pages of a family's oldest generation to the next one, because the family has the largest number of
+    /// generations. Pages of a family that is not evictable stay on their lists, and the youngest generation takes over
     /// the lists. Returns `false` if there are more pages than can be moved under one hold of the lock.
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
@@ -285,7 +285,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Advances the oldest generation of each type past generations whose lists are empty.
+    /// Advances the oldest generation of each family past generations whose lists are empty.
     #[doc(alias = "try_to_inc_min_seq")]
     pub(super) fn advance_oldest(&self, multigen: &Multigen, lists: &Lists, lruvec: &Lruvec<M>, evictable: Evictable) {
         let of = lruvec.generational();
@@ -312,7 +312,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the oldest generation among evictable types is too young to be reclaimed (`min_ttl_ms`).
+    /// Returns whether the oldest generation of all evictable families is too young to be reclaimed (`min_ttl_ms`).
     pub(super) fn is_too_young(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable) -> bool {
         let ttl = Nanos::from_millis(multigen.choices.min_ttl_ms);
         if ttl == Nanos(0) {
@@ -326,8 +326,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the number of the oldest generation to which each type may advance; `wanted` has the first generation of
-/// each type that has pages.
+/// Returns the generation to which the oldest generation of each family may advance. `wanted` is the number of each
+/// family's oldest generation that has pages.
 fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {
@@ -351,9 +351,9 @@ fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
 pub(super) enum Aged {
     /// No new generation was needed.
     NotWanted,
-    /// The generation has begun.
+    /// The new generation has begun, by this task or by another.
     Begun,
-    /// Another task begins the generation.
+    /// Another task is beginning the new generation.
     ByOthers,
 }
 

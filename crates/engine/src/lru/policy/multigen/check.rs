@@ -9,7 +9,7 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Visits all pages of an lruvec that are on lists, with the list that counts them.
+    /// Calls `visit` for each listed page of an lruvec, with the list under which the page is counted.
     pub(in crate::lru) fn for_each_in_generations(
         &self,
         lruvec: &Lruvec<M>,
@@ -26,7 +26,7 @@ impl<M: Machine> Lru<M> {
     /// Checks that the numbers of generations, their sizes and the flags of their pages agree.
     ///
     /// # Errors
-    /// A description of the disagreement that was found.
+    /// Returns a description of the disagreement that was found.
     pub(in crate::lru) fn check_generations(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         self.zones_of(lruvec).iter().try_for_each(|zone| {
             let of = lruvec.generational();

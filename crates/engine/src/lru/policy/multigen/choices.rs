@@ -20,9 +20,9 @@ choices! {
 
     /// The use through a file that marks a page as part of the workingset.
     use_marks: UseMarks = WorkingsetSecond, drawn 124 {
-        /// The second use.
+        /// The second use marks the page.
         WorkingsetSecond,
-        /// The fifth use.
+        /// The fifth use marks the page.
         WorkingsetFifth,
     }
 
@@ -138,9 +138,9 @@ choices! {
 
     /// The pages that `pgscan` counts.
     scan_count: ScanCount = Examined, drawn 133 {
-        /// Pages that were examined, as with other policies.
+        /// `pgscan` counts pages that were examined, as with other policies.
         Examined,
-        /// Pages that were isolated.
+        /// `pgscan` counts pages that were isolated.
         Isolated,
     }
 
@@ -208,7 +208,7 @@ choices! {
 
     /// The page-table entries that are examined before a new generation begins.
     walk: Walk = TouchedTables, drawn 138 {
-        /// None: reclaim finds the uses of a page when it comes to the page.
+        /// No entries are examined: reclaim finds the uses of a page when it comes to the page.
         Never,
         /// All entries of tables that were touched since the last walk, in regions that were touched.
         TouchedTables,
@@ -218,7 +218,7 @@ choices! {
 
     /// The entries that are examined around the entry of a page that reclaim finds used.
     look_around: LookAround = WholeTable, drawn 139 {
-        /// None.
+        /// No other entries are examined.
         Never,
         /// All entries of the same table. Their accessed bits stay set.
         WholeTable,

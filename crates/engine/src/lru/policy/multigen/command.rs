@@ -9,40 +9,40 @@ use crate::memory::{GroupId, NodeId, ZoneId};
 use machine::Machine;
 use std::{fmt, vec};
 
-/// Form of a command to begin a generation.
+/// The form of a command that begins a generation.
 const AGE_FORM: &str = "+ MEMCG NODE MAX_GEN [CAN_SWAP [FORCE_SCAN]]";
 
-/// Form of a command to evict generations.
+/// The form of a command that evicts generations.
 const EVICT_FORM: &str = "- MEMCG NODE MIN_GEN [SWAPPINESS [NR_TO_RECLAIM]]";
 
 /// The swappiness at which only anonymous pages are evicted. A command writes it as `max`.
 pub const ONLY_ANON: u64 = 201;
 const ONLY_ANON_WORD: &str = "max";
 
-/// A command of `lru_gen`.
+/// A command that a user writes to `lru_gen` in debugfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `+`: a generation begins.
+    /// The command `+`, which begins a generation.
     Age(Age),
-    /// `-`: old generations are evicted.
+    /// The command `-`, which evicts old generations.
     Evict(Evict),
 }
 
 /// A command to begin a generation, after a walk of page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// Number of the cgroup; only 0 exists.
+    /// Number of the cgroup to which the command applies; only 0 exists.
     pub cgroup: u64,
-    /// The node.
+    /// The memory node to which the command applies.
     pub node: NodeId,
     /// The number of the node's youngest generation, after which the new one begins.
     pub youngest: u64,
-    /// The types that are aged: with 0 only file pages, with [`ONLY_ANON`] only anonymous pages, with other values
-    /// both, whether or not swap has room. If no value is given, file pages are aged, and anonymous pages if they can
-    /// go to swap.
+    /// Selects the families that are aged: 0 selects only file pages, [`ONLY_ANON`] only anonymous pages, and other
+    /// values both, whether or not swap has room. Without a value, file pages are aged, and also anonymous pages if
+    /// they can go to swap.
     pub swappiness: Option<u64>,
     /// `true` if the walk covers all tables that were touched since the last walk, even tables that the filter would
-    /// leave out. A text without this word means `true`. This field and the meaning of `swappiness` are general
+    /// leave out. A command without `FORCE_SCAN` means `true`. This field and the meaning of `swappiness` are general
     /// knowledge of Linux; mechanisms/multigen does not describe them.
     pub force_scan: bool,
 }
@@ -50,9 +50,9 @@ pub struct Age {
 /// A command to evict generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evict {
-    /// Number of the cgroup; only 0 exists.
+    /// Number of the cgroup to which the command applies; only 0 exists.
     pub cgroup: u64,
-    /// The node.
+    /// The memory node to which the command applies.
     pub node: NodeId,
     /// The command's `MIN_GEN`: this generation and all older ones are evicted.
     pub oldest: u64,
@@ -62,14 +62,14 @@ pub struct Evict {
     pub pages: u64,
 }
 
-/// The reason why a text is no command.
+/// The error for a text that is not a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadCommand {
     /// The text of the wrong command, without the commands around it.
     pub command: String,
     /// The word that is wrong; `None` if the command ends too early.
     pub found: Option<String>,
-    /// A description of the word that was expected there.
+    /// A description of the word that was expected in this place.
     pub expected: &'static str,
     /// The form of a correct command of this kind.
     pub form: &'static str,
@@ -85,10 +85,10 @@ impl fmt::Display for BadCommand {
 
 impl std::error::Error for BadCommand {}
 
-/// The reason why a command was refused.
+/// The reason why a command of `lru_gen` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The kernel has no generations.
+    /// The kernel has no generations, because its policy is not the multi-generational LRU.
     NoGenerations,
     /// No cgroup has this number.
     NoCgroup {
@@ -141,16 +141,16 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The reason why the commands of a text were not carried out, or only some of them.
+/// The error if the commands of a text were not carried out, or only some of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
-    /// The text holds something that is no command. Nothing was done.
+    /// A part of the text is not a command. No command was carried out.
     Bad(BadCommand),
     /// A command was refused. The commands before it were carried out.
     Refused {
-        /// Number of the command, from 1.
+        /// Number of the refused command in the text, counted from 1.
         number: usize,
-        /// The reason.
+        /// The reason why the command was refused.
         why: Refused,
     },
 }
@@ -212,7 +212,7 @@ impl Command {
     }
 }
 
-/// Commands that are being carried out.
+/// The commands of a text, and how far they are carried out.
 #[derive(Debug)]
 pub(crate) struct Commands {
     rest: vec::IntoIter<Command>,
@@ -221,12 +221,12 @@ pub(crate) struct Commands {
     eviction: Option<Eviction>,
 }
 
-/// An eviction under way.
+/// The state of an eviction that a command has begun.
 #[derive(Debug)]
 struct Eviction {
     evict: Evict,
     zone: ZoneId,
-    /// Number of pages that may still be scanned.
+    /// Number of pages that the eviction may still scan.
     left: u64,
     freed: u64,
 }
@@ -262,7 +262,7 @@ fn is_set(word: &str) -> Option<bool> {
     }
 }
 
-/// The words of a command after its sign.
+/// The words of a command after its sign (`+` or `-`).
 struct Words<'t> {
     command: &'t str,
     form: &'static str,
@@ -306,7 +306,7 @@ const fn demand(evict: &Evict) -> Demand {
 
 impl<M: Machine> Lru<M> {
     /// Begins a generation of a node now. If zones have lruvecs of their own, only the lruvec of the node's highest
-    /// zone begins one. *May take locks of page tables.*
+    /// zone begins one. This function may take locks of page tables.
     ///
     /// # Errors
     /// When the kernel has no generations, there is no such cgroup or node, `age.youngest` is not the youngest
@@ -342,7 +342,7 @@ impl<M: Machine> Lru<M> {
 
     /// Returns the next batch of pages that the commands evict, with its lruvec. `freed` is the number of pages of the
     /// previous batch that were freed. Commands that begin generations, and that come before the batch, are carried out
-    /// first. Returns `None` when all commands were carried out. *May take locks of page tables.*
+    /// first. Returns `None` when all commands were carried out. This function may take locks of page tables.
     ///
     /// # Errors
     /// When a command is refused. The commands before it were carried out.

@@ -1,4 +1,5 @@
-//! The feedback controller: which type is evicted next, and up to which tier (mechanisms/multigen, 4).
+//! The feedback controller: which family (anonymous or file pages) is evicted next, and up to which tier
+//! (mechanisms/multigen, 4).
 //!
 //! The controller compares rates of refaults. A rate is the number of pages that came back, divided by the number of
 //! pages that were evicted or protected. The oldest generation counts in full, each generation before it with half the
@@ -17,13 +18,13 @@ const SMOOTHING_PAGES: u64 = 64;
 /// A rate of refaults: the pages that came back, out of those that were evicted or protected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// Pages that came back.
+    /// Number of pages that came back.
     pub refaulted: u64,
-    /// Pages that were evicted, or protected from eviction.
+    /// Number of pages that were evicted, or protected from eviction.
     pub total: u64,
 }
 
-/// The rule by which rates are compared.
+/// The rule by which refault rates are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Number of refaults below which a rate has no meaning: pages with fewer refaults may be evicted.
@@ -33,7 +34,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns the rule of a kernel.
+    /// Returns the rule that a kernel's choices name.
     pub const fn of(choices: &Choices) -> Self {
         Self { floor: choices.refault_floor, smoothing: choices.rate_smoothing }
     }
@@ -52,8 +53,8 @@ impl Rule {
                 <= product(refaulted, candidate_total, candidate_gain)
     }
 
-    /// Returns the last tier that may be evicted, for a type whose tiers have these rates. A tier is protected if its
-    /// rate is too far above `reference`, and so are all tiers above a protected one. The first tier is never
+    /// Returns the last tier that may be evicted, for a family whose tiers have the rates `tiers`. A tier is protected
+    /// if its rate is too far above `reference`, and so are all tiers above a protected one. The first tier is never
     /// protected.
     pub fn tier_limit(&self, reference: (Rate, u64), tiers: &[Rate], gain: u64) -> usize {
         let goes = |rate: &&Rate| self.is_ok_to_evict(reference, (**rate, gain));
@@ -61,7 +62,7 @@ impl Rule {
     }
 }
 
-/// Counts of one type and tier.
+/// Counts of one tier of a family (anonymous or file pages).
 #[derive(Debug, Default)]
 struct Counts {
     /// Number of pages of the oldest generation that were evicted.
@@ -94,10 +95,10 @@ impl Counts {
     }
 }
 
-/// The type that is evicted next, and its last tier that may be evicted.
+/// The family (anonymous or file pages) that is evicted next, and its last tier that may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The type that is evicted next.
+    /// The family that is evicted next.
     pub family: Family,
     /// The last tier that may be evicted.
     pub tier_limit: usize,
@@ -121,7 +122,7 @@ pub enum Count {
 }
 
 impl Controller {
-    /// Adds `pages` to one count of a type's tier.
+    /// Adds `pages` to one count of a family's tier.
     pub fn count(&self, what: Count, family: Family, tier: usize, pages: u64) {
         let counts = &self.counts[family as usize][tier];
         let count = match what {
@@ -132,37 +133,38 @@ impl Controller {
         count.fetch_add(pages, Relaxed);
     }
 
-    /// Folds the counts of a type's oldest generation into the averages, when that generation ends.
+    /// Folds the counts of a family's oldest generation into the averages, when that generation ends.
     pub fn fold(&self, family: Family) {
         self.counts[family as usize].iter().for_each(Counts::fold);
     }
 
-    /// Returns the rates of a type's tiers.
+    /// Returns the refault rates of a family's tiers.
     pub fn rates(&self, family: Family) -> [Rate; TIERS] {
         [0, 1, 2, 3].map(|tier: usize| self.counts[family as usize][tier].rate())
     }
 
-    /// Returns the counts of a type's tier in its oldest generation: refaulted, evicted, protected.
+    /// Returns the counts of a family's tier in its oldest generation: numbers of refaulted, evicted and protected
+    /// pages.
     pub fn counted(&self, family: Family, tier: usize) -> [u64; 3] {
         let counts = &self.counts[family as usize][tier];
         [&counts.refaulted, &counts.evicted, &counts.protected].map(|count| count.load(Relaxed))
     }
 
-    /// Returns the averages of a type's tier over earlier generations.
+    /// Returns the averages of a family's tier over earlier generations.
     pub fn averages(&self, family: Family, tier: usize) -> Rate {
         let counts = &self.counts[family as usize][tier];
         Rate { refaulted: counts.average_refaulted.load(Relaxed), total: counts.average_total.load(Relaxed) }
     }
 
-    /// Returns the last tier of a type that may be evicted, when tiers are compared with the type's first tier.
+    /// Returns the last tier of a family that may be evicted, when tiers are compared with the family's first tier.
     pub fn tier_limit(&self, choices: &Choices, family: Family) -> usize {
         let rates = self.rates(family);
         let margin = u64::from(choices.tier_margin_percent);
         Rule::of(choices).tier_limit((rates[0], 100), &rates[..choices.tiers as usize], margin)
     }
 
-    /// Returns the type that is evicted next, and its last tier that may be evicted. Called only if `swappiness` is
-    /// above 0 and pages of both types may be taken.
+    /// Returns the family that is evicted next, and its last tier that may be evicted. Called only if `swappiness` is
+    /// above 0 and pages of both families may be taken.
     pub fn choose(&self, choices: &Choices, swappiness: u64, seqs: &Seqs) -> Choice {
         let of = |family| Choice { family, tier_limit: self.tier_limit(choices, family) };
         let [anon, file] = seqs.min;

@@ -17,15 +17,15 @@ use machine::{FrameNumber, Func, Lock, Machine, Step};
 /// Largest number of pages that are scanned under one hold of the lock (`MAX_LRU_BATCH`).
 pub(super) const LOOKED_AT_MAX: u64 = 4096;
 
-/// For each type, by [`Family`], whether its pages may be taken.
+/// For each [`Family`], `true` if its pages may be taken.
 pub(super) type Evictable = [bool; Family::ALL.len()];
 
 /// A batch that is being gathered: pages that were taken off a list, and counts of all pages that were examined.
 #[derive(Debug)]
 struct Gathered {
-    /// The pages, each with one more reference.
+    /// The pages that were taken, each with one more reference.
     entries: Entries,
-    /// Type of the pages.
+    /// Family of the pages that were taken.
     family: Family,
     /// Number of pages that were taken. A huge page counts with all its pages.
     taken: u64,
@@ -36,7 +36,7 @@ struct Gathered {
     /// Pages whose marks of use were cleared, and that readers with hazard pointers may use now without setting new
     /// marks. Each page has one more reference.
     opened: Vec<FrameNumber>,
-    /// Number of pages that went to another generation.
+    /// Number of examined pages that went to another generation instead of being taken.
     moved: u64,
 }
 
@@ -49,7 +49,7 @@ impl Gathered {
 /// The kind of a page at the tail of the oldest list, which decides where the page goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sorted {
-    /// The page belongs to another generation, because a walk has found it used.
+    /// The page belongs to another generation than its list, because a walk of page tables has found it used.
     Elsewhere,
     /// The page stays because of its tier or its uses. A `Lifted` page does not count as protected.
     Protected,
@@ -62,8 +62,9 @@ enum Sorted {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolates pages of the oldest generation of the type that is to be evicted. If there are none, isolates pages of
-    /// the other type, as `type_rule` says. Examines at most `budget` pages. Returns the batch.
+    /// Isolates pages of the oldest generation of the family that is to be evicted. If this generation has no such
+    /// pages, isolates pages of the other family, as `type_rule` says. Examines at most `budget` pages. Returns the
+    /// batch.
     pub(super) fn evict_batch(
         &self,
         multigen: &Multigen,
@@ -187,7 +188,7 @@ impl<M: Machine> Lru<M> {
         demand.may_do_all || !needs_io
     }
 
-    /// Takes the mark of the first use from a page that leaves its list, so that the mark shows uses from now on.
+    /// Clears the mark of the first use of a page that leaves its list. From then on, the mark shows only later uses.
     fn take_first_mark(&self, multigen: &Multigen, frame: FrameNumber, batch: &mut Gathered) {
         match multigen.choices.isolated_marks {
             IsolatedMarks::Kept => return,

@@ -3,11 +3,11 @@
 
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Number of bits in a filter.
+/// Number of bits in a Bloom filter.
 const BITS: u32 = 1 << 15;
 const WORDS: usize = BITS as usize / u64::BITS as usize;
 
-/// A set of tables, which may also contain tables that were not inserted.
+/// A Bloom filter: a set of page tables that may also contain tables that were not inserted.
 #[derive(Debug)]
 struct Filter {
     /// `true` once the set was emptied for the first time. Before that, the set has every table.

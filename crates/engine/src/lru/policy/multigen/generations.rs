@@ -12,18 +12,18 @@ use machine::atomic::{AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed
 /// Largest number of generations. The slot of a generation is its number modulo this constant.
 pub const GENERATIONS: usize = 4;
 
-/// Smallest number of generations of each type.
+/// Smallest number of generations of each family.
 pub const GENERATIONS_MIN: u64 = 2;
 
 /// Number of kinds of zones.
 pub const ZONES: usize = ZoneKind::ALL.len();
 
-/// Returns the slot of generation number `seq`.
+/// Returns the slot of generation number `seq`: the number modulo [`GENERATIONS`].
 pub const fn slot_of(seq: u64) -> usize {
     seq as usize % GENERATIONS
 }
 
-/// Returns the slot that a page's flags name.
+/// Returns the slot of the generation that a page's flags name.
 pub const fn slot_in(flags: Flags) -> usize {
     ((flags.0 & Flags::GENERATION.0) >> Flags::GENERATION_SHIFT) as usize
 }
@@ -33,32 +33,32 @@ pub const fn with_slot(flags: Flags, slot: usize) -> Flags {
     Flags(flags.without(Flags::GENERATION).0 | (slot as u32) << Flags::GENERATION_SHIFT)
 }
 
-/// Returns the type of a page with these flags.
+/// Returns the family of a page with these flags.
 pub const fn is_of(flags: Flags) -> Family {
     if flags.has(Flags::SWAPBACKED) { Family::Anon } else { Family::File }
 }
 
-/// The numbers of the youngest generation, and of the oldest of each type.
+/// The number of the youngest generation, and the numbers of the oldest generations of both families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seqs {
-    /// Number of the youngest generation, which both types share.
+    /// Number of the youngest generation, which both families share.
     pub max: u64,
     /// Numbers of the oldest generations, by [`Family`].
     pub min: [u64; 2],
 }
 
 impl Seqs {
-    /// Returns the number of generations of a type.
+    /// Returns the number of generations of a family.
     pub const fn generations(&self, family: Family) -> u64 {
         self.max - self.min[family as usize] + 1
     }
 
-    /// Returns whether pages can be taken from a type's oldest generation.
+    /// Returns whether pages can be taken from a family's oldest generation.
     pub const fn is_evictable(&self, family: Family) -> bool {
         self.generations(family) > GENERATIONS_MIN
     }
 
-    /// Returns whether a slot has one of the two youngest generations.
+    /// Returns whether the generation in a slot is one of the two youngest.
     pub const fn is_active(&self, slot: usize) -> bool {
         slot == slot_of(self.max) || slot == slot_of(self.max - 1)
     }
@@ -71,7 +71,7 @@ pub struct Generations {
     min: [AtomicU64; 2],
     /// Times at which the generations began, ns; by slot.
     born: [AtomicU64; GENERATIONS],
-    /// Numbers of pages, by slot, family and kind of zone.
+    /// Number of pages of each generation, by slot, family and kind of zone.
     sizes: [[[AtomicI64; ZONES]; 2]; GENERATIONS],
 }
 
@@ -94,14 +94,14 @@ impl Generations {
         Seqs { max: self.max.load(Acquire), min }
     }
 
-    /// Begins the next generation. It takes the slot of a generation that no type has any more.
+    /// Begins the next generation, which takes the slot of a generation that no family has any more.
     pub fn advance_max(&self, now: Nanos) {
         let next = self.max.load(Acquire) + 1;
         self.born[slot_of(next)].store(now.0, Relaxed);
         self.max.store(next, Release);
     }
 
-    /// Notes that a type's oldest generation is `seq` now.
+    /// Sets the number of a family's oldest generation to `seq`.
     pub fn set_min(&self, family: Family, seq: u64) {
         debug_assert!(seq >= self.min[family as usize].load(Relaxed), "generations do not come back");
         self.min[family as usize].store(seq, Release);
@@ -117,19 +117,19 @@ impl Generations {
         self.sizes[slot][family as usize][zone as usize].fetch_add(pages, Relaxed);
     }
 
-    /// Returns the number of pages of one type and kind of zone in the generation of a slot; below 0 while changes of a
-    /// walk are not counted yet.
+    /// Returns the number of pages of one family and kind of zone in the generation of a slot. The number is below 0
+    /// while changes of a walk are not counted yet.
     pub fn counted(&self, slot: usize, family: Family, zone: ZoneKind) -> i64 {
         self.sizes[slot][family as usize][zone as usize].load(Relaxed)
     }
 
-    /// Returns the number of pages of a generation and type.
+    /// Returns the number of pages of a family in a generation.
     pub fn pages(&self, seq: u64, family: Family) -> u64 {
         let sizes = &self.sizes[slot_of(seq)][family as usize];
         sizes.iter().map(|pages| pages.load(Relaxed).max(0).cast_unsigned()).sum()
     }
 
-    /// Returns the number of pages of all generations of a type.
+    /// Returns the number of pages of a family in all generations.
     pub fn all_pages(&self, family: Family) -> u64 {
         let seqs = self.seqs();
         (seqs.min[family as usize]..=seqs.max).map(|seq| self.pages(seq, family)).sum()

@@ -13,7 +13,7 @@ use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::Event;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// Returns the list under which pages of a type are counted. `is_active` is `true` for pages in the two youngest
+/// Returns the list under which pages of a family are counted. `is_active` is `true` for pages in the two youngest
 /// generations.
 const fn list_of(family: Family, is_active: bool) -> ListKind {
     if is_active { family.active() } else { family.inactive() }
@@ -46,7 +46,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Moves the counts of two generations between the gauges of active and inactive pages, just before a generation
-    /// begins. The generation before the youngest becomes inactive; the slot after the youngest becomes active.
+    /// begins. The second youngest generation becomes inactive; the slot after the youngest becomes active.
     pub(super) fn swap_sides(&self, lruvec: &Lruvec<M>) {
         let of = lruvec.generational();
         let Seqs { max, .. } = of.generations.seqs();
@@ -61,7 +61,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts a page that is on no list on the list where it belongs.
+    /// Puts an unlisted page on the list that its flags and `coming` select.
     pub(super) fn link(&self, multigen: &Multigen, lists: &mut Lists, frame: FrameNumber, coming: Coming) {
         let lruvec = self.lruvec_of_page(frame);
         let choices = &multigen.choices;
@@ -70,7 +70,7 @@ impl<M: Machine> Lru<M> {
         self.link_at(lruvec, lists, frame, place);
     }
 
-    /// Links a page at a place that the caller knows.
+    /// Puts an unlisted page at the place `place` on the lists.
     pub(super) fn link_at(&self, lruvec: &Lruvec<M>, lists: &mut Lists, frame: FrameNumber, place: ListPlace) {
         let (zone, slot) = (self.zone_of(frame), slot_of(place.seq));
         let listed = |flags: Flags| Some(with_slot(flags.without(Flags::ACTIVE), slot).with(Flags::LRU));
@@ -96,7 +96,7 @@ impl<M: Machine> Lru<M> {
         before
     }
 
-    /// Unlinks the given pages of a zone that are on lists.
+    /// Takes those of `pages`, which lie in one zone, that are on lists off their lists.
     pub(in crate::lru) fn unlink_generations(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let of = reach.lruvec.generational();
         let mut lists = of.lists.lock();
@@ -143,7 +143,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes the use of a page through its file. Its flags were `flags` before.
+    /// Notes the use of a page through its file. The page's flags were `flags` before.
     pub(in crate::lru) fn note_file_use(&self, multigen: &Multigen, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::SWAPBACKED) {
             // Uses of anonymous pages are seen in page tables.
@@ -166,7 +166,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts isolated pages of an lruvec that stay back on lists, and drops the references that isolation took.
+    /// Puts isolated pages that stay in memory back on the lists of their lruvec, and drops the references that
+    /// isolation took.
     pub(in crate::lru) fn put_back_generations(
         &self,
         multigen: &Multigen,

@@ -1,4 +1,4 @@
-//! The lists of one lruvec: one for each generation, type and kind of zone.
+//! The lists of one lruvec: one for each generation, family and kind of zone.
 //!
 //! A page's flags may name another generation than that of the list on which the page is. So a page is taken off its
 //! list without knowing the list. For this purpose, the outer links of a list's first and last page are the list's own
@@ -11,12 +11,12 @@ use machine::FrameNumber;
 
 const LISTS: usize = GENERATIONS * 2 * ZONES;
 
-/// The identity of a list.
+/// The number of a list, which stands for its generation's slot, its family and its kind of zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListId(u8);
 
 impl ListId {
-    /// Returns the list of a slot, a type and a kind of zone.
+    /// Returns the list of a slot, a family and a kind of zone.
     pub const fn new(slot: usize, family: Family, zone: ZoneKind) -> Self {
         Self(((slot * 2 + family as usize) * ZONES + zone as usize) as u8)
     }
@@ -26,7 +26,7 @@ impl ListId {
         self.0 as usize / (2 * ZONES)
     }
 
-    /// Returns all lists.
+    /// Returns the numbers of all lists.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..LISTS as u8).map(Self)
     }
@@ -42,14 +42,14 @@ const fn decode(link: u32) -> Result<FrameNumber, usize> {
     if link < FRAMES_MAX { Ok(FrameNumber(link)) } else { Err((link - FRAMES_MAX) as usize) }
 }
 
-/// The links to the two pages at the ends of a list. Both are the list's own number if the list is empty.
+/// The links to the two pages at the ends of a list. If the list is empty, both links are the list's own number.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     first: u32,
     last: u32,
 }
 
-/// The lists of an lruvec's generations, one for each generation, type and kind of zone. Young pages come to the head
+/// The lists of an lruvec's generations, one for each generation, family and kind of zone. Young pages come to the head
 /// of a list, old pages leave at its tail.
 #[derive(Debug)]
 pub struct Lists([Ends; LISTS]);
@@ -69,24 +69,24 @@ impl Lists {
         self.last(list).is_none()
     }
 
-    /// Returns the page at the tail.
+    /// Returns the page at the tail of a list.
     pub fn last(&self, list: ListId) -> Option<FrameNumber> {
         decode(self.0[list.0 as usize].last).ok()
     }
 
-    /// Puts a page at the head.
+    /// Puts a page at the head of a list.
     pub fn push_front(&mut self, pages: &impl Links, list: ListId, page: FrameNumber) {
         let next = self.0[list.0 as usize].first;
         self.link(pages, list.end(), page, next);
     }
 
-    /// Puts a page at the tail.
+    /// Puts a page at the tail of a list.
     pub fn push_back(&mut self, pages: &impl Links, list: ListId, page: FrameNumber) {
         let previous = self.0[list.0 as usize].last;
         self.link(pages, previous, page, list.end());
     }
 
-    /// Puts a page behind one that is on a list, nearer to the tail.
+    /// Puts `page` behind `before`, nearer to the tail of the list that `before` is on.
     pub fn insert_behind(&mut self, pages: &impl Links, before: FrameNumber, page: FrameNumber) {
         let next = pages.next(before);
         self.link(pages, before.0, page, next);
@@ -99,7 +99,7 @@ impl Lists {
         self.set_previous(pages, next, page.0);
     }
 
-    /// Takes a page off the list that it is on.
+    /// Takes a listed page off its list.
     pub fn remove(&mut self, pages: &impl Links, page: FrameNumber) {
         let (previous, next) = (pages.previous(page), pages.next(page));
         debug_assert!(self.next(pages, previous) == page.0, "{page} is on no list");

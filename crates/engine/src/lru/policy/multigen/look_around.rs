@@ -10,7 +10,7 @@ use crate::memory::Owner;
 use machine::{FrameNumber, Lock, Machine};
 use std::ops::Range;
 
-/// Number of entries that are examined (`LookAround::Window`).
+/// Number of page-table entries that are examined around a used one (`LookAround::Window`).
 const WINDOW: u32 = 64;
 
 /// Returns the entries to examine around one entry, within its table and its region of `pages` pages.

@@ -3,11 +3,11 @@
 //!
 //! *Flow*: a new page joins a generation by its state ([`placement`]). A use through its file is counted in its word
 //! ([`uses`]). Reclaim takes pages of the oldest generation ([`scan`], [`evict`]), and moves pages that belong
-//! elsewhere by now. A page that leaves keeps a shadow ([`refault`]). The refaults decide which type is evicted next
-//! and which tiers are protected ([`controller`]). [`ageing`] begins new generations. Before that, a [`walk`] of page
-//! tables finds the used pages; [`look_around`] finds more beside a page that reclaim finds used. [`view`] shows the
-//! generations, and [`command`] begins and evicts generations from outside. *Locks*: `lru`, of each lruvec.
-//! *Description*: mechanisms/multigen.
+//! elsewhere by now. A page that leaves keeps a shadow ([`refault`]). The refaults decide which family (anonymous or
+//! file pages) is evicted next and which tiers are protected ([`controller`]). [`ageing`] begins new generations.
+//! Before that, a [`walk`] of page tables finds the used pages; [`look_around`] finds more beside a page that reclaim
+//! finds used. [`view`] shows the generations, and [`command`] begins and evicts generations from outside. *Locks*:
+//! `lru`, of each lruvec. *Description*: mechanisms/multigen.
 //!
 //! Its versions, from the first posting to Linux 7.2, are choices ([`choices`]).
 
@@ -48,7 +48,7 @@ use round::Rounds;
 /// The rules of the multi-generational LRU.
 pub(in crate::lru) struct Multigen {
     choices: Choices,
-    /// The packing of shadows.
+    /// The layout of a shadow's bits.
     packing: Packing,
 }
 
@@ -58,7 +58,8 @@ impl Multigen {
         Self { choices, packing: Packing::new(lruvecs) }
     }
 
-    /// Returns whether global reclaim takes groups from a list of their own, where there are groups.
+    /// Returns whether global reclaim takes memory control groups from a list that each node keeps
+    /// (`multigen.memcg_lru`), where there are groups.
     pub(in crate::lru) const fn has_memcg_lru(&self) -> bool {
         match self.choices.memcg_lru {
             choices::MemcgLru::On => true,
@@ -66,7 +67,7 @@ impl Multigen {
         }
     }
 
-    /// Returns the state of an lruvec without pages.
+    /// Returns the state with which an lruvec begins: it has no pages.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> Generational<M> {
         Generational {
             lists: machine.lock(LockClass::Lru, Lists::default()),
@@ -78,9 +79,9 @@ impl Multigen {
     }
 }
 
-/// The state of an lruvec.
+/// The state that the multi-generational LRU keeps for an lruvec.
 pub(in crate::lru) struct Generational<M: Machine> {
-    /// The lists, one for each generation, type and kind of zone.
+    /// The lists, one for each generation, family and kind of zone.
     pub(in crate::lru) lists: M::Lock<Lists>,
     generations: Generations,
     controller: Controller,

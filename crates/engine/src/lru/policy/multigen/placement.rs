@@ -10,9 +10,9 @@ use crate::memory::Flags;
 pub enum Coming {
     /// The page comes from a batch of new pages, or from a caller that moved it.
     New,
-    /// The page was rotated when its writeback ended. It is the next to be evicted.
+    /// The page was rotated when its writeback ended. It is the next page to be evicted.
     Rotated,
-    /// The page was isolated for reclaim, and stays.
+    /// The page was isolated for reclaim, and stays in memory.
     Rejected,
 }
 
@@ -25,7 +25,7 @@ pub struct ListPlace {
     pub at_tail: bool,
 }
 
-/// Returns the place that a page with these flags joins.
+/// Returns the place on the lists of generations at which a page with these flags is put.
 pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, seqs: &Seqs) -> ListPlace {
     let family = is_of(flags);
     let (youngest, oldest) = (seqs.max, seqs.min[family as usize]);

@@ -105,7 +105,7 @@ fn seqs(lru: &Lru<Sim>) -> Seqs {
 /// The expected contents of the lists.
 #[derive(Default)]
 struct Model {
-    /// The pages that have not left.
+    /// The pages that are still in memory.
     pages: Vec<FrameNumber>,
     /// The shadows of file pages that were reclaimed.
     shadows: Vec<Shadow>,

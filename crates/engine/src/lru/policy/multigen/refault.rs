@@ -18,12 +18,12 @@ const LRUVEC_SHIFT: u32 = COUNT_BITS + 1;
 /// The contents of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
-    /// The number of the oldest generation of the page's type when the page was evicted; only the low bits, for which
-    /// there is room.
+    /// The number of the oldest generation of the page's family when the page was evicted. A shadow has room only for
+    /// the low bits of this number.
     seq: u64,
     lruvec: u32,
     is_workingset: bool,
-    /// The value of the page's `USES` bits when the page was evicted.
+    /// The value of the page's `USES` bits, which count uses, when the page was evicted.
     counted: u32,
 }
 
@@ -34,12 +34,12 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// Returns the packing for `lruvecs` lruvecs.
+    /// Returns the layout that shadows have if there are `lruvecs` lruvecs.
     pub(super) const fn new(lruvecs: usize) -> Self {
         Self { lruvec_bits: u32::BITS - (lruvecs as u32).saturating_sub(1).leading_zeros() }
     }
 
-    /// Returns the number of generations that a shadow can tell apart.
+    /// Returns how many generations have different numbers in a shadow.
     const fn seqs(self) -> u64 {
         1 << (Shadow::BITS - LRUVEC_SHIFT - self.lruvec_bits)
     }
@@ -74,7 +74,7 @@ impl Packing {
     }
 }
 
-/// Returns a type's counters of refaulted, activated and restored pages.
+/// Returns a family's counters of refaulted, activated and restored pages.
 const fn events(family: Family) -> [ZoneEvent; 3] {
     match family {
         Family::Anon => {
@@ -116,7 +116,7 @@ impl<M: Machine> Lru<M> {
         multigen.packing.encode(left)
     }
 
-    /// Counts evicted pages for the controller.
+    /// Counts evicted pages for the controller, which compares refault rates.
     pub(in crate::lru) fn note_generations_evicted(&self, multigen: &Multigen, pages: &[FrameNumber]) {
         let Choices { use_marks, tiers, .. } = multigen.choices;
         for &frame in pages {
@@ -127,8 +127,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Marks a fresh page of a file before it is read for a page fault, so that it comes as `multigen.faulted` says.
-    /// Does nothing if the task goes through the mapping sequentially (`lru_gen_in_fault`).
+    /// Marks a fresh page of a file before it is read for a page fault, so that the page joins its generation as
+    /// `multigen.faulted` says. Does nothing if the task goes through the mapping sequentially (`lru_gen_in_fault`).
     pub(in crate::lru) fn note_reader_in_fault(&self, multigen: &Multigen, frame: FrameNumber, reader: &Task) {
         if reader.file_fault.is_some_and(|fault| fault.pattern == ReadPattern::Normal) {
             self.frames[frame].set(mark_of_faulted(multigen.choices.faulted));

@@ -8,19 +8,19 @@ use std::{sync::Arc, vec};
 /// The round of an lruvec, if one is under way, and the tasks that wait for its end.
 pub(super) struct Rounds<M: Machine> {
     current: M::Lock<Option<Round<M>>>,
-    /// Tasks that wait for the end of the round.
+    /// The queue of tasks that wait for the end of the round.
     ended: M::WaitQueue,
 }
 
-/// A round under way.
+/// A round of page-table walks that is under way.
 struct Round<M: Machine> {
     /// Number of the youngest generation when the round began.
     seq: u64,
     /// Regions that no task has taken yet.
     regions: vec::IntoIter<Arc<Region<M>>>,
-    /// Number of tasks that walk.
+    /// Number of tasks that walk regions in this round.
     walkers: u32,
-    /// `true` if other tasks may take part.
+    /// `true` if other tasks than the first may take part in the round.
     is_shared: bool,
 }
 
@@ -79,14 +79,14 @@ impl<M: Machine> Rounds<M> {
         round.walkers == 0
     }
 
-    /// Ends the round.
+    /// Ends the round, and wakes the tasks that wait for its end.
     pub(super) fn end(&self, machine: &M) {
         *self.current.lock() = None;
         machine.wake(&self.ended);
     }
 
-    /// Waits for the end of the current round, if there is one and `is_over` does not hold, but at most `at_most`. *May
-    /// sleep.*
+    /// Waits for the end of the current round, if there is one and `is_over` does not hold, but at most `at_most`. This
+    /// function may sleep.
     pub(super) fn wait(&self, machine: &M, is_over: impl Fn() -> bool, at_most: Nanos) {
         let deadline = machine.now() + at_most;
         let ticket = machine.ticket(&self.ended);

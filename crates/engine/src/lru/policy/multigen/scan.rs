@@ -13,12 +13,12 @@ use machine::{Machine, Order, Step};
 /// this begins at the demand's priority (`MIN_LRU_BATCH`).
 const ENOUGH: u64 = 64;
 
-/// A scan under way.
+/// The state of a scan of an lruvec with the multi-generational LRU.
 #[derive(Clone, Debug)]
 pub struct GenerationScan {
     demand: Demand,
     order: Order,
-    /// Number of pages to be scanned, if it is fixed at the start.
+    /// Number of pages that the scan examines, if this number is fixed when the scan starts.
     budget: Option<u64>,
     scanned: u64,
     has_begun: bool,
@@ -28,7 +28,7 @@ pub struct GenerationScan {
 }
 
 impl GenerationScan {
-    /// Returns a scan for a request of `order`.
+    /// Returns the state of a scan that begins, for a request of `order`.
     pub(crate) const fn new(demand: Demand, order: Order) -> Self {
         Self { demand, order, budget: None, scanned: 0, has_begun: false, is_over: false, has_aged: false }
     }
@@ -60,7 +60,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the next batch of a scan that has freed `freed` pages so far. The batch may be empty. Returns `None`
-    /// when the scan is over. *May sleep.*
+    /// when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_of_generations(
         &self,
         multigen: &Multigen,
@@ -129,7 +129,7 @@ impl<M: Machine> Lru<M> {
         Some(batch)
     }
 
-    /// Returns the number of pages that a scan for this demand examines.
+    /// Returns the number of pages that a scan for `demand` examines.
     pub(in crate::lru) fn generations_to_scan(&self, reach: Reach<'_, M>, demand: &Demand) -> u64 {
         let evictable = self.evictable(reach.lruvec, demand);
         let generations = &reach.lruvec.generational().generations;
@@ -175,7 +175,8 @@ fn priority_of_share(pages: u64, wanted: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// mechanisms/multigen, 6.1: the floor of log2 of the pages, minus the ceiling of log2 of the wanted number.
+    /// Source: mechanisms/multigen, 6.1. The priority is the floor of log2 of the pages, minus the ceiling of log2 of
+    /// the wanted number.
     #[test]
     fn a_share_by_the_first_priority_is_about_what_is_wanted() {
         let priorities = [(100_000, 1024), (100_000, 1025), (100_000, 64), (1 << 20, 64), (500, 1024), (0, 64)];

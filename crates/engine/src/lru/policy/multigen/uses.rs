@@ -10,13 +10,13 @@ use crate::memory::Flags;
 /// Largest number of tiers.
 pub const TIERS: usize = 4;
 
-/// The largest count that the bits `USES` can hold.
+/// The largest number that the bits `USES` can hold.
 pub(super) const FULL: u32 = 3;
 
-/// The bits of the word that count uses.
+/// The bits of a page's word that count its uses.
 const COUNT: Flags = Flags::REFERENCED.with(Flags::USED_AGAIN).with(Flags::USES);
 
-/// Returns the count of uses in a page's flags.
+/// Returns the number of uses that a page's flags have counted.
 pub const fn counted(flags: Flags) -> u32 {
     (flags.0 & Flags::USES.0) >> Flags::USES_SHIFT
 }
@@ -25,12 +25,12 @@ const fn with_counted(flags: Flags, n: u32) -> Flags {
     Flags(flags.without(Flags::USES).0 | n << Flags::USES_SHIFT)
 }
 
-/// Returns whether the largest countable number of uses was seen.
+/// Returns whether a page was used as often as can be counted.
 pub const fn is_saturated(flags: Flags) -> bool {
     flags.has(Flags::REFERENCED.with(Flags::USED_AGAIN))
 }
 
-/// Returns the flags after one more use.
+/// Returns the flags of a page after one more use.
 pub const fn used(marks: UseMarks, flags: Flags) -> Flags {
     if !flags.has(Flags::REFERENCED) {
         return flags.with(Flags::REFERENCED);
@@ -51,7 +51,7 @@ pub const fn tier(marks: UseMarks, tiers: u32, flags: Flags) -> usize {
     if tier < tiers as usize { tier } else { tiers as usize - 1 }
 }
 
-/// Returns the tier that the marks in a shadow stand for.
+/// Returns the tier of a page that left memory, by the marks of use in its shadow.
 pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -> usize {
     match (marks, is_workingset, counted) {
         (UseMarks::WorkingsetSecond, false, _) | (UseMarks::WorkingsetFifth, false, 0) => 0,
@@ -97,7 +97,7 @@ pub const fn restored(flags: Flags, n: u32) -> Flags {
 mod tests {
     use super::*;
 
-    /// mechanisms/multigen, 3: tier ceil(log2 N).
+    /// Source: mechanisms/multigen, 3: a page that was used N times is of tier ceil(log2 N).
     #[test]
     fn a_page_that_was_used_n_times_is_of_tier_log_n() {
         for marks in [UseMarks::WorkingsetSecond, UseMarks::WorkingsetFifth] {

@@ -9,7 +9,7 @@ use crate::memory::GroupId;
 use machine::Machine;
 use std::fmt::Write;
 
-/// The counts of a type's tier that are shown under a generation.
+/// The counts of a family's tier that are shown under a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TierCounts {
     /// No counts: only the oldest and the youngest generation have counts.
@@ -21,7 +21,7 @@ enum TierCounts {
 }
 
 impl TierCounts {
-    /// Returns three numbers, each with the letter of its meaning.
+    /// Returns the three counts to show, each with the letter that says what it counts.
     fn fields(self) -> [(u64, char); 3] {
         match self {
             Self::None => [(0, 'x'); 3],
@@ -57,7 +57,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the generations as `lru_gen_full` shows them: as [`Self::lru_gen`], with counts of each tier. Under the
-    /// oldest generation of a type, a line for each tier has the pages that refaulted (`r`), were evicted (`e`) and
+    /// oldest generation of a family, a line for each tier has the pages that refaulted (`r`), were evicted (`e`) and
     /// were protected (`p`) since this generation became the oldest. Under the youngest generation, the line has
     /// averages over earlier generations: pages that refaulted (`R`), and all that were evicted or protected (`T`). The
     /// first three numbers of a line are of anonymous pages, the others of file pages; `x` marks a number that does not
@@ -101,22 +101,23 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Returns the last tier whose pages are evicted from the oldest generation of a type in an lruvec; `None` if the
-    /// kernel has no generations.
+    /// Returns the last tier whose pages are evicted from the oldest generation of a family in an lruvec. Returns
+    /// `None` if the kernel has no generations.
     #[must_use]
     pub fn tier_limit(&self, lruvec: &Lruvec<M>, family: Family) -> Option<usize> {
         let multigen = self.multigen()?;
         Some(lruvec.generational().controller.tier_limit(&multigen.choices, family))
     }
 
-    /// Returns the numbers of an lruvec's generations; `None` if the kernel has none.
+    /// Returns the numbers of an lruvec's youngest and oldest generations. Returns `None` if the kernel has no
+    /// generations.
     #[must_use]
     pub fn generation_numbers(&self, lruvec: &Lruvec<M>) -> Option<Seqs> {
         self.multigen().map(|_| lruvec.generational().generations.seqs())
     }
 
-    /// Returns the controller's counts of a type's tiers in the oldest generation: refaulted, evicted, protected.
-    /// Returns `None` if the kernel has no generations.
+    /// Returns the controller's counts of a family's tiers in the oldest generation: for each tier, the numbers of
+    /// refaulted, evicted and protected pages. Returns `None` if the kernel has no generations.
     #[must_use]
     pub fn tier_counts(&self, lruvec: &Lruvec<M>, family: Family) -> Option<[[u64; 3]; TIERS]> {
         self.multigen()?;

@@ -26,10 +26,10 @@ pub(super) struct Pending {
     changes: u64,
 }
 
-/// Counts of the entries that were examined.
+/// Counts of the page-table entries that were examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenEntries {
-    /// Number of examined entries, with a page or without.
+    /// Number of examined entries, whether or not they map a page.
     entries: u32,
     young: u32,
     /// Number of used entries whose page is on the lruvec of another group.
@@ -43,14 +43,14 @@ impl SeenEntries {
     }
 }
 
-/// The entries whose accessed bits are cleared.
+/// The page-table entries whose accessed bits a walk clears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marks {
-    /// The bits of all entries.
+    /// The accessed bits of all examined entries are cleared.
     Taken,
-    /// The bits of entries whose page is on a list.
+    /// The accessed bits of entries whose page is on a list are cleared.
     TakenOfListed,
-    /// No bit.
+    /// No accessed bit is cleared.
     Left,
 }
 
@@ -104,8 +104,8 @@ impl<M: Machine> Lru<M> {
         self.count_pending(lruvec, &mut pending);
     }
 
-    /// Promotes pages of an lruvec whose entries, all of one table, say that they were used. Returns the counts of the
-    /// entries. The caller has the table's lock.
+    /// Promotes the pages of an lruvec whose page-table entries were used. All these entries are in one table, and the
+    /// caller has its lock. Returns the counts of the examined entries.
     pub(super) fn promote_used(
         &self,
         multigen: &Multigen,
@@ -216,7 +216,7 @@ pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) ->
     }
 }
 
-/// Returns the number of a table. No other table has the same number.
+/// Returns the number of the page table that maps `page` of a region. Each table has its own number.
 pub(super) fn table_of<M: Machine>(region: &Region<M>, page: u32) -> u64 {
     u64::from(region.id) << 32 | u64::from(page / ENTRIES)
 }

@@ -1,7 +1,7 @@
 //! LRU in the strict sense: the page that was not used for the longest time is evicted.
 //!
-//! Each use moves the page, under the lock. This policy is the reference by which others are measured; a kernel could
-//! not pay for it.
+//! Each use moves the page, under the lock. This policy is the reference by which others are measured. It would cost a
+//! kernel too much.
 
 use crate::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
 use crate::memory::List;
