@@ -19,15 +19,19 @@ const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 /// Largest number of kills whose full reports are kept. For later kills, only the lines about the victim are logged.
 const REPORTS_MAX: usize = 100;
 
+/// Returns the processes that were killed, in order of time.
+pub fn victims_of(kills: &[Kill]) -> impl Iterator<Item = &Candidate> {
+    kills.iter().flat_map(|kill| {
+        let others = kill.others.iter().map(|n| &kill.candidates[*n]);
+        std::iter::once(&kill.candidates[kill.victim]).chain(others)
+    })
+}
+
 /// Returns a note that names the processes that were killed, each once; none if none was.
 #[must_use]
 pub fn killed(kills: &[Kill]) -> Option<String> {
-    let victims = kills.iter().flat_map(|kill| {
-        let others = kill.others.iter().map(|n| &kill.candidates[*n]);
-        std::iter::once(&kill.candidates[kill.victim]).chain(others)
-    });
     let mut names: Vec<String> = Vec::new();
-    for victim in victims {
+    for victim in victims_of(kills) {
         let name = format!("`{}`", victim.name);
         if !names.contains(&name) {
             names.push(name);

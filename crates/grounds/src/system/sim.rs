@@ -46,6 +46,8 @@ struct Shared {
     has_reaper: Cell<bool>,
     /// The task of each process that runs.
     processes: RefCell<BTreeMap<u32, sim::TaskId>>,
+    /// Number of processes that the workload has started.
+    started: Cell<usize>,
     /// The lines that the simulated kernel logged, each with its time.
     kernel_log: RefCell<Vec<String>>,
     /// The memory control groups of the machine file.
@@ -133,6 +135,7 @@ impl SimSystem {
             has_khugepaged,
             has_reaper: Cell::new(false),
             processes: RefCell::default(),
+            started: Cell::new(0),
             kernel_log: RefCell::default(),
             groups,
             at_marks,
@@ -364,6 +367,21 @@ impl SimSystem {
         self.shared.kernel_log.borrow().clone()
     }
 
+    /// Returns the names of the processes of the workload if the out-of-memory killer has ended all of them; otherwise
+    /// none. The main process counts only if it is the only one.
+    #[must_use]
+    pub fn killed_whole(&self) -> Vec<String> {
+        let (kills, main) = (self.engine().allocate().kills(), self.process.id);
+        let started = self.shared.started.get();
+        let is_of_workload = |id| if started == 0 { id == main } else { id != main };
+        let victims: BTreeMap<u32, &str> = kernel_log::victims_of(&kills)
+            .filter(|victim| is_of_workload(victim.id))
+            .map(|victim| (victim.id.0, victim.name.as_str()))
+            .collect();
+        let is_whole = victims.len() >= started.max(1);
+        victims.into_values().filter(|_| is_whole).map(str::to_owned).collect()
+    }
+
     /// Returns an error if the process was killed: a killed process runs no further, as after a signal.
     #[inline]
     fn alive(&self) -> Result<(), SystemError> {
@@ -462,6 +480,7 @@ impl System for SimSystem {
             shared.processes.borrow_mut().remove(&number);
         });
         self.shared.processes.borrow_mut().insert(number, task);
+        self.shared.started.update(|started| started + 1);
         task
     }
 
