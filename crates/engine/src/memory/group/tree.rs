@@ -7,7 +7,7 @@
 //! groups without pages, because it may run in an interrupt.
 
 use super::{GroupId, Groups};
-use machine::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
+use machine::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use machine::{Lock, LockClass, Machine};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -23,13 +23,15 @@ pub enum Limit {
     Low,
     /// `memory.min`: reclaim never takes this number of the group's pages.
     Min,
+    /// `memory.soft_limit_in_bytes`, of version 1: kswapd takes pages from the group that is farthest above its value.
+    Soft,
     /// `memory.swap.max`: the largest number of the group's pages that may be in swap at a time.
     SwapMax,
 }
 
 impl Limit {
     /// All limits and protections, in declaration order.
-    pub const ALL: [Self; 5] = [Self::Max, Self::High, Self::Low, Self::Min, Self::SwapMax];
+    pub const ALL: [Self; 6] = [Self::Max, Self::High, Self::Low, Self::Min, Self::Soft, Self::SwapMax];
 
     /// Returns the name of the limit's file in a cgroup's folder.
     #[must_use]
@@ -39,6 +41,7 @@ impl Limit {
             Self::High => "memory.high",
             Self::Low => "memory.low",
             Self::Min => "memory.min",
+            Self::Soft => "memory.soft_limit_in_bytes",
             Self::SwapMax => "memory.swap.max",
         }
     }
@@ -47,7 +50,7 @@ impl Limit {
     #[must_use]
     pub const fn default_pages(self) -> u64 {
         match self {
-            Self::Max | Self::High | Self::SwapMax => u64::MAX,
+            Self::Max | Self::High | Self::Soft | Self::SwapMax => u64::MAX,
             Self::Low | Self::Min => 0,
         }
     }
@@ -129,9 +132,21 @@ struct Order {
     size: Vec<usize>,
 }
 
+/// A group that stays in the tree until the value is dropped.
+#[derive(Debug)]
+pub(crate) struct Pin<'a>(&'a AtomicU32);
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
 /// The tree of groups.
 pub(super) struct Tree<M: Machine> {
     parents: Box<[AtomicU16]>,
+    /// Number of tasks that charge pages to each group although they are not in the group ([`Groups::pin`]).
+    pins: Box<[AtomicU32]>,
     /// The [`State`] of each group. It is changed only under the lock of `order`.
     states: Box<[AtomicU8]>,
     order: M::Lock<Order>,
@@ -143,6 +158,7 @@ impl<M: Machine> Tree<M> {
         let order = Order { preorder: Arc::new(vec![GroupId::ROOT]), position: vec![0; count], size: vec![1; count] };
         let tree = Self {
             parents: (0..count).map(|_| AtomicU16::new(0)).collect(),
+            pins: (0..count).map(|_| AtomicU32::new(0)).collect(),
             states: (0..count).map(|_| AtomicU8::new(State::Unused as u8)).collect(),
             order: machine.lock(LockClass::Other, order),
         };
@@ -152,11 +168,11 @@ impl<M: Machine> Tree<M> {
 
     /// Returns whether a group is in the state `state`. Returns `false` for numbers that are too large for any group.
     fn is(&self, id: GroupId, state: State) -> bool {
-        self.states.get(usize::from(id.0)).is_some_and(|now| now.load(Relaxed) == state as u8)
+        self.states.get(usize::from(id.0)).is_some_and(|now| now.load(SeqCst) == state as u8)
     }
 
     fn set_state(&self, id: GroupId, state: State) {
-        self.states[usize::from(id.0)].store(state as u8, Relaxed);
+        self.states[usize::from(id.0)].store(state as u8, SeqCst);
     }
 
     /// Returns the parent of a group. For the root group, returns the root group itself.
@@ -255,9 +271,26 @@ impl<M: Machine> Groups<M> {
         Ok(id)
     }
 
-    /// Returns whether a group has no pages in memory and none in swap.
+    /// Returns whether a group has no pages in memory and none in swap, and will get none because no task pins it.
     fn is_unused(&self, id: GroupId) -> bool {
-        self.usage(id) == 0 && self.swap_usage(id) == 0
+        // Pins first: a task charges the group before it unpins it.
+        let is_pinned = self.tree.pins[usize::from(id.0)].load(SeqCst) > 0;
+        !is_pinned && self.usage(id) == 0 && self.swap_usage(id) == 0
+    }
+
+    /// Keeps a group in the tree while a task that is not in the group charges pages to it. Otherwise the number could
+    /// become that of a group with another parent, from which the pages would be subtracted later. Returns `None` if the
+    /// group was removed.
+    ///
+    /// A task that pins a group counts the pin, and then looks whether the group was removed. A task that takes a group
+    /// out of the tree has marked it as removed, and then looks for pins. All four steps are sequentially consistent, so
+    /// at least one of the two tasks sees the step of the other.
+    #[doc(alias = "css_tryget_online")]
+    pub(crate) fn pin(&self, id: GroupId) -> Option<Pin<'_>> {
+        let pins = self.tree.pins.get(usize::from(id.0))?;
+        pins.fetch_add(1, SeqCst);
+        let pin = Pin(pins);
+        self.is_live(id).then_some(pin)
     }
 
     /// Removes a group. The group's pages stay charged to it until they are freed, and its parent pays for its kernel
@@ -394,6 +427,24 @@ mod tests {
         groups.uncharge(group, 1);
         assert_eq!(groups.create(GroupId::ROOT), Ok(group));
         assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, group]);
+    }
+
+    /// A task that is not in a group charges it while it is removed. The number of the group is not used again before the
+    /// pages are freed, so that the counters of its ancestors stay right.
+    #[test]
+    fn a_pinned_group_stays_until_its_pages_are_charged() {
+        let groups = groups(3);
+        let [parent, other] = [(); 2].map(|()| groups.create(GroupId::ROOT).unwrap());
+        let group = groups.create(parent).unwrap();
+        let pin = groups.pin(group).expect("it is live");
+        groups.remove(group).unwrap();
+        assert!(groups.pin(group).is_none(), "it was removed");
+        assert_eq!(groups.create(other), Err(GroupError::NoRoom { room: 3 }), "its number may still be charged");
+        groups.add(group, 1).unwrap();
+        drop(pin);
+        assert_eq!(groups.create(other), Err(GroupError::NoRoom { room: 3 }), "it has a page");
+        groups.uncharge(group, 1);
+        assert_eq!((groups.usage(parent), groups.create(other)), (0, Ok(group)));
     }
 
     #[test]
