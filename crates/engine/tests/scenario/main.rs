@@ -37,6 +37,7 @@ mod policy;
 mod pressure;
 mod rotation;
 mod send;
+mod soft_limit;
 mod stable_pages;
 mod swap;
 mod wait;

@@ -185,6 +185,8 @@ pub struct Groups<M: Machine> {
     kernel: KernelMemories<M>,
     /// `true` once any group had a protection. As long as it is `false`, no walk has to compute protections.
     has_protection: AtomicBool,
+    /// `true` once any group had a soft limit. As long as it is `false`, kswapd looks for no group above its soft limit.
+    has_soft_limit: AtomicBool,
 }
 
 impl<M: Machine> Groups<M> {
@@ -197,6 +199,7 @@ impl<M: Machine> Groups<M> {
             stocks: machine.per_cpu(|_| Stock::default()),
             kernel: KernelMemories::new(machine, count),
             has_protection: AtomicBool::new(false),
+            has_soft_limit: AtomicBool::new(false),
         }
     }
 
@@ -286,6 +289,9 @@ impl<M: Machine> Groups<M> {
         self.group(id).limits[limit as usize].store(pages, Relaxed);
         if matches!(limit, Limit::Low | Limit::Min) && pages > 0 {
             self.has_protection.store(true, Relaxed);
+        }
+        if limit == Limit::Soft && pages < u64::MAX {
+            self.has_soft_limit.store(true, Relaxed);
         }
     }
 
@@ -386,6 +392,27 @@ impl<M: Machine> Groups<M> {
     pub fn headroom(&self, id: GroupId) -> u64 {
         let line = |id| self.limit(id, Limit::Max).min(self.limit(id, Limit::High));
         self.lineage(id).map(|id| line(id).saturating_sub(self.usage(id))).min().unwrap_or(u64::MAX)
+    }
+
+    /// Returns whether any group had a soft limit.
+    pub(crate) fn has_soft_limit(&self) -> bool {
+        self.has_soft_limit.load(Relaxed)
+    }
+
+    /// Returns by how many pages a group is above its soft limit; 0 if it is not above.
+    #[must_use]
+    #[doc(alias = "soft_limit_excess")]
+    pub fn soft_excess(&self, id: GroupId) -> u64 {
+        self.usage(id).saturating_sub(self.limit(id, Limit::Soft))
+    }
+
+    /// Returns the groups above their soft limits, the one that is farthest above first.
+    pub(crate) fn over_soft_limits(&self) -> Vec<GroupId> {
+        let tree = self.subtree(GroupId::ROOT);
+        let excess = tree.iter().map(|id| (self.soft_excess(*id), *id));
+        let mut over: Vec<(u64, GroupId)> = excess.filter(|(excess, _)| *excess > 0).collect();
+        over.sort_by_key(|(excess, _)| std::cmp::Reverse(*excess));
+        over.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Returns the number of pages that CPUs hold in stock for a group.
