@@ -3,20 +3,20 @@
 use crate::group;
 use placed::{Entry, Error, Node, Place, Value, one_of};
 
-/// Keys that hold the number of a constant, which is a table such as `{ ns = 90, from = "fitted" }`. A change of the
-/// constant replaces the value of this key.
+/// Keys under which the table of a constant, such as `{ ns = 90, from = "fitted" }`, holds the constant's number. A
+/// change of a constant replaces the value of the one of these keys that its table has.
 const VALUES: [&str; 2] = ["value", "ns"];
 
 /// The first key of the paths of control groups.
 const OF_GROUPS: &str = "group.";
 
-/// The path under which a control group is added, by its name.
+/// The path of a change that adds a control group. The value of the change is the name of the group.
 const NEW_GROUP: &str = "group";
 
 /// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
 /// number (from 0) or a `name` selects the element, as in `disk.1.swap_slots` and `group.server.low_mib`; without a
-/// number or name, the first element is changed. A changed constant gets the origin `assumed` and the source "set".
-/// `group` with a name adds a control group of this name, unless there is one.
+/// number or name, the first element is changed. A changed constant gets the origin `assumed` and the source "set". The
+/// path `group` adds a control group, whose name is `value`, unless there is one with this name.
 ///
 /// # Errors
 /// When there is no such key; the error names the nearest key.
@@ -85,7 +85,8 @@ pub fn set(table: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     change(table, path, value)
 }
 
-/// Returns the node under a path of keys, which chooses from lists as [`change`] does; none if there is no such node.
+/// Returns the node under a path of keys. The path selects elements of lists as in [`change`]. None if there is no such
+/// node.
 #[must_use]
 pub fn find<'n>(root: &'n Node, path: &str) -> Option<&'n Node> {
     path.split('.').try_fold(root, |node, key| match &node.value {
@@ -97,12 +98,13 @@ pub fn find<'n>(root: &'n Node, path: &str) -> Option<&'n Node> {
     })
 }
 
-/// Returns the index in a list that a key chooses: a number, or the `name` of a table; none if the key is neither.
+/// Returns the index of the list element that `key` selects by its number or by its `name`; none if the key is no
+/// number and no element has this name.
 fn chosen(nodes: &[Node], key: &str) -> Option<usize> {
     group::position(nodes, key).or_else(|| key.parse().ok())
 }
 
-/// Parses a value as TOML. Anything else, such as a word without quotes, becomes a text.
+/// Parses a value as TOML. A value that is not TOML, such as a word without quotes, becomes a text.
 fn parsed(value: &str) -> Value {
     let node = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
     node.map_or_else(|| Value::Text(value.to_owned()), |node| node.value)
@@ -116,7 +118,7 @@ fn item(list: &mut Node, number: usize) -> Option<&mut Node> {
     }
 }
 
-/// Returns the entries of a table, or of the first table in a list; none for other nodes.
+/// Returns the entries of a table. For a list of tables, returns the entries of its first table. None for other nodes.
 fn entries(node: &mut Node) -> Option<&mut Vec<Entry>> {
     match &mut node.value {
         Value::Table(entries) => Some(entries),

@@ -62,7 +62,7 @@ fn files(kernel: &Kernel) -> BTreeSet<Arc<str>> {
     kernel.settings.iter().filter_map(file).collect()
 }
 
-/// Returns a value as written after `KEY=`, where the name of a choice has no quotes.
+/// Returns a value as the command line writes it after `KEY=`: the name of a choice has no quotes.
 #[must_use]
 pub fn plain(value: &Value) -> String {
     match value {

@@ -18,7 +18,7 @@ pub fn source(path: &str) -> Option<Source> {
     text(path).map(|text| Source { file: format!("crates/catalogue/{path}"), text: text.to_owned() })
 }
 
-/// Returns the names of the built-in kernels, machines or experiments, by folder: `3.10-rc4-vanilla` for
+/// Returns the names of the built-in kernels, machines or experiments, which lie in `folder`: `3.10-rc4-vanilla` for
 /// `kernels/3.10-rc4-vanilla.toml`, `parallelio` for `experiments/parallelio/experiment.toml`.
 pub fn names(folder: &str) -> impl Iterator<Item = &'static str> {
     let kernels = files::names().filter(move |_| folder == "kernels");

@@ -13,7 +13,7 @@ use figures::scale::Scale;
 pub struct Experiment {
     /// Name of the experiment's folder.
     pub name: String,
-    /// Name of the experiment's file in messages.
+    /// Name by which messages refer to the experiment's file.
     pub file: String,
     /// Description of the experiment in one line.
     pub about: String,
@@ -30,33 +30,37 @@ pub struct Experiment {
     /// The scale of the golden report, the small report that tests compare byte for byte; none if there is no such
     /// report.
     pub smoke_scale: Option<Scale>,
-    /// Changed values for the golden report that tests compare, `KEY=VALUE` as for `--set`.
+    /// Values that are changed for the golden report (a small report that tests compare byte for byte), each as
+    /// `KEY=VALUE` as in `--set`.
     pub smoke_set: Vec<String>,
     /// The variants: the experiment on other machines or with other parameters.
     pub variants: Vec<Variant>,
-    /// Names of the rows that the command `highwater variants` shows.
+    /// Names of the rows (the figures of a report) that the command `highwater variants` shows.
     pub variant_rows: Vec<String>,
-    /// Name of the main row, by which `study::ranking` compares kernels. A name that ends with `-` is a prefix, and
-    /// stands for the last row with this prefix.
+    /// Name of the main row: the figure of a report by which `study::ranking` compares kernels. A name that ends with
+    /// `-` is a prefix, and stands for the last row whose name begins with it.
     pub main_row: Option<String>,
     /// File and line of the key `main_row`.
     pub main_row_place: Option<Place>,
-    /// Further rows that a comparison prints by default. Each text is a part of a row's name, as for `--rows`.
+    /// The rows that a comparison prints by default in addition to the main row. Each text is a part of a row's name,
+    /// as for `--rows`.
     pub main_rows: Vec<String>,
     /// File and line of the key `main_rows`.
     pub main_rows_place: Option<Place>,
-    /// CPU time that a comparison of the kernels at full size takes on a simulated machine, seconds, as measured once.
+    /// CPU time in seconds that a comparison of the kernels takes at full size on a simulated machine. It was measured
+    /// once.
     pub cpu_s: Option<u32>,
     /// The kind of picture in which a run is drawn.
     pub picture: Picture,
     /// Panels of the picture over time. An empty list means the usual panels.
     pub plot: Vec<PlotPanel>,
-    /// The smaller size of runs if one of them is in a virtual machine (ground `guest`), which is slow on many
-    /// computers.
+    /// The machine, scale and values that replace those of the experiment if one of the compared runs is in a virtual
+    /// machine (ground `guest`), which is slow on many computers.
     pub guest: OnGuest,
     /// The workload's parameters.
     pub params: Node,
-    /// The sections `[[group]]`: control groups that are added to those of the machine, or replace keys of them.
+    /// The sections `[[group]]` of the experiment's file. Each adds a control group to those of the machine, or
+    /// replaces keys of the machine's group with the same name.
     pub groups: Vec<Node>,
     /// Published figures, if there are any.
     pub published: Option<Published>,
@@ -86,16 +90,16 @@ struct ExperimentText {
     picture: Picture,
 }
 
-/// The size of runs if one of the compared runs is in a virtual machine (ground `guest`). All compared runs get this
-/// size. Values that the user gives take precedence.
+/// Replacements of the experiment's machine, scale and values, used if one of the compared runs is in a virtual machine
+/// (ground `guest`). All compared runs get them. Values that the user gives take precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnGuest {
-    /// Name or file of the machine; the experiment's own by default.
+    /// Name or file of the machine; by default the machine of the experiment.
     pub machine: Option<String>,
     /// The scale as text; full size by default.
     pub scale: Option<String>,
-    /// Values as for `--set`, by key, written as in a file.
+    /// Changed values by key, as in `--set KEY=VALUE`. A value is written as in a file.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
 }
@@ -107,7 +111,7 @@ pub enum Picture {
     /// A picture of counters over time.
     #[default]
     OverTime,
-    /// The longest period with interrupts off: the work done in it, and the packets that wait.
+    /// A picture of the longest period with interrupts off: the work done in it, and the packets that wait for its end.
     Packets,
 }
 
@@ -118,7 +122,7 @@ pub enum Picture {
 pub struct PlotPanel {
     /// Caption of the panel: its subject and unit.
     pub caption: String,
-    /// Names of the counters; `pgscan_kswapd_*` means all counters that begin with `pgscan_kswapd_`.
+    /// Names of the counters to add up; `pgscan_kswapd_*` means all counters whose names begin with `pgscan_kswapd_`.
     pub sum: Vec<String>,
     /// Unit into which the counters are converted.
     #[serde(default)]
@@ -128,7 +132,7 @@ pub struct PlotPanel {
 /// The unit in which a panel shows its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PanelUnit {
-    /// The counter's own unit.
+    /// The unit in which the counters are reported.
     #[default]
     #[serde(rename = "count")]
     Count,
@@ -149,7 +153,7 @@ pub struct Variant {
     /// Names of the kernels that the variant applies to; all kernels if empty.
     #[serde(default)]
     pub kernels: Vec<String>,
-    /// Values as for `--set`, by key, written as in a file.
+    /// Changed values by key, as in `--set KEY=VALUE`. A value is written as in a file.
     pub set: BTreeMap<String, String>,
 }
 
@@ -255,8 +259,8 @@ impl Experiment {
     }
 }
 
-/// Returns the tables of an experiment's groups. They are compared with the groups of the machine only when they are
-/// added to them.
+/// Returns the tables of the control groups that an experiment lists. Does not compare them with the machine's groups;
+/// that is done when they are added to the machine.
 ///
 /// # Errors
 /// When a table is no group, with file and line.
@@ -283,7 +287,7 @@ pub struct Published {
     pub title: String,
     /// Names of the kernels, in the order of the values in each row.
     pub columns: Vec<String>,
-    /// The columns' names as the posting prints them.
+    /// Names of the kernels as the posting prints them over the columns of its table.
     #[serde(default)]
     pub printed_columns: Vec<String>,
     /// The kernel that percentages are relative to.
@@ -341,9 +345,9 @@ pub struct PublishedRow {
     pub unit: String,
     /// Whether more or less is better, by the sign convention of MMTests; see [`PublishedRow::better`].
     pub better: Better,
-    /// The figures, one for each column; NaN where none is printed.
+    /// The figures, one for each kernel; NaN where the posting prints none.
     pub values: Vec<f64>,
-    /// The percentages in brackets, as printed, one for each column.
+    /// The percentages that the posting prints in brackets, one for each kernel.
     #[serde(default)]
     pub pct: Vec<f64>,
     /// Whether the row can be computed from other rows.
@@ -358,11 +362,11 @@ pub struct PublishedRow {
     /// The way in which each figure summarises its runs.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Name of the row in the same group that gives the published spread of this row; none if this row is not a mean
-    /// with a spread.
+    /// Name of the row in the same group that gives the published spread of this row. None if the posting gives no
+    /// spread for the row.
     #[serde(default)]
     pub spread: Option<String>,
-    /// Further notes for a reader.
+    /// A note for readers of the published table.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -414,7 +418,7 @@ impl Published {
         self.rows.iter().flat_map(|row| &row.values).filter(|value| !value.is_nan()).count()
     }
 
-    /// Returns the published figure for a row and a kernel; none if none is printed.
+    /// Returns the published figure for a row and a kernel; none if the posting prints no such figure.
     #[must_use]
     pub fn figure(&self, group: &str, name: &str, kernel: &str) -> Option<Figure> {
         let column = self.columns.iter().position(|column| column == kernel)?;

@@ -14,7 +14,7 @@ pub enum Ground {
     Sim,
     /// The engine on real memory, threads and files, in a process of its own.
     Host,
-    /// The kernel of this computer, with a process that a cgroup limits.
+    /// The kernel of this computer. The workload runs in a process whose memory a cgroup can limit.
     Linux,
     /// A kernel image in a virtual machine that has the memory, CPUs and disks of the machine file.
     Guest,
@@ -48,11 +48,11 @@ impl fmt::Display for Ground {
 pub struct GroundOptions {
     /// The folder in which a run makes a fresh folder for its files.
     pub folder: PathBuf,
-    /// Whether memory is limited on `linux`. Without a limit a run may use all pages of the computer.
+    /// Whether the ground `linux` limits memory. Without a limit a run may use all pages of the computer.
     pub is_limited: bool,
-    /// Whether `linux` makes a swap file for the duration of a run.
+    /// Whether the ground `linux` makes a swap file for the duration of a run.
     pub makes_swap: bool,
-    /// Kernel images for `guest`. Each image gets a column in the report.
+    /// Kernel images for the ground `guest`. Each image gets a column in the report.
     pub kernel_images: Vec<PathBuf>,
     /// The folder of kernel modules for the kernel images. By default modules are searched near each image and on this
     /// computer.
@@ -69,7 +69,7 @@ pub struct GroundOptions {
 pub struct Start {
     /// Words to append to the kernel's command line.
     pub append: String,
-    /// Version of the cgroup in the guest that limits the memory of the workload, if the machine file has a limit.
+    /// Version of the cgroup that limits the workload's memory in the guest, if the machine file has a limit.
     pub cgroup: Version,
     /// Whether a guest is emulated with a clock that advances by one nanosecond for each instruction.
     pub counts_instructions: bool,

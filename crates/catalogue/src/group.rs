@@ -21,26 +21,29 @@ pub(crate) use layers::{declare, lay_over, position, resolve};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Path of the group below the root group: `pod/server` is a child of `pod`. Only the last part of the path if
-    /// `parent` is there.
+    /// Path of the group below the root group: `pod/server` is a child of `pod`. If `parent` is set, `name` is only the
+    /// last part of this path.
     pub name: String,
-    /// Name or path of the group above this one. The reader of files makes it a part of `name` and removes it here.
+    /// Name or path of the group's parent. Once the machine file has been read, this is none: the path of the parent is
+    /// then a part of `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Number of groups that the section stands for, each with the same limits. `count = 3` makes `name-0`, `name-1` and
     /// `name-2`, which may have no children. Default: one group called `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u16>,
-    /// `memory.max`, MiB at full scale: no charge goes above it. No other size of the group may be above it.
+    /// `memory.max`, MiB at full scale: the largest amount of memory that may be charged to the group. No other size of
+    /// the group may be above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_mib: Option<u64>,
     /// `memory.high`, MiB at full scale: tasks that charge above it reclaim, and are throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high_mib: Option<u64>,
-    /// `memory.low`, MiB at full scale: reclaim leaves these pages alone while it finds enough elsewhere.
+    /// `memory.low`, MiB at full scale: reclaim leaves this much of the group's memory alone while it finds enough
+    /// elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low_mib: Option<u64>,
-    /// `memory.min`, MiB at full scale: reclaim never takes these pages.
+    /// `memory.min`, MiB at full scale: reclaim always leaves this much of the group's memory alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_mib: Option<u64>,
     /// `memory.soft_limit_in_bytes`, MiB at full scale: when memory runs short, kswapd first takes pages from the group
@@ -48,7 +51,7 @@ pub struct Group {
     /// `memory.limit_in_bytes`, and they have no sizes besides these two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_mib: Option<u64>,
-    /// `memory.swap.max`, MiB at full scale: no more pages of the group are in swap at a time.
+    /// `memory.swap.max`, MiB at full scale: the largest amount of the group's memory that may be in swap at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap_max_mib: Option<u64>,
     /// `memory.oom.group`: if one process of the group is killed for lack of memory, all of them are.
@@ -59,8 +62,8 @@ pub struct Group {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub oom_score_adj: i16,
     /// Names of the workload's tasks in the group. A name that ends with `*` is a prefix. A task that no group names is
-    /// in the group of the task that started it. With `count`, the number at the end of a task's name chooses its group:
-    /// task `reader 12` of five groups is in the one with the number 2.
+    /// in the group of the task that started it. With `count`, the number at the end of a task's name chooses one of
+    /// the groups, modulo `count`: if `count` is 5, `reader 12` is in the group with the number 2.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
 }
@@ -89,7 +92,7 @@ impl Group {
         (0..count).map(|n| format!("{}-{n}", self.name)).collect()
     }
 
-    /// Returns the number of groups of some sections together.
+    /// Returns how many groups the sections `groups` stand for together.
     #[must_use]
     pub fn total(groups: &[Self]) -> usize {
         groups.iter().map(|group| group.count.map_or(1, usize::from)).sum()
@@ -104,18 +107,19 @@ impl Group {
         self.has_task(name).then(|| number % usize::from(self.count.unwrap_or(1)).max(1))
     }
 
-    /// Returns whether the group names a task of the workload.
+    /// Returns whether the group's key `tasks` names the workload's task `name`.
     #[must_use]
     pub fn has_task(&self, name: &str) -> bool {
         self.tasks.iter().any(|task| names(task, name))
     }
 
-    /// Returns the names and prefixes in `tasks` that fit none of the tasks of a workload.
+    /// Returns those names and prefixes of the field `tasks` that fit none of a workload's tasks, which are given as
+    /// the argument `tasks`.
     pub fn unmet<'g>(&'g self, tasks: &'g BTreeSet<String>) -> impl Iterator<Item = &'g String> {
         self.tasks.iter().filter(|task| !tasks.iter().any(|name| names(task, name)))
     }
 
-    /// Returns the limits and protections that are set, each with its pages at a scale.
+    /// Returns the limits and protections that are set, each with its size in pages at `scale`.
     #[must_use]
     pub fn limits(&self, scale: Scale) -> Vec<(Limit, u64)> {
         let limits = [
@@ -141,15 +145,15 @@ fn names(task: &str, name: &str) -> bool {
 /// Largest number of groups in a machine file.
 const GROUPS_MAX: usize = 2000;
 
-/// Longest part of a group's path, as for a file name.
+/// Largest length of one part of a group's path, in bytes. It is the limit for file names.
 const NAME_MAX: usize = 255;
 
-/// Returns whether a text can be a part of a group's path, which is a folder in a guest.
+/// Returns whether a text can be a part of a group's path. A guest makes a folder of this name.
 fn is_name(part: &str) -> bool {
     (1..=NAME_MAX).contains(&part.len()) && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// Checks the groups of a machine, whose node is `file`, after [`resolve`].
+/// Checks the groups of a machine after [`resolve`]. `file` is the machine's file.
 ///
 /// # Errors
 /// When the name of a group is taken, is no path, or has a parent that does not exist, or when a size of a group is
@@ -229,7 +233,7 @@ fn check_version(groups: &[Group]) -> Result<(), (usize, &'static str, String)> 
     Ok(())
 }
 
-/// Returns why a size above `max_mib` has no meaning.
+/// Returns why the size `key` cannot be larger than `max_mib`.
 fn above(key: &str) -> &'static str {
     match key {
         "high_mib" => "the group never gets there",

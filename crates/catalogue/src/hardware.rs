@@ -26,12 +26,12 @@ impl Machine {
 }
 
 /// Makes a machine from its file and the file's bases, and checks its disks. `resolve` returns the text of a base by
-/// its name. `groups` are the tables of further control groups, those of an experiment. `changes` are applied last, each
+/// its name. `groups` are the tables of the control groups that an experiment adds. `changes` are applied last, each
 /// under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
 ///
 /// # Errors
-/// The errors of [`MachineFile::of_node`]. Also when a base is missing or is based on this file, when no disk can be
-/// made from a constant, and when a changed key does not exist. Errors have file and line.
+/// The errors of [`MachineFile::of_node`]. Also when a base is missing or is based on this file, when a disk has an
+/// impossible value, and when a changed key does not exist. Errors have file and line.
 pub fn machine(
     name: &str,
     source: Source,
@@ -190,7 +190,7 @@ fn check_parts(machine: &Machine) -> Result<(), Error> {
 }
 
 /// Returns the node under a path of keys in disk `n`. If a key of the path does not exist, returns the node of the last
-/// one that does.
+/// key that exists.
 fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
     let disk = match file.get("disk").map(|node| &node.value) {
         Some(Value::List(disks)) => disks.get(n),
@@ -208,11 +208,12 @@ fn place_of<'n>(file: &'n Node, n: usize, path: &str) -> &'n Node {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
-    /// Logical CPUs.
+    /// Number of logical CPUs.
     pub count: Sourced<usize>,
     /// The CPU that takes the disks' interrupts.
     pub interrupt_cpu: Sourced<usize>,
-    /// The memory node of each CPU. By default CPUs are divided equally among the nodes, in order.
+    /// The memory node of each CPU. By default the nodes have equal numbers of CPUs, and the first CPUs are on the
+    /// first node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Sourced<Vec<u8>>>,
     /// Factor by which each step takes longer than `[cost]` says, for a CPU that is emulated. 1 by default.
@@ -224,12 +225,12 @@ pub struct Cpu {
     /// Costs of touching data that another CPU touched last; no costs by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_lines: Option<CacheLines>,
-    /// The address translations that a CPU keeps. By default translations cost nothing.
+    /// The TLB of each CPU. By default address translations cost nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tlb: Option<Tlb>,
 }
 
-/// The section `[cpu.tlb]`: the translations of addresses that a CPU keeps, and the cost of a miss.
+/// The section `[cpu.tlb]`: the number of address translations that a CPU keeps, and the cost of a miss.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlb {
@@ -282,7 +283,7 @@ pub struct CacheLines {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Sourced<u32>>,
     /// Number of cache lines that travel with a frame: those of its descriptor, and of the descriptors next to it on
-    /// its list.
+    /// its LRU list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Sourced<u32>>,
 }
@@ -290,7 +291,7 @@ pub struct CacheLines {
 impl CacheLines {
     /// Longest time that a cache line may travel: 1 ms.
     const TRAVEL_MAX_NS: u64 = 1_000_000;
-    /// Largest number of cache lines that travel with one lock or frame: 64, as many as a page has.
+    /// Largest number of cache lines that travel with one lock or frame: 64, as many as a page of 4 KiB has.
     const LINES_MAX: u32 = 64;
 
     fn of_locks(&self) -> [(LockClass, &Option<Sourced<u32>>); 3] {
@@ -363,7 +364,8 @@ pub struct Network {
     pub wire_ns: Sourced<u64>,
     /// CPU time that one packet and its answer take, ns.
     pub packet_ns: Sourced<u64>,
-    /// The turn that packets get on a CPU that also ends requests of disks: after all of them, or after each.
+    /// The rule by which a CPU that also ends disk requests chooses when to answer packets: after all completed disk
+    /// requests, or after each of them.
     pub turn: Sourced<Turn>,
 }
 
@@ -380,11 +382,11 @@ pub struct Disk {
     /// Whether the disk completes a request at once, as zram and persistent memory do; `false` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronous: Option<Sourced<bool>>,
-    /// How much of the computer's memory a page in swap takes on a disk of compressed memory (zram), percent of a page;
-    /// by default no memory.
+    /// Memory of the computer that a page in swap takes on a disk of compressed memory (zram), percent of a page. By
+    /// default a page in swap takes no memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_percent: Option<Sourced<u32>>,
-    /// The device behind the disk.
+    /// The simulated device of the disk.
     pub device: DiskConfig,
 }
 
@@ -406,7 +408,7 @@ pub struct Before {
     pub file_cache_active_percent: Sourced<u64>,
     /// Size of each file in the page cache of `file_cache_mib`, KiB.
     pub file_kib: Sourced<u64>,
-    /// Inode tables that a fresh file system still has to write in the background, MiB.
+    /// Size of the inode tables that a fresh file system still has to write in the background, MiB.
     pub inode_tables_mib: Sourced<u64>,
     /// Time that the writer of inode tables rests after each piece, as a multiple of the time that writing the piece
     /// took.
@@ -459,8 +461,8 @@ mod tests {
         parse(text.replacen(from, to, 1))
     }
 
-    /// Reads a machine from the text of its file. The file may be based on the embedded machine, as `base`, or on
-    /// itself.
+    /// Reads a machine from the text of its file. The text may name the embedded machine (`base`) or itself (`m`) as
+    /// its base.
     fn parse(text: String) -> Result<Machine, String> {
         let source = |text: &str| Source { file: "m.toml".into(), text: text.to_owned() };
         let resolve = |name: &str| match name {
@@ -471,7 +473,7 @@ mod tests {
         machine("m", source(&text), &resolve, &[], &[]).map_err(|error| error.to_string())
     }
 
-    /// Returns the number of the line in the embedded machine file that begins with `start`.
+    /// Returns the number of the line that begins with `start` in the embedded machine file.
     fn line(start: &str) -> usize {
         1 + crate::embedded::text(FILE).unwrap().lines().position(|line| line.starts_with(start)).unwrap()
     }

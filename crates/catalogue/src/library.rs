@@ -18,7 +18,7 @@ use crate::hardware::Machine;
 use crate::{embedded, hardware, versions};
 use kit::input;
 
-/// Returns whether `word` names a file instead of an embedded item.
+/// Returns whether `word` is the path of a file instead of the name of an embedded item.
 #[must_use]
 pub fn is_file(word: &str) -> bool {
     let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
@@ -42,8 +42,8 @@ pub fn beside(path: &Path, name: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Largest size of a file, bytes. A hand-written file has some thousand bytes. The limit is for devices, whose reading
-/// may never end.
+/// Largest size of a file, bytes. A hand-written file has some thousand bytes. The limit guards against devices such as
+/// `/dev/zero`, from which bytes can be read without end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Returns the text of the file at `path`. `role` says in an error what the file is for; the error also names the file
@@ -136,7 +136,7 @@ pub fn kernel(word: &str) -> Result<Kernel, Error> {
     kernel_of(word, unchanged_kernel)
 }
 
-/// Returns the kernels for several words, each as by [`kernel`]. A file that several words share is read once.
+/// Returns the kernels for several words, each as [`kernel`] returns it. A file that several words share is read once.
 ///
 /// # Errors
 /// When a word is wrong. The error is that of the first such word.

@@ -24,13 +24,13 @@ use serde::de::DeserializeOwned;
 pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     /// Name of the machine: the name of its file, without folder and extension.
     pub name: String,
-    /// Name of the file in messages.
+    /// Name by which messages refer to the machine file.
     pub file: String,
     /// Names of the machines that this machine is based on, nearest first.
     pub bases: Vec<String>,
     /// Description of the machine in one line.
     pub about: String,
-    /// Memory: nodes and zones.
+    /// The memory of the machine: its nodes and zones.
     pub memory: Memory,
     /// The CPUs.
     pub cpu: Cpu,
@@ -115,7 +115,8 @@ fn tags_first(node: &mut Node) {
     }
 }
 
-/// Reads one section of a machine file. An error names the section, the key and the key's form.
+/// Reads one section of a machine file. An error names the section and the key, and shows how the value of the key is
+/// written.
 fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> {
     node.read().map_err(|error| {
         let message = with_key(name, node, &error);

@@ -11,7 +11,7 @@ pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
 }
 
 /// Adds to `lines` the path of keys, the text and the node of every value under a table. A constant with its origin
-/// counts as one value. So does a table in a list, if it contains no tables and no lists.
+/// counts as one value. A table in a list also counts as one value, if it contains no tables and no lists.
 fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n Node)>) {
     let is_flat = |node: &Node| {
         let nested = |entry: &Entry| matches!(entry.node.value, Value::Table(_) | Value::List(_));

@@ -16,15 +16,15 @@ pub fn version(name: &str) -> Option<Version> {
     Some((major.parse().ok()?, digits(rest)?))
 }
 
-/// Returns whether the kernel file called `name` is a released version of Linux without further patches. `multigen`
-/// says whether it has to be with or without the multi-generational LRU.
+/// Returns whether the kernel file called `name` is a released version of Linux without further patches. If `multigen`
+/// is true, the file must have the multi-generational LRU; otherwise the file must not have it.
 fn is_released(name: &str, multigen: bool) -> bool {
     let rest = name.split_once('-').map_or("", |(_, rest)| rest);
     if multigen { rest == "mglru" } else { ["mainline", "classic", "rc4-vanilla", ""].contains(&rest) }
 }
 
-/// Returns the kernel files of released versions, each with its version, oldest first, with or without the
-/// multi-generational LRU.
+/// Returns the names of the kernel files of released versions of Linux, each with its version, oldest first. `multigen`
+/// says whether the files are those with or those without the multi-generational LRU.
 #[must_use]
 pub fn released(multigen: bool) -> Vec<(Version, &'static str)> {
     let mut known: Vec<(Version, &str)> = embedded::names("kernels")
@@ -35,8 +35,9 @@ pub fn released(multigen: bool) -> Vec<(Version, &'static str)> {
     known
 }
 
-/// Returns the kernel file nearest to a version, with or without the multi-generational LRU. This is the newest file
-/// that is not newer than the version, or the oldest file if all are newer.
+/// Returns the name of the kernel file nearest to a version: the newest file that is not newer than the version, or the
+/// oldest file if all are newer. `multigen` says whether only files with or only files without the multi-generational
+/// LRU count.
 ///
 /// # Panics
 /// When no kernel file is built in.

@@ -20,7 +20,7 @@ use std::fs;
 /// the cgroup, and not in `/proc/vmstat`.
 const KEPT_TO_CGROUP: [&str; 4] = ["pgscan", "pgsteal", "pgrefill", "allocstall"];
 
-/// Counters in `memory.stat` of a cgroup of version 1 that mean the same as in `/proc/vmstat`.
+/// Counters that mean the same in `memory.stat` of a cgroup of version 1 and in `/proc/vmstat`.
 const OF_VERSION_1: [&str; 2] = ["pgfault", "pgmajfault"];
 
 /// A source of counters: the computer alone, or the computer and a cgroup.
@@ -30,8 +30,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Creates a source of the computer's counters, or, if a cgroup is given, also of the counters of this cgroup, in
-    /// which this process must be.
+    /// Creates a source of the computer's counters. If a cgroup is given, the counters of this cgroup are read, too;
+    /// this process must be in the cgroup.
     #[must_use]
     pub fn new(cgroup: Option<Cgroup>) -> Self {
         Self { cgroup }
@@ -53,7 +53,8 @@ impl Counters {
         }
     }
 
-    /// Reads all counters of the computer or, where the cgroup counts an event itself, of the cgroup.
+    /// Reads all counters. Counts of events that the cgroup itself counts are those of the cgroup; all others are those
+    /// of the computer.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         let mut vmstat = named(&read("/proc/vmstat"));
@@ -93,7 +94,8 @@ pub fn free_swap_pages() -> u64 {
     swap_pages(&read("/proc/meminfo")).map_or(0, |[_, free]| free)
 }
 
-/// Returns the size of swap and of its free part, pages; `None` if `/proc/meminfo` does not tell.
+/// Returns the size of swap and the size of its free part, both in pages, from the text of `/proc/meminfo`; `None` if
+/// the text does not have them.
 #[must_use]
 pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
     let pages = |name: &str| {
@@ -105,7 +107,7 @@ pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
 }
 
 /// Returns the memory that programs may still take on this computer, bytes (`MemAvailable`); `None` if the kernel does
-/// not tell.
+/// not report it.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     let meminfo = read("/proc/meminfo");

@@ -270,7 +270,7 @@ pub fn faults() -> Faults {
     Faults { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64, major_wait: Nanos(0) }
 }
 
-/// Keeps the CPU busy until this thread has used further CPU time of `time`.
+/// Keeps the CPU busy until this thread has used the CPU time `time` in this call.
 pub fn compute(time: Nanos) {
     let started = thread_time();
     while thread_time().since(started) < time {

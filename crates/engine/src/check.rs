@@ -29,7 +29,7 @@ fn ensure(fact: bool, message: impl FnOnce() -> String) -> Result<(), Broken> {
     if fact { Ok(()) } else { Err(Broken(message())) }
 }
 
-/// A place where a frame was found.
+/// The place at which a check has found a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Nowhere,

@@ -84,7 +84,8 @@ pub struct Choice {
     /// Smallest and largest value of a number. If the kernel has a sysctl for the choice, these are the sysctl's
     /// limits. Otherwise the limits exclude values that no machine has.
     pub limits: Option<(i64, i64)>,
-    /// Position in the order in which a swarm (a run of many random worlds) draws choices; unique.
+    /// Position in the order in which a swarm (a run of many random worlds) draws choices. No two choices have the same
+    /// position.
     pub draw_order: u32,
     /// The numbers that a swarm (a run of many random worlds) draws, all with the same probability; empty for a choice
     /// among names.

@@ -33,8 +33,8 @@ use crate::lru::choices::PolicyKind;
 use crate::lru::policy::multigen;
 use crate::{access, allocate, compact, lru, memory, page_cache, reclaim, slab, swap, writeback};
 
-/// Declares [`Choices`] and [`SECTIONS`] from the names of the sections. Each section is a module of the engine with a
-/// `choices.rs`.
+/// Declares [`Choices`] and [`SECTIONS`] from the names of the sections of a kernel file. Each section is a module of
+/// the engine that has a file `choices.rs`.
 macro_rules! sections {
     ($($section:ident),*) => {
         /// All choices of a kernel, with a section for each module.
@@ -44,7 +44,7 @@ macro_rules! sections {
             $(#[doc = concat!("The section `[", stringify!($section), "]`.")] pub $section: $section::choices::Choices,)*
         }
 
-        /// The sections, in the order of [`Choices`].
+        /// All sections of a kernel file, in the order of the fields of [`Choices`].
         pub static SECTIONS: [&Section; [$(stringify!($section)),*].len()] = [$(&$section::choices::SECTION),*];
 
         impl Choices {
@@ -59,13 +59,13 @@ macro_rules! sections {
 sections!(memory, slab, page_cache, swap, writeback, lru, multigen, compact, reclaim, allocate, access);
 
 impl Choices {
-    /// Checks that every number is within the limits of its key, and that the program has the chosen policy.
-    /// [`Kernel::parse`] checks the numbers of a file when it reads the file. This method is for choices that a program
-    /// has made, or changed, in Rust.
+    /// Checks that every number is within the limits of its key. Also checks that the program has set a policy of its
+    /// own ([`crate::lru::policy::set_own`]) if the choices ask for one. [`Kernel::parse`] checks the numbers of a file
+    /// when it reads the file. This method is for choices that a program has made, or changed, in Rust.
     ///
     /// # Errors
-    /// Fails at the first number that is outside of its limits, or if the program does not have the policy. The error
-    /// names the section, the key and the expected value.
+    /// Fails at the first number that is outside of its limits, or if the program has set no policy and the choices ask
+    /// for one. The error names the section, the key and the expected value.
     pub fn check(&self) -> Result<(), Error> {
         let refused =
             |section: &str, message| Error { place: None, message: format!("choices, [{section}]: {message}") };
@@ -79,8 +79,8 @@ impl Choices {
     }
 }
 
-/// The name of the kernel that all others are built on. Its file names every key, and its values are the defaults of
-/// the declarations.
+/// The name of the kernel that all others are built on. Its file names every key. The value of a key in this file is
+/// also the default value that the key's declaration has in Rust.
 pub const ROOT: &str = "2.6.23-rc5";
 
 /// A kernel: its choices, and the origin of each.
@@ -90,7 +90,7 @@ pub struct Kernel {
     pub name: String,
     /// One line that describes the kernel.
     pub about: String,
-    /// The kernels that this one is built on, nearest first.
+    /// Names of the kernels that this kernel is built on: first its base, then the base of its base, and so on.
     pub bases: Vec<String>,
     /// The values that the engine reads.
     pub choices: Choices,
@@ -99,7 +99,7 @@ pub struct Kernel {
     node: Node,
 }
 
-/// A key of a kernel file with its value in one kernel.
+/// A key that kernel files can set, with its value in one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// The section, which has the name of a module of the engine.
@@ -114,10 +114,10 @@ pub struct Setting {
     pub replaces: Option<Value>,
 }
 
-/// The origin of a value: file, line and source.
+/// Where the value of a key comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// No file of the kernel and its bases names the key, so the key has its value in [`ROOT`].
+    /// Neither the kernel's file nor the file of any of its bases names the key, so the key has its value in [`ROOT`].
     Default,
     /// The value stands in a kernel file.
     File {
@@ -125,30 +125,31 @@ pub enum Origin {
         kernel: String,
         /// File and line of the value.
         place: Place,
-        /// The comment on the line of the value, which names its source.
+        /// The comment on the line of the value, which names the source of the value; `None` if the line has no
+        /// comment.
         source: Option<String>,
     },
     /// A call of [`Kernel::set`] has set the value.
     Set,
 }
 
-/// The text of a kernel that another kernel names as its `base`.
+/// The text of a kernel file, and the name of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The name of the file in messages.
+    /// The name of the file, as error messages show it.
     pub file: String,
     /// The text of the file.
     pub text: String,
 }
 
 impl Kernel {
-    /// Reads a kernel from the text of its file. `resolve` returns the text of the base with a given name, or the
-    /// reason why it cannot.
+    /// Reads a kernel from `text`, the text of its file, and from the files of its bases. `resolve` returns the file of
+    /// the base with a given name, or a message that says why there is none.
     ///
     /// # Errors
-    /// Fails at the first error in the chain of files, and names file and line. Errors are: text that is not TOML; an
-    /// unknown section, key or value (the message has the nearest known name); a value of the wrong type or out of its
-    /// range; a base that is missing or that builds on this kernel.
+    /// Fails at the first error in these files. The error names the file and the line. Errors are: text that is not
+    /// TOML; an unknown section, key or value (the message has the nearest known name); a value of the wrong type or
+    /// out of its range; a base that is missing or that builds on this kernel.
     pub fn parse(
         name: &str,
         file: &str,
@@ -220,8 +221,8 @@ impl Kernel {
         Ok(Self { name: name.to_owned(), about, bases, choices: node.read()?, settings, node })
     }
 
-    /// Changes one value: `set("lru.batch", "14")`. The value is written as in a file, but a value that is a name needs
-    /// no quotes.
+    /// Changes the value of one key, for example `set("lru.batch", "14")`. The value is written as in a kernel file,
+    /// but a value that is a name needs no quotes.
     ///
     /// # Errors
     /// Fails if the key is unknown (the message has the nearest known key), or if the value is not one of the key's
@@ -267,14 +268,14 @@ impl Kernel {
     }
 }
 
-/// Returns the key that a wrong path probably means, such as `lru.swappiness`. The path may be a sysctl's name
+/// Returns the key, such as `lru.swappiness`, that a wrong path probably means. The path may be a sysctl's name
 /// (`vm.swappiness`), a key without its section, or a key with a wrong section. Returns `None` if the path fits no key.
 #[must_use]
 pub fn meant_key(path: &str) -> Option<String> {
     meant(path, &keys_of(defaults())).map(|(key, _)| key.to_owned())
 }
 
-/// Returns all keys, each with its section: `lru.swappiness`.
+/// Returns all keys of a tree of defaults, each with its section: `lru.swappiness`.
 fn keys_of(defaults: &Node) -> Vec<String> {
     let of = |section: &Entry| -> Vec<String> {
         section.node.entries().iter().map(|entry| format!("{}.{}", section.key, entry.key)).collect()
@@ -282,7 +283,7 @@ fn keys_of(defaults: &Node) -> Vec<String> {
     defaults.entries().iter().flat_map(of).collect()
 }
 
-/// Returns the defaults of the declarations, which are the values of [`ROOT`], as a tree.
+/// Returns the default value of every key, as a tree of sections and keys. The defaults are the values of [`ROOT`].
 fn defaults() -> &'static Node {
     // The tree is made once, because a command that runs many kernels needs it for each kernel.
     static DEFAULTS: LazyLock<Node> = LazyLock::new(|| {
@@ -292,7 +293,8 @@ fn defaults() -> &'static Node {
     &DEFAULTS
 }
 
-/// Checks one file before its values replace those of its base, so that an error message names the right file.
+/// Checks the keys and the values of one kernel file. This happens before the values replace those of the file's base,
+/// so that an error message names the right file.
 fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
     let sections: Vec<&str> = defaults.entries().iter().map(|entry| entry.key.as_str()).collect();
     for Entry { key: section, place, node: table } in node.entries() {
@@ -374,10 +376,10 @@ const SYSCTLS: [(&str, &str, &str); 4] = [
     ("transparent_hugepage", "access.huge_pages", ""),
 ];
 
-/// The name of a section that former versions had.
+/// A section that kernel files had in former versions of the engine.
 const FORMER_SECTION: &str = "mapping";
 
-/// Keys that were renamed. Each entry has the old name, the new key, and a remark on the unit.
+/// Keys that were renamed. Each entry has the old name, the new key, and a remark on the unit of the new key.
 const FORMER_KEYS: [(&str, &str, &str); 4] = [
     ("slab_order", "slab.order", ""),
     ("swap_readahead", "swap.readahead", ""),
@@ -386,7 +388,7 @@ const FORMER_KEYS: [(&str, &str, &str); 4] = [
 ];
 
 /// Returns the key that `path` means, and a remark on the key's unit. `path` is a sysctl's name, a former key, a key
-/// without its section, or a key with a wrong section.
+/// without its section, or a key with a wrong section. Returns `None` if `path` fits no key.
 fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> {
     let last = path.rsplit('.').next().unwrap_or(path);
     if let Some((_, key, unit)) = SYSCTLS.iter().chain(&FORMER_KEYS).find(|(other, ..)| *other == last) {
@@ -396,8 +398,8 @@ fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> 
     keys.iter().find(is_last).map(|known| (known.as_str(), ""))
 }
 
-/// Returns the end of an error message about an unknown key, which names the section that the key belongs in, or the
-/// nearest name.
+/// Returns the end of an error message about an unknown key. This end names the section of the key that is probably
+/// meant, or the known key with the most similar name. It is empty if no key is similar.
 fn hint(path: &str, keys: &[String]) -> String {
     if let Some((key, unit)) = meant(path, keys) {
         let (section, name) = key.split_once('.').expect("keys have a section");

@@ -77,7 +77,8 @@ pub struct Engine<M: Machine> {
 pub enum NewError {
     /// The layout of the memory cannot be used.
     Layout(LayoutError),
-    /// A choice is outside of its limits, or the program does not have the chosen policy.
+    /// A number is outside of the limits of its key, or the choices ask for the program's own policy and the program
+    /// has set none.
     Choices(placed::Error),
 }
 
@@ -191,22 +192,22 @@ impl<M: Machine> Engine<M> {
         &self.access
     }
 
-    /// Returns the machine on which the engine runs (the *ground*).
+    /// Returns the machine on which the engine runs: its clock, CPUs, locks, disks and memory.
     #[inline(always)]
     pub fn machine(&self) -> &M {
         &self.memory().machine
     }
 
-    /// Returns the task that makes huge pages of small ones; `None` if this kernel has no khugepaged. The ground (the
-    /// program that provides the machine) starts the task when it makes a region that may have huge pages. If the
-    /// ground never starts the task, a range whose fault got no huge page never gets one.
+    /// Returns the task khugepaged, which makes huge pages of small ones; `None` if this kernel has no khugepaged. The
+    /// program that provides the machine starts this task when it makes a region that may have huge pages. If the
+    /// program never starts the task, a range whose fault got a small page never gets a huge page.
     #[must_use]
     pub fn khugepaged(&self) -> Option<KernelTask> {
         self.access.khugepaged_task()
     }
 
-    /// Returns the tasks that the ground (the program that provides the machine) starts together with the engine.
-    /// khugepaged is not among them; see [`Engine::khugepaged`].
+    /// Returns the tasks of kswapd and of the flushers. The program that provides the machine starts them together with
+    /// the engine. khugepaged is not among them; see [`Engine::khugepaged`].
     #[must_use]
     pub fn kernel_tasks(&self) -> Vec<KernelTask> {
         self.access.kernel_tasks()
@@ -224,8 +225,8 @@ impl<M: Machine> Engine<M> {
         self.access.vmstat()
     }
 
-    /// Returns, of the counters that are kept for each zone, the sums over the zones of one node, as
-    /// `/sys/devices/system/node/node0/vmstat` shows them.
+    /// Returns the counters of one node, as `/sys/devices/system/node/node0/vmstat` shows them. Only counters that are
+    /// kept for each zone are included, each summed over the zones of the node.
     #[must_use]
     pub fn node_vmstat(&self, node: NodeId) -> Vmstat {
         self.access.vmstat_of_node(node)

@@ -24,7 +24,7 @@ pub struct Task {
     /// The process of the task, if there is one: the owner of the regions that the task maps. If a request of the task
     /// exhausts memory, a process is killed (mechanisms/killer).
     pub process: Option<ProcessId>,
-    /// Number of pages that the task has charged while its group, or an ancestor, was above its `high` line, and for
+    /// Number of pages that the task has charged while its group, or an ancestor, was above its `memory.high`, and for
     /// which the task has not yet been throttled.
     pub over_high_pages: u64,
     /// The fault that the task is handling, if it is on a page of a mapped file.
@@ -72,7 +72,7 @@ impl Task {
         Self { group, ..Self::default() }
     }
 
-    /// Creates a node's kswapd.
+    /// Creates the task of a node's kswapd.
     #[must_use]
     pub fn kswapd() -> Self {
         Self { may_use_reserve: true, is_kswapd: true, is_kernel: true, may_write_congested: true, ..Self::default() }
@@ -92,7 +92,7 @@ impl Task {
         Self { is_kernel: true, ..Self::default() }
     }
 
-    /// Creates a device's flusher.
+    /// Creates the task of a device's flusher.
     #[must_use]
     pub fn flusher() -> Self {
         Self { is_kernel: true, may_write_congested: true, ..Self::default() }

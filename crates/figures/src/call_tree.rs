@@ -32,7 +32,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the callees of this function by name, the one with the longest time first.
+    /// Returns the callees of this function with their names, the callee with the longest time first.
     fn by_time(&self) -> Vec<(&'a str, &Self)> {
         let mut called: Vec<_> = self.called.iter().map(|(name, node)| (*name, node)).collect();
         called.sort_by_key(|(_, node)| std::cmp::Reverse(node.total));
@@ -53,7 +53,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Writes profiles as text, in the two forms that the module's head describes, for each column.
+/// Writes the profile of each column (kernel) as text: for each part of the runs, the functions of each task by self
+/// time, and a tree of all calls.
 ///
 /// # Errors
 /// When writing fails.
@@ -78,7 +79,7 @@ pub fn write(profile: &[RunProfile], view: View, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-/// Returns the call tree of each part of the runs of a column (kernel), by the name of the part.
+/// Returns the call tree of each part (phase) of the runs of a column (kernel), by the name of the part.
 fn trees(column: &ColumnProfile) -> BTreeMap<&str, Node<'_>> {
     let mut parts: BTreeMap<&str, Node<'_>> = BTreeMap::new();
     for (path, ns) in &column.stacks {

@@ -89,7 +89,7 @@ impl Cgroup {
     }
 
     /// Frees some memory for processes that wait because the cgroup is out of memory, and wakes them. Works in version
-    /// 1 only. The cgroup's limit is afterwards as before.
+    /// 1 only. Afterwards, the limit of the cgroup is as before.
     ///
     /// # Errors
     /// When nothing could be freed.

@@ -3,7 +3,8 @@
 
 use engine::stat::Vmstat;
 
-/// Returns counters from lines with a name and a number, as in `/proc/vmstat` and in a cgroup's `memory.stat`.
+/// Reads counters from a text of lines that have a name and a number each, as in `/proc/vmstat` and in a cgroup's
+/// `memory.stat`.
 #[must_use]
 pub fn named(text: &str) -> Vmstat {
     let pair = |line: &str| {
@@ -24,7 +25,7 @@ pub fn zone_of<'k>(key: &'k str, name: &str) -> Option<&'k str> {
 }
 
 /// Returns the value of the counter `name`. If the kernel keeps it only for each zone, returns the sum over the zones.
-/// Returns `None` if there is neither.
+/// Returns `None` if the kernel has no such counter at all.
 #[must_use]
 pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     let of_zones = || {
@@ -35,8 +36,8 @@ pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
 }
 
 /// Returns how many pages were scanned, and how many were reclaimed, outside of kswapd and direct reclaim: at limits of
-/// cgroups, by khugepaged, and on demand. Returns `None` for kernels before Linux 5.8, which lack `pgscan_anon` and the
-/// similar counters that are needed.
+/// cgroups, by khugepaged, and on demand (`memory.reclaim`). Returns `None` for kernels before Linux 5.8, which lack
+/// `pgscan_anon` and the similar counters that are needed.
 #[must_use]
 pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     let of = |event: &str| {
@@ -47,8 +48,8 @@ pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     Some([of("pgscan")?, of("pgsteal")?])
 }
 
-/// Returns the number of pages that kswapd reclaimed, and the number that all others reclaimed; each is `None` if it is
-/// not known. Linux up to 3.3 counts the total and kswapd's part; later kernels count each part.
+/// Returns the number of pages that kswapd reclaimed, and the number that direct reclaim reclaimed. A number is `None`
+/// if the kernel does not count it. Linux up to 3.3 counts the total and kswapd's part; later kernels count each part.
 #[must_use]
 pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     match counters.get("kswapd_steal") {

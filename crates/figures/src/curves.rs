@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The consecutive steps of a run's workload. Pictures over time mark them.
+/// The consecutive steps of a run's workload. Pictures over time mark these steps.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Steps {
     /// The steps of the run, in order.
@@ -14,7 +14,7 @@ pub struct Steps {
 /// One step of a run's workload, with its beginning and end.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Step {
-    /// Name of the step, a word or two.
+    /// Name of the step, of one or two words.
     pub name: String,
     /// Time at which the step began, in seconds since the start of the run.
     pub from_s: f64,

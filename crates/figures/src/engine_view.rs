@@ -21,7 +21,8 @@ pub trait EngineView {
     fn zones(&self) -> Vec<ZoneView>;
     /// Returns the counters of each node, under the names of `/proc/vmstat`.
     fn nodes(&self) -> Vec<Vmstat>;
-    /// Returns the number of blocks of the disk for files (the first one, if there are several), and how many are free.
+    /// Returns the number of blocks of the disk for files, and how many of them are free. If there are several disks,
+    /// these are the numbers of the first.
     fn room(&self) -> [u64; 2];
     /// Returns how often the tasks reached their common memory limit; `None` if there is no limit.
     fn times_at_limit(&self) -> Option<u64>;
@@ -34,9 +35,9 @@ pub struct ZoneView {
     pub node: NodeId,
     /// The zone's name as the kernel prints it.
     pub name: &'static str,
-    /// Number of pages that the allocator manages.
+    /// Number of the zone's pages that the allocator manages.
     pub pages: u64,
-    /// Number of free pages.
+    /// Number of the zone's free pages.
     pub free: u64,
 }
 

@@ -32,7 +32,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns `value` in this format. A whole percentage that is a median may end in a half, which is printed.
+    /// Returns `value` in this format. A whole percentage is printed with one decimal if it ends in a half, as a median
+    /// may.
     #[must_use]
     pub fn show(self, value: f64) -> String {
         // A number that is printed as zero gets no minus sign.
@@ -88,8 +89,8 @@ impl Row {
         Self { group: group.into(), name: name.into(), unit: unit.into(), better, value, format }
     }
 
-    /// Returns whether the figure is a time or a rate, or is computed from one. Such a figure is meaningless where the
-    /// clock is, as in an emulated virtual machine.
+    /// Returns whether the figure is a time or a rate, or is computed from one. Such a figure is meaningless if the
+    /// clock is wrong, as in an emulated virtual machine.
     #[must_use]
     pub fn is_of_time(&self) -> bool {
         const UNITS: [&str; 5] = ["ns", "us", "ms", "s", "MHz"];
@@ -130,8 +131,8 @@ pub struct Figure {
     pub percent: Option<f64>,
 }
 
-/// Returns the rows of the group `duration`: CPU time in user mode, CPU time in the kernel, and elapsed time of the
-/// whole test, s.
+/// Returns the rows of the group `duration`: CPU time in user mode, CPU time in the kernel, and elapsed time, all in
+/// seconds and for the whole test.
 #[must_use]
 pub fn duration_rows(user_s: f64, system_s: f64, elapsed_s: f64) -> Vec<Row> {
     [("User", user_s), ("System", system_s), ("Elapsed", elapsed_s)]

@@ -11,11 +11,12 @@ use sim::{LockStatistics, MaskStatistics, Sim};
 /// Names of the figures that each class of locks has, such as `wait max`, the longest wait.
 const OF_LOCKS: [&str; 6] = ["taken", "contended", "wait total", "wait max", "hold total", "hold max"];
 
-/// Names of the figures that each cause of disabled interrupts has: how often, how long in total, and at most.
+/// Names of the figures that each cause of disabled interrupts has: how often interrupts were disabled, how long in
+/// total, and how long at most.
 const OF_MASKS: [&str; 3] = ["times", "total", "max"];
 
-/// Returns the rows about locks and about times without interrupts of a simulated run. A class of locks that was not
-/// taken has rows, too, so that all columns of a report have the same rows.
+/// Returns the rows of a simulated run about locks, and about the times during which interrupts were disabled. A class
+/// of locks that was not taken has rows, too, so that all columns of a report have the same rows.
 #[must_use]
 pub fn rows(sim: &Sim) -> Vec<Row> {
     let locks = sim.lock_statistics();
@@ -53,7 +54,8 @@ fn lock_rows(lock: &LockStatistics) -> [Row; OF_LOCKS.len()] {
     ]
 }
 
-/// Returns the rows for one cause of disabled interrupts: how often, how long in total, and the longest time.
+/// Returns the rows for one cause of disabled interrupts: how often interrupts were disabled, how long in total, and
+/// how long at most.
 #[must_use]
 pub fn mask_rows(mask: &MaskStatistics) -> [Row; OF_MASKS.len()] {
     let name = |what: usize| format!("Interrupts off by {} {}", mask.cause, OF_MASKS[what]);

@@ -83,7 +83,8 @@ pub enum Most {
     Kernel,
     /// A block that was allocated as a whole, or a huge page.
     Whole,
-    /// No kind fills more than half.
+    /// No kind fills more than half of the pageblock, or pages that fit none of the kinds do, such as pinned or offline
+    /// pages.
     Mixed,
 }
 

@@ -2,8 +2,8 @@
 
 use machine::Nanos;
 
-/// A recorder of a machine's state, as a `T` for each moment: at even intervals of virtual time, and at moments that
-/// the workload marks.
+/// Records the state of a machine as a `T` for each moment: at even intervals of virtual time, and at moments that the
+/// workload marks.
 #[derive(Clone, Debug)]
 pub struct Recorder<T> {
     every: Nanos,

@@ -73,7 +73,7 @@ pub struct ColumnProfile {
     pub runs: u64,
     /// CPU time in ns by call path, `part;task;function;…`.
     pub stacks: BTreeMap<String, u64>,
-    /// CPU time that is not shown, ns.
+    /// CPU time in ns that programs spent in their own code, as far as [`View`] leaves it out.
     pub left_out_ns: u64,
 }
 

@@ -149,14 +149,14 @@ pub fn add_operations(values: &mut Vmstat, operations: u64) {
     values.insert("operations".into(), operations);
 }
 
-/// Adds to `values` the number of free pages of each zone: `nr_free_pages_dma32`.
+/// Adds to `values` the number of free pages of each zone, under names such as `nr_free_pages_dma32`.
 pub fn add_zones(values: &mut Vmstat, engine: &dyn EngineView) {
     for zone in engine.zones() {
         *values.entry(format!("nr_free_pages_{}", zone.name.to_lowercase())).or_default() += zone.free;
     }
 }
 
-/// Adds to `values` the counters of each memory node, if there are several: `node0_pgalloc_normal`.
+/// Adds to `values` the counters of each memory node, if there are several, under names such as `node0_pgalloc_normal`.
 pub fn add_nodes(values: &mut Vmstat, engine: &dyn EngineView) {
     let nodes = engine.nodes();
     if nodes.len() > 1 {
@@ -166,7 +166,8 @@ pub fn add_nodes(values: &mut Vmstat, engine: &dyn EngineView) {
     }
 }
 
-/// Adds to `values` the counters of the disk, in the units of `/proc/diskstats`: `sda_read_sectors`.
+/// Adds to `values` the counters of the disk, in the units of `/proc/diskstats`, under names such as
+/// `sda_read_sectors`.
 pub fn add_disk(values: &mut Vmstat, disk: &DiskStatistics) {
     let fields = [
         ("in_flight", disk.in_flight),
@@ -191,7 +192,8 @@ pub fn add_pressure(values: &mut Vmstat, sim: &Sim, reader: &mut PressureReader)
     values.extend(times.map(|(name, time)| (name.to_owned(), time.0 / 1000)));
 }
 
-/// Adds to `values` the size of swap and its free part, pages: `SwapTotal` and `SwapFree` of `/proc/meminfo`.
+/// Adds to `values` the size of swap and its free part, in pages, as `SwapTotal` and `SwapFree` of `/proc/meminfo` do
+/// in KiB.
 pub fn add_swap(values: &mut Vmstat, swap: &SwapArea<Sim>) {
     let slots = [("nr_swap_total", swap.total_slots()), ("nr_swap_free", swap.free_slots())];
     values.extend(slots.map(|(name, slots)| (name.to_owned(), u64::from(slots))));
@@ -205,8 +207,8 @@ pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
     values.extend(engine.times_at_limit().map(|times| ("memory_events_max".to_owned(), times)));
 }
 
-/// Counters of a control group, in the order in which rows have them. Every group has all these counters; a counter
-/// that the kernel lacks is 0.
+/// Names of the counters of a control group, in the order of the rows of a report. Every group has all these counters;
+/// a counter that the kernel lacks is 0.
 const OF_GROUP: [&str; 16] = [
     "memory.current",
     "memory.peak",
@@ -229,8 +231,8 @@ const OF_GROUP: [&str; 16] = [
 /// Counters of a control group that rise and fall.
 const GAUGES_OF_GROUP: [&str; 4] = ["memory.current", "memory.peak", "anon", "file"];
 
-/// Adds to `values` the counters of the control group `group`. `stat` holds those of `memory.stat`, with sizes in
-/// pages, and `memory.current`, `memory.peak` and the events of `memory.events`.
+/// Adds to `values` the counters of the control group `group`. `stat` holds the values of `memory.stat`, with sizes in
+/// pages, and those of `memory.current`, `memory.peak` and `memory.events`.
 pub fn add_group(values: &mut Vmstat, group: &str, stat: &Vmstat) {
     let of = |name: &str| stat.get(name).copied();
     let both = |a: &str, b: &str| Some(of(a).unwrap_or(0) + of(b).unwrap_or(0));
@@ -252,7 +254,7 @@ pub fn of_group(name: &str) -> Option<(&str, &str)> {
     name.split_once(": ").filter(|(_, name)| OF_GROUP.contains(name))
 }
 
-/// Returns the groups whose counters are among `names`, each once, in order.
+/// Returns the groups whose counters are among `names`, each once, in the order of `names`.
 #[must_use]
 pub fn groups_in(names: &[String]) -> Vec<&str> {
     let mut groups: Vec<&str> = names.iter().filter_map(|name| Some(of_group(name)?.0)).collect();
@@ -313,7 +315,7 @@ pub fn is_it(text: &str) -> bool {
 }
 
 /// Reads the series of runs from a text that [`write()`] wrote. If the last moment of a run lacks counters, this moment
-/// is left out, because the program was stopped while it wrote it.
+/// is left out, because the program was stopped while it wrote this moment.
 ///
 /// # Errors
 /// When a line belongs to no series, goes back in time, or repeats an earlier line.

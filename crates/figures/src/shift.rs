@@ -27,7 +27,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Returns whether the interval excludes 0. The difference is then larger than chance alone would make it.
+    /// Returns whether the interval excludes 0. The difference is then larger than chance alone is likely to make it.
     #[must_use]
     pub fn is_told_apart(&self) -> bool {
         self.coverage.is_some() && (self.low > 0.0 || self.high < 0.0)
@@ -95,8 +95,8 @@ pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
 }
 
 /// Returns the median of `all` numbers, which lie from `least` to `most`, with an interval. `outside` says how many of
-/// the numbers the interval excludes at each end, and the probability that it misses. The numbers are given only by
-/// `count`, which returns how many of them are less than or equal to a value.
+/// the numbers the interval excludes at each end, and the probability that the interval misses the true value. The
+/// numbers are given only by `count`, which returns how many of them are less than or equal to a value.
 fn with_interval(
     all: u64,
     (least, most): (f64, f64),
@@ -175,9 +175,9 @@ fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     of_ways(&ways[to])
 }
 
-/// Returns how many numbers an interval of 95 % excludes at each end, and the probability that it misses the true
-/// difference; `None` if no interval reaches 95 %. `ways` holds the number of ways in which the test's statistic takes
-/// each of its values.
+/// Returns how many Walsh averages or differences an interval of 95 % excludes at each end, and the probability that
+/// the interval misses the true difference; `None` if no interval reaches 95 %. `ways` holds the number of ways in
+/// which the test's statistic takes each of its values.
 fn of_ways(ways: &[f64]) -> Option<(u64, f64)> {
     let all: f64 = ways.iter().sum();
     let (mut below, mut found) = (0.0, None);

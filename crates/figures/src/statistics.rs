@@ -15,16 +15,15 @@ pub const CONFIDENCE: f64 = 0.95;
 pub struct Estimate {
     /// The median.
     pub median: f64,
-    /// Lower end of the interval. If there are too few values for an interval, the smallest value; the median itself if
-    /// `n` is 1.
+    /// Lower end of the confidence interval; the smallest value if there are too few values for an interval.
     pub low: f64,
-    /// Upper end of the interval. If there are too few values for an interval, the largest value; the median itself if
-    /// `n` is 1.
+    /// Upper end of the confidence interval; the largest value if there are too few values for an interval.
     pub high: f64,
     /// Number of seeds.
     pub n: usize,
-    /// Probability that the interval contains the true median over all possible seeds, at least [`CONFIDENCE`]; `None`
-    /// if `low` and `high` are the range of too few values.
+    /// Probability that the interval contains the true median over all possible seeds. It is at least [`CONFIDENCE`].
+    /// `None` if there are too few values for an interval: `low` and `high` are then the smallest and the largest
+    /// value.
     pub coverage: Option<f64>,
 }
 
@@ -35,15 +34,16 @@ impl Estimate {
         Self { median: value, low: value, high: value, n: 1, coverage: None }
     }
 
-    /// Returns a description of the estimate's ends: `range of 3`, or `97.9%, n = 10`.
+    /// Returns words that say what `low` and `high` are: `97.9%, n = 10` for a confidence interval, or `range of 3` for
+    /// the smallest and the largest of three values.
     #[must_use]
     pub fn ends(&self) -> String {
         ends(self.coverage, self.n)
     }
 }
 
-/// Returns a description of an estimate from `n` values: `97.9%, n = 10` for an interval with this coverage, or `range
-/// of 3` for the range of too few values.
+/// Returns words that say what the ends of an estimate from `n` values are: `97.9%, n = 10` for a confidence interval
+/// with this coverage, or `range of 3` for the smallest and the largest of too few values.
 #[must_use]
 pub fn ends(coverage: Option<f64>, n: usize) -> String {
     match coverage {
@@ -59,7 +59,7 @@ pub fn percent(chance: f64) -> String {
     if tenths % 10.0 == 0.0 { format!("{:.0}%", tenths / 10.0) } else { format!("{:.1}%", tenths / 10.0) }
 }
 
-/// Returns the median of `samples` and its interval; `None` without samples.
+/// Returns the median of `samples` with its confidence interval; `None` if there are no samples.
 #[must_use]
 pub fn estimate(samples: &[f64]) -> Option<Estimate> {
     let mut sorted = samples.to_vec();
@@ -68,15 +68,16 @@ pub fn estimate(samples: &[f64]) -> Option<Estimate> {
     Some(Estimate { median, low: sorted[rank], high: sorted[n - 1 - rank], n, coverage })
 }
 
-/// Returns the probability with which the interval of `n` values contains the true median; `None` if `n` is too small
-/// for an interval.
+/// Returns the probability with which the confidence interval from `n` values contains the true median; `None` if `n`
+/// is too small for an interval.
 #[must_use]
 pub fn coverage(n: usize) -> Option<f64> {
     Some(median_interval(n)?.1)
 }
 
-/// Returns how many of `n` values the median's interval excludes at each end, and the probability that it contains the
-/// true median; `None` if even the interval of all values does not reach [`CONFIDENCE`].
+/// Returns how many of `n` sorted values lie outside the median's confidence interval at each end, and the probability
+/// that the interval contains the true median. Returns `None` if even the interval from the smallest to the largest
+/// value does not reach [`CONFIDENCE`].
 fn median_interval(n: usize) -> Option<(usize, f64)> {
     // `chance` is twice the probability that at most `outside` of the `n` values lie below the median: a sum of
     // binomial coefficients, divided by 2^n. For many values the coefficients would overflow. Therefore coefficient and
@@ -98,7 +99,8 @@ fn median_interval(n: usize) -> Option<(usize, f64)> {
     found
 }
 
-/// Exponent of the power of two by which large sums are divided. The square of 2^500 still fits into an `f64`.
+/// A sum of more than 2 to the power of this number is divided by that power, so that it does not exceed the range of
+/// an `f64`, which ends at 2^1024.
 const SCALED_BITS: i64 = 500;
 const SCALED: f64 = f64::from_bits((1023 + SCALED_BITS as u64) << 52);
 

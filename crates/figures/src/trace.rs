@@ -23,14 +23,15 @@ use sim::trace::{Activity, Slice, Trace, TraceConfig};
 
 use crate::waits;
 
-/// Largest number of slices (events with a duration) in a trace file, over all its runs: about 40 MB.
+/// Largest number of slices (events with a duration) in a trace file, summed over all runs in the file. So many slices
+/// take about 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
 /// Shortest time without interrupts that a trace shows if a task disabled interrupts. Shorter times are left out
 /// because there are too many: every lock that disables interrupts causes one.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 
-/// Shortest time without interrupts that is recorded for pictures of why interrupts wait.
+/// Shortest time without interrupts that is recorded with the configuration of [`Window::of_waits`].
 const SHORTEST_WAIT: Nanos = Nanos(200_000);
 
 /// The part of a run that is traced, as a range of virtual time.
@@ -49,8 +50,8 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Returns the configuration that traces this part of each of `runs` runs. The runs share the [`MAX_SLICES`] slices
-    /// of one file.
+    /// Returns the configuration that traces this part in each of `runs` runs. Each run may record an equal share of
+    /// the [`MAX_SLICES`] slices of one file.
     #[must_use]
     pub fn of_each(self, runs: usize) -> TraceConfig {
         let Self { from, to } = self;
@@ -68,7 +69,7 @@ impl Window {
 /// The trace of one run, with the title under which the UI shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrace {
-    /// Title of the run: its column (kernel), and its seed if there are several seeds.
+    /// Title of the run: the name of its kernel, and its seed if there are several seeds.
     pub title: String,
     /// The recorded trace.
     pub trace: Trace,
@@ -143,7 +144,7 @@ impl Track {
     }
 }
 
-/// Returns the name of a disk: `sda` and so on.
+/// Returns the name of a disk: `sda` for disk 0, `sdb` for disk 1, and so on.
 #[must_use]
 pub fn disk_name(disk: u32) -> String {
     match u8::try_from(disk) {
@@ -173,14 +174,14 @@ fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
     }
 }
 
-/// Returns 0 for an activity whose slice encloses others, and 1 for one that is enclosed. This sorts slices that begin
-/// and end together.
+/// Returns 0 for an activity whose slice may enclose other slices, and 1 for an activity whose slice is enclosed.
+/// Slices that begin and end together are sorted by this number, so that the enclosing slice comes first.
 fn depth(what: &Activity) -> u8 {
     u8::from(matches!(what, Activity::Interrupt { .. } | Activity::LockHold { .. } | Activity::Wait { .. }))
 }
 
-/// Distributes the slices of a track over as few rows as possible. In each row, two slices do not overlap, or, if
-/// `nests` is true, one may lie within the other.
+/// Distributes the slices of a track over as few rows as possible. The slices of one row do not overlap; but if `nests`
+/// is true, a slice may lie within another slice of its row.
 fn rows(mut slices: Vec<&Slice>, nests: bool) -> Vec<Vec<&Slice>> {
     slices.sort_by_key(|slice| (slice.from, Reverse(slice.to), depth(&slice.what)));
     // For each row: its slices, and the ends of those slices that have begun and not ended.

@@ -3,7 +3,7 @@
 
 use machine::Nanos;
 
-/// Numbers of page faults of a task.
+/// Numbers of page faults of a task, and the time that the task waited in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Number of faults without I/O.
@@ -31,7 +31,7 @@ impl Faults {
 pub struct CpuTimes {
     /// CPU time spent in programs.
     pub user: Nanos,
-    /// CPU time spent in the kernel, or in the engine that stands for it.
+    /// CPU time spent in the kernel, or in the engine that takes the kernel's place.
     pub system: Nanos,
 }
 
@@ -48,7 +48,7 @@ impl CpuTimes {
 pub struct DiskSample {
     /// Mean number of requests in the queue and on the device.
     pub avgqz: f64,
-    /// Mean time from submission to completion of all requests, ms; 0 without requests.
+    /// Mean time from submission to completion over all requests, ms; 0 if there were no requests.
     pub await_ms: f64,
     /// Mean time of a read, ms.
     pub r_await_ms: f64,

@@ -25,13 +25,14 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The column is better.
+    /// The column is better than its base.
     Better,
-    /// The column is worse.
+    /// The column is worse than its base.
     Worse,
-    /// The columns differ, but in a figure of which neither higher nor lower values are better.
+    /// The columns differ, but neither higher nor lower values of this figure are better.
     Other,
-    /// The interval of the difference contains 0, or there are too few seeds for an interval.
+    /// The columns cannot be told apart: the confidence interval of the difference contains 0, or there are too few
+    /// seeds for an interval.
     NotToldApart,
 }
 
@@ -54,7 +55,8 @@ impl Verdict {
     }
 }
 
-/// The way in which the values of two columns were compared, in pairs or as independent sets, with their number.
+/// The way in which the values of two columns were compared: in pairs or as independent sets, with the number of pairs
+/// or values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// Runs with equal seeds were compared in pairs. The value is the number of pairs.
@@ -64,9 +66,9 @@ pub enum Basis {
     Sets(usize, usize),
 }
 
-/// Smallest number of seeds with which two columns that have equally many can be told apart as independent sets. With
-/// three seeds each there are only 20 possible orders of all values, so even the clearest order is too likely by
-/// chance.
+/// Smallest number of seeds of each column with which two columns can be told apart when they are compared as
+/// independent sets. With three seeds each there are only 20 possible orders of all values. Even the order in which one
+/// column has the three largest values is then too likely by chance.
 pub const SEEDS_MIN: usize = 4;
 
 /// A comparison of a column of a report with its base column, in one figure.

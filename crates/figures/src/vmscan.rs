@@ -23,13 +23,14 @@ pub fn row_names() -> Vec<RowName> {
     names([duration_rows(CpuTimes::default(), 1.0), rows(&counters)].concat())
 }
 
-/// Names of the rows of the group `diagnosis`, each with its counter. They show whether memory was ever requested in
-/// blocks of several pages, and whether kswapd was ever woken for such a block.
+/// Names of the rows of the group `diagnosis`, each with the name of the counter that the row shows. The counters say
+/// whether memory was ever requested in blocks of several pages, and whether kswapd was ever woken for such a block.
 const DIAGNOSIS: [(&str, &str); 2] =
     [("Requests of order > 0", "alloc_high_order"), ("Of them below the low mark", "alloc_high_order_slow")];
 
-/// Returns the rows of the groups `vmscan` and `faults`, and those of `diagnosis` if `counters` has their counters,
-/// which only the engine reports. `counters` says by how much each counter of `/proc/vmstat` grew.
+/// Returns the rows of the groups `vmscan` and `faults` for `counters`, which say by how much each counter of
+/// `/proc/vmstat` grew. Also returns the rows of the group `diagnosis` if `counters` contains their counters, which
+/// only the engine has.
 #[must_use]
 pub fn rows(counters: &Vmstat) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};

@@ -17,8 +17,8 @@ pub trait Backend {
         None
     }
 
-    /// Returns the names of the kernel files nearest to the version of the kernel image that this ground boots. The
-    /// list is empty on a ground that boots no image.
+    /// Returns the names of the kernel files whose versions are nearest to that of the kernel image that this ground
+    /// boots. The list is empty on a ground that boots no image.
     #[must_use]
     fn fitting_kernels(place: &GroundOptions) -> Vec<&'static str> {
         let _ = place;
@@ -54,11 +54,11 @@ pub trait Backend {
     /// Runs a workload in this process, and returns the outcome.
     ///
     /// # Errors
-    /// When the ground cannot be made, the workload fails, or an invariant does not hold at the end.
+    /// When the ground cannot be set up, the workload fails, or an invariant does not hold at the end.
     fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure>;
 
     /// Runs a job in this process or in a process of its own, as the ground requires, and returns the outcome. `order`
-    /// describes the job for the other process.
+    /// describes the job to the process that is started for it.
     ///
     /// # Errors
     /// The errors of [`Backend::run`]. Also when the other process cannot be started or is killed.

@@ -14,22 +14,22 @@ use sim::Sim;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The groups of a run, by name.
+/// The memory control groups of a run, with the names by which they can be looked up.
 #[derive(Clone, Debug, Default)]
 pub struct NamedGroups {
-    /// Each section of the machine file, with its groups.
+    /// Each section `[[group]]` of the machine file, with the groups created from it.
     sections: Vec<(Group, Vec<GroupId>)>,
     ids: BTreeMap<String, GroupId>,
-    /// Names of the workload's tasks so far.
+    /// Names of the tasks that the workload has started so far.
     tasks: RefCell<BTreeSet<String>>,
 }
 
-/// Most names of tasks, or of groups, that a note has.
+/// Largest number of names of tasks, or of groups, that a note lists.
 const NAMES_MAX: usize = 6;
 
 impl NamedGroups {
-    /// Creates the groups of a machine file in an engine, with their limits at a scale. Parents stand before their
-    /// children.
+    /// Creates in an engine the groups that a machine file describes, and sets their limits, multiplied by `scale`. In
+    /// `groups`, each parent must stand before its children.
     ///
     /// # Errors
     /// When the engine has no room for the groups. The error says so in words for the user.
@@ -51,7 +51,7 @@ impl NamedGroups {
         Ok(made)
     }
 
-    /// Returns the number of a group; none if there is no such group.
+    /// Returns the number of the group called `name`; `None` if there is no such group.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<GroupId> {
         self.ids.get(name).copied()
@@ -75,8 +75,8 @@ impl NamedGroups {
         self.sections.iter().find(|(_, ids)| ids.contains(&id)).map_or(0, |(group, _)| group.oom_score_adj)
     }
 
-    /// Returns the group whose section names the task `task`; none if no section does. To be called once for each task
-    /// of the workload, when it starts: the names are kept for [`Self::notes`].
+    /// Returns the group whose section names the task `task`; `None` if no section does. This must be called once for
+    /// each task of the workload, when the task starts, because [`Self::notes`] needs the names of all tasks.
     #[must_use]
     pub fn of_task(&self, task: &str) -> Option<GroupId> {
         if !self.sections.is_empty() {
@@ -85,9 +85,9 @@ impl NamedGroups {
         self.sections.iter().find_map(|(group, ids)| group.of_task(task).map(|n| ids[n]))
     }
 
-    /// Returns a note about each group whose `tasks` name a task that the workload did not have, and a note about all
-    /// other groups to which no page was charged. `rows` has the rows of the groups at the end of the run: their counters
-    /// are not read again, since that takes locks and would change the run.
+    /// Returns one note for each section whose `tasks` name a task that the workload did not have, and one note about
+    /// all other groups to which no page was charged. `rows` are the rows of the groups at the end of the run. The
+    /// counters behind these rows are not read again, because reading them takes locks and would change the run.
     #[must_use]
     pub fn notes(&self, rows: &[Row]) -> Vec<String> {
         let tasks = self.tasks.borrow();
@@ -114,8 +114,9 @@ impl NamedGroups {
         notes
     }
 
-    /// Adds to `values` the counters of the groups called `names`, as [`series::add_group`] does. A group that is not
-    /// created yet has zeroes, so that all moments of a run have the same names.
+    /// Adds to `values` the counters of the groups of each section in `names`, as [`series::add_group`] does. For
+    /// groups that are not created yet it adds zeroes, so that the records of all moments of a run have the same
+    /// counters.
     pub fn add_to<M: Machine>(&self, values: &mut Vmstat, engine: &Engine<M>, names: &[String]) {
         for name in names {
             let section = self.sections.iter().find(|(group, _)| group.name == *name);
@@ -134,7 +135,7 @@ impl NamedGroups {
     }
 }
 
-/// Returns the sums of counters of several groups.
+/// Adds up the counters of several groups, and returns the sums.
 pub(crate) fn sum(stats: impl Iterator<Item = Vmstat>) -> Vmstat {
     let mut sum = Vmstat::new();
     for (name, count) in stats.flatten() {
@@ -143,7 +144,8 @@ pub(crate) fn sum(stats: impl Iterator<Item = Vmstat>) -> Vmstat {
     sum
 }
 
-/// Returns the sums of the stall times of several groups. The averages, which cannot be summed, are left out.
+/// Adds up the stall times of several groups, and returns the sums. The averages of the groups are left out, because
+/// they cannot be added up.
 pub(crate) fn sum_pressure(pressures: impl Iterator<Item = Pressure>) -> Pressure {
     pressures.fold(Pressure::default(), |mut sum, it| {
         sum.some.total_us += it.some.total_us;
@@ -152,7 +154,7 @@ pub(crate) fn sum_pressure(pressures: impl Iterator<Item = Pressure>) -> Pressur
     })
 }
 
-/// Returns names in words. Of many names, only the first ones are listed.
+/// Joins names to a text. Of more than [`NAMES_MAX`] names, lists the first ones and says how many more there are.
 fn some_of<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
     let more = names.len().saturating_sub(NAMES_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -178,7 +180,7 @@ pub fn row_names(groups: &[Group]) -> Vec<RowName> {
     names(groups.iter().flat_map(|group| rows(&group.name, &Vmstat::new(), &Pressure::default())).collect())
 }
 
-/// Returns the rows of one group. Each is named after the group and its file or counter.
+/// Returns the rows of one group. The name of each row consists of the group's name and the name of a file or counter.
 pub(crate) fn rows(group: &str, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
     let count = |name: &str| stat.get(name).copied().unwrap_or_default() as f64;
     let title = format!("group {group}");

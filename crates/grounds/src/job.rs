@@ -31,40 +31,40 @@ pub struct Job {
     pub kernel: Kernel,
     /// The machine.
     pub machine: Arc<Machine>,
-    /// The section `[params]` of the experiment; a workload reads its own parameter type from this node.
+    /// The section `[params]` of the experiment, from which a workload reads its own type of parameters.
     pub params: Node,
     /// The random seed.
     pub seed: u64,
     /// Factor by which memory, swap, files and disk bandwidth of the experiment are multiplied.
     pub scale: Scale,
-    /// Whether virtual time is recorded by call path.
+    /// Whether to record a profile: the virtual time that was spent on each call path.
     pub profile: bool,
     /// Interval between records of counters, in virtual or real time; `None` records nothing.
     pub series_every: Option<Every>,
-    /// Interval between records of memory, on a simulated machine or in a guest; `None` records nothing.
+    /// Interval between records of the state of memory, on a simulated machine or in a guest; `None` records nothing.
     pub memory_every: Option<Nanos>,
     /// Interval between records of the generations of pages (multi-generational LRU), on a simulated machine or in a
     /// guest; `None` records nothing.
     pub generations_every: Option<Nanos>,
-    /// The traced part of the run, on a simulated machine; `None` traces nothing.
+    /// The part of the run that is traced, on a simulated machine; `None` traces nothing.
     pub trace: Option<TraceConfig>,
     /// Whether to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
     /// The ground on which the job runs.
     pub ground: Ground,
-    /// Whether `linux` makes a swap file of the machine's swap size, in addition to the computer's own swap.
+    /// Whether the ground `linux` makes a swap file of the machine's swap size, in addition to the computer's own swap.
     pub makes_swap: bool,
-    /// Number of pages that fit on the device that holds the workload's files. `None` if it is unknown, or in a
+    /// Number of pages that fit on the device that holds the workload's files. `None` if the number is unknown, or in a
     /// simulated run.
     pub device_pages: Option<u64>,
-    /// The kernel image that `guest` boots.
+    /// The kernel image that the ground `guest` boots; `None` on other grounds.
     pub kernel_image: Option<PathBuf>,
     /// Folder and cgroup of this process, if the process was started for this job; otherwise `None`.
     pub inside: Option<Inside>,
 }
 
 impl Job {
-    /// Returns the memory of the machine at the job's scale.
+    /// Returns the layout of the machine's memory, with the sizes multiplied by the job's scale.
     #[must_use]
     pub fn layout(&self) -> Layout {
         let mut layout = self.machine.memory.clone();
@@ -82,7 +82,7 @@ impl Job {
         self.layout().usable_pages()
     }
 
-    /// Returns the room for files on the machine's disks at the job's scale, pages.
+    /// Returns the number of pages of files for which the machine's disks have room, at the job's scale.
     #[must_use]
     pub fn file_pages(&self) -> u64 {
         let room = |[first, end]: [u64; 2]| end.saturating_sub(first);
@@ -99,11 +99,11 @@ impl Job {
 /// A job in the form that is sent to another process on this computer, which reads the named files itself.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct NamedJob {
-    /// Name of a built-in experiment, or path of an experiment file, with changes.
+    /// Name of a built-in experiment, or path of an experiment file; followed by changes to it, if any.
     pub experiment: String,
-    /// Name of a built-in kernel, or path of a kernel file, with changes.
+    /// Name of a built-in kernel, or path of a kernel file; followed by changes to it, if any.
     pub kernel: String,
-    /// Name of a built-in machine, or path of a machine file, with changes.
+    /// Name of a built-in machine, or path of a machine file; followed by changes to it, if any.
     pub machine: String,
     /// The ground.
     pub ground: Ground,
@@ -132,21 +132,23 @@ pub struct Described {
     pub series_every: Option<Every>,
     /// Interval between records of the generations of pages, ns; `None` records nothing.
     pub generations_every_ns: Option<u64>,
-    /// Interval between records of memory, ns; `None` records nothing.
+    /// Interval between records of the state of memory, ns; `None` records nothing.
     pub memory_every_ns: Option<u64>,
-    /// Version of the cgroup that limits the worker's memory; `None` if there is no limit.
+    /// Version of the cgroup that limits the memory of the worker, the process that runs the workload; `None` if there
+    /// is no limit.
     pub cgroup: Option<Version>,
     /// The memory control groups of the machine file.
     #[serde(default)]
     pub groups: Vec<Group>,
-    /// Compressed size of a page of the worker's contents, percent of a page; `None` if swap is not compressed memory.
+    /// Size to which a page with the workload's contents is compressed, percent of a page; `None` if the guest's swap
+    /// is not compressed memory.
     pub compressed_percent: Option<u32>,
 }
 
 /// The folder and the cgroup of a process that runs a job in real time.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Inside {
-    /// A fresh folder for files.
+    /// A fresh folder for the files of the workload.
     pub folder: PathBuf,
     /// The cgroup that limits the process, if any.
     pub cgroup: Option<Cgroup>,
@@ -157,8 +159,8 @@ pub struct Inside {
 pub struct Outcome {
     /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
-    /// Hash over the states and events of a simulated run, independent of the output format and of [`Job::profile`]; 0
-    /// for a run in real time.
+    /// Hash over the states and events of a simulated run; 0 for a run in real time. It does not depend on the output
+    /// format or on [`Job::profile`].
     pub fingerprint: u64,
     /// Duration of the run, virtual or real, ns.
     pub virtual_time_ns: u64,
@@ -168,12 +170,12 @@ pub struct Outcome {
     /// Whether reclaim scanned no page in a simulated run, because memory never became full.
     #[serde(default)]
     pub is_idle: bool,
-    /// Profile, if requested: folded stacks, each with its virtual nanoseconds, such as
+    /// Profile, if requested: folded stacks, each followed by the virtual nanoseconds spent there, such as
     /// "`kswapd0;balance_pgdat;shrink_zone 1234`".
     pub profile: Option<Vec<String>>,
     /// Counters over time, if requested.
     pub series: Option<Series>,
-    /// Memory over time, if requested.
+    /// States of memory over time, if requested.
     #[serde(default)]
     pub memory: Option<Vec<memory_map::Moment>>,
     /// Generations of pages over time, if requested.
@@ -182,20 +184,21 @@ pub struct Outcome {
     /// Events over time, if a trace was requested.
     #[serde(skip)]
     pub trace: Option<Trace>,
-    /// Notes for readers of the report: control groups without tasks; and for a run in real time the memory limit, and
-    /// resources that the system did not grant.
+    /// Notes for readers of the report. They tell of control groups without tasks; and, for a run in real time, of the
+    /// memory limit and of resources that the system did not grant.
     pub notes: Vec<String>,
     /// The report of the workload, as lines of text.
     #[serde(default)]
     pub report: Vec<String>,
-    /// The lines that the simulated kernel logged, each with its time: a report for each kill.
+    /// The lines that the simulated kernel logged, each with its time. For each kill there is a report of several
+    /// lines.
     #[serde(default)]
     pub kernel_log: Vec<String>,
     /// Names of the workload's tasks if the out-of-memory killer ended every one of them, so that the figures say nothing;
     /// otherwise empty. Also empty for workloads that measure kills.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub killed: Vec<String>,
-    /// Curves for the pictures of the run, in addition to counters over time.
+    /// Curves to draw in pictures of the run, in addition to the counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
     /// The consecutive steps of the run, which pictures over time mark.
@@ -223,7 +226,7 @@ impl Outcome {
     }
 }
 
-/// The reason why a job cannot run, or failed; in words for the user.
+/// The reason why a job cannot run or has failed, in words for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -247,7 +250,7 @@ impl From<String> for Failure {
     }
 }
 
-/// A workload, callable on every ground without knowledge of its type.
+/// A workload in a form that can be called on every ground without knowledge of the workload's type.
 pub trait Runnable: Sync {
     /// Returns the workload's name in `experiment.toml`.
     fn name(&self) -> &'static str;
@@ -255,8 +258,8 @@ pub trait Runnable: Sync {
     /// Returns a description of the workload in one line.
     fn about(&self) -> &'static str;
 
-    /// Returns all parameters of a run: those `given` in `[params]`, and defaults for the others. Returns `None` if
-    /// `given` is wrong.
+    /// Returns all parameters of a run: those `given` in `[params]`, and default values of all others. Returns `None`
+    /// if `given` is wrong.
     fn params(&self, given: &Node) -> Option<serde_json::Value> {
         let _ = given;
         None
@@ -268,7 +271,7 @@ pub trait Runnable: Sync {
         None
     }
 
-    /// Returns the reason why the workload does not run on a ground; `None` if it does.
+    /// Returns the reason why the workload does not run on a ground; `None` if the workload runs there.
     fn refused_on(&self, ground: Ground) -> Option<&'static str> {
         let _ = ground;
         None
@@ -281,19 +284,19 @@ pub trait Runnable: Sync {
     /// status 2.
     fn check(&self, job: &Job) -> Result<(), Failure>;
 
-    /// Returns the virtual or real duration of a job in seconds, if the job's parameters determine it.
+    /// Returns the virtual or real duration of a job in seconds; `None` if the job's parameters do not determine it.
     fn time_s(&self, job: &Job) -> Option<u64> {
         let _ = job;
         None
     }
 
-    /// Returns the names of the rows that a job may report, if they are known in advance.
+    /// Returns the names of the rows that a job may report; `None` if they are not known in advance.
     fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
         let _ = job;
         None
     }
 
-    /// Runs a job that came into a guest, on the kernel that runs this process. Reports progress, and returns the
+    /// Runs a job that was sent into a guest, on the kernel that runs this process. Reports progress, and returns the
     /// outcome.
     ///
     /// # Errors

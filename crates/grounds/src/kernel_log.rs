@@ -16,7 +16,8 @@ use std::fmt::Write as _;
 /// KiB of a page.
 const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
-/// Largest number of kills whose full reports are kept. For later kills, only the lines about the victim are logged.
+/// Largest number of kills whose full reports are logged. For each kill after these, only the lines about the victim
+/// are logged.
 const REPORTS_MAX: usize = 100;
 
 /// Returns the processes that were killed, in order of time.
@@ -27,7 +28,7 @@ pub fn victims_of(kills: &[Kill]) -> impl Iterator<Item = &Candidate> {
     })
 }
 
-/// Returns a note that names the processes that were killed, each once; none if none was.
+/// Returns a note that names each process that was killed; `None` if none was.
 #[must_use]
 pub fn killed(kills: &[Kill]) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
@@ -40,20 +41,20 @@ pub fn killed(kills: &[Kill]) -> Option<String> {
     (!names.is_empty()).then(|| format!("killed for lack of memory: {} (see --kernel-log)", names.join(", ")))
 }
 
-/// Returns the lines that a kernel logs for kill number `n` (from 0), each with its time. To be called at the time of
-/// the kill.
+/// Returns the lines that a kernel logs for kill number `n` (from 0). Each line begins with the time of the kill. This
+/// must be called at that time, because the lines show the present state of memory.
 pub fn lines<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill, n: usize) -> Vec<String> {
     let report = if n < REPORTS_MAX { report(engine, groups, kill) } else { victims(groups, kill) };
     let us = kill.at.0 / 1000;
     report.into_iter().map(|line| format!("[{:>5}.{:06}] {line}", us / 1_000_000, us % 1_000_000)).collect()
 }
 
-/// Returns the name of a group in a kernel's log: its path below `/`.
+/// Returns the path of a group as a kernel's log shows it: `/` and the name of the group.
 fn path(groups: &NamedGroups, id: GroupId) -> String {
     format!("/{}", groups.name(id).unwrap_or_default())
 }
 
-/// Returns a request's flags as Linux 6.1 prints them.
+/// Returns the flags of an allocation request as Linux 6.1 prints them.
 const fn mask(gfp: Gfp) -> &'static str {
     match gfp.migrate {
         MigrateType::Movable => "0x100cca(GFP_HIGHUSER_MOVABLE)",
@@ -62,7 +63,8 @@ const fn mask(gfp: Gfp) -> &'static str {
     }
 }
 
-/// Returns the lines of the report of a kill, without times. To be called at the time of the kill.
+/// Returns the lines of the report of a kill, without times. This must be called at the time of the kill, because the
+/// lines show the present state of memory.
 fn report<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill) -> Vec<String> {
     let mut lines = vec![format!(
         "{} invoked oom-killer: gfp_mask={}, order={}, oom_score_adj={}",
@@ -131,7 +133,7 @@ fn killed_line(begin: &str, it: &Candidate) -> String {
     )
 }
 
-/// Returns the lines about a group that met its limit.
+/// Returns the lines about a group that has reached its limit.
 fn group_info<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, id: GroupId) -> Vec<String> {
     let Some(tree) = &engine.memory().groups else { return Vec::new() };
     let stat = engine.lru().group_stat(id);
@@ -207,7 +209,8 @@ fn is_hopeless<M: Machine>(engine: &Engine<M>, node: NodeId) -> bool {
     zones.all(|zone| zone.is(ZoneFlag::ALL_UNRECLAIMABLE)) || engine.reclaim().has_kswapd_failed(node)
 }
 
-/// Writes ` name:valuekB` for counters of a node or zone, each with its name in the line and in `/proc/vmstat`.
+/// Returns a text ` name:valuekB` for each of several counters of a node or zone. For each counter, `names` holds the
+/// name to show and the name in `/proc/vmstat`.
 fn counters(stat: &Vmstat, names: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (shown, name) in names {
@@ -217,7 +220,7 @@ fn counters(stat: &Vmstat, names: &[(&str, &str)]) -> String {
     text
 }
 
-/// The counters that lines of nodes and of zones show, each with its name in `/proc/vmstat`.
+/// The counters that the lines about nodes and zones show: for each the name to show, and the name in `/proc/vmstat`.
 const LISTS: [(&str, &str); 5] = [
     ("active_anon", "nr_active_anon"),
     ("inactive_anon", "nr_inactive_anon"),

@@ -32,7 +32,8 @@ use kit::progress::Progress;
 use placed::Node;
 use workloads::workload::Workload;
 
-/// Evaluates an expression in which `$backend` is the type of the ground's backend.
+/// Evaluates the expression `$value`, in which `$backend` stands for the type that implements `Backend` for the ground
+/// `$ground`.
 macro_rules! on {
     ($ground:expr, $backend:ident => $value:expr) => {
         match $ground {
@@ -63,8 +64,8 @@ pub fn running_kernel(ground: Ground) -> Option<String> {
     on!(ground, B => B::running_kernel())
 }
 
-/// Returns the names of the kernel files nearest to the version of the kernel image that this ground boots. The list is
-/// empty on a ground that boots no image.
+/// Returns the names of the kernel files whose versions are nearest to that of the kernel image that a ground boots.
+/// The list is empty on a ground that boots no image.
 #[must_use]
 pub fn fitting_kernels(ground: Ground, place: &GroundOptions) -> Vec<&'static str> {
     on!(ground, B => B::fitting_kernels(place))
@@ -86,7 +87,7 @@ pub fn ready(ground: Ground, place: &GroundOptions, memory_bytes: u64) -> Result
 }
 
 /// Runs a job in this process or in a process of its own, as the job's ground requires, and returns the outcome.
-/// `order` describes the job for the other process.
+/// `order` describes the job to the process that is started for it.
 ///
 /// # Errors
 /// When the run could not be finished, as for [`Runnable::run`], or when the process was killed.
@@ -100,7 +101,7 @@ pub fn carry_out(
     on!(job.ground, B => B::carry_out(workload, job, order, place, progress))
 }
 
-/// Runs a workload on the ground of its job.
+/// Runs a workload on the ground that its job names.
 impl<W: Workload> Runnable for W {
     fn name(&self) -> &'static str {
         W::NAME
@@ -152,7 +153,7 @@ impl<W: Workload> Runnable for W {
 
 /// The workloads, in the order in which they are listed to users. This is a static, because crates that use this one
 /// would inline a constant and so compile every workload anew.
-static ALL: [&dyn Runnable; 22] = [
+static ALL: [&dyn Runnable; 23] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,
     &workloads::highalloc::Highalloc,
@@ -175,6 +176,7 @@ static ALL: [&dyn Runnable; 22] = [
     &workloads::thp::Thp,
     &workloads::exhaust::Exhaust,
     &workloads::livelock::Livelock,
+    &workloads::tasks::Tasks,
 ];
 
 /// Returns every workload, in the order in which they are listed to users.

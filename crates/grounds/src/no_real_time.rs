@@ -11,7 +11,7 @@ pub trait Missing {
     /// The ground's name.
     const GROUND: Ground;
 
-    /// Returns the text that says what is missing.
+    /// Returns a text for the user that says what this build lacks.
     #[must_use]
     fn why() -> String {
         format!("this `highwater` was built without the feature `linux`, which the ground `{}` needs", Self::GROUND)
@@ -88,10 +88,10 @@ pub mod guest {
         Err(Failure(Guest::why()))
     }
 
-    /// Returns at once: this build is never the program of a guest.
+    /// Returns at once, because this build never runs as the first process of a guest.
     pub fn act_if_first() {}
 
-    /// Returns `None`, because this build never starts a process for a job.
+    /// Returns `None`, because this build never runs in a guest.
     pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
         None
     }
@@ -102,7 +102,7 @@ pub mod apart {
     use super::Runnable;
     use std::io;
 
-    /// Returns `None`, because this build never starts a process for a job.
+    /// Returns `None`, because this build is never started as the process that runs one job.
     pub fn work_if_told(_: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
         None
     }
@@ -114,7 +114,7 @@ pub mod hits {
     use figures::figure::Row;
     use std::path::Path;
 
-    /// Stands in for the files to read. There are none.
+    /// Stands in for the files whose pages are read. This build has no such files.
     #[derive(Debug)]
     pub struct Hits;
 
@@ -127,7 +127,7 @@ pub mod hits {
             Ok(Self)
         }
 
-        /// Returns the note that this part of `bench` was skipped.
+        /// Returns a note that `bench` has skipped this measurement.
         #[must_use]
         pub fn notes(&self) -> Vec<String> {
             vec!["hits: skipped: this `highwater` was built without the feature `linux`".into()]

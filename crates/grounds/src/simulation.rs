@@ -33,14 +33,14 @@ use std::sync::{Arc, Mutex};
 use workloads::system::{Given, System, SystemError};
 use workloads::workload::{Measurements, Resources, Workload};
 
-/// Largest virtual duration of a run. A longer run is taken to be endless, and fails. The clock of the simulator
-/// reaches a little further.
+/// Largest virtual duration of a run. A longer run is taken to be endless, and fails. The limit lies a little below the
+/// end of the simulator's clock.
 const TIME_LIMIT: Nanos = Nanos::from_secs(2 * workloads::extent::TIME_MAX_S - 60);
 
-/// Interval of the samples of iostat, as in MMTests.
+/// Interval at which statistics of the disk are sampled, as by iostat in MMTests.
 const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
 
-/// The parts of a machine file for one job, with memory and disks scaled.
+/// The parts of a machine file for one job, with the sizes of memory and disks multiplied by the job's scale.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The layout of memory, scaled.
@@ -149,7 +149,7 @@ impl Simulation {
     }
 }
 
-/// Shortest period with interrupts off that is recorded. A packet that waits for less is not noticed.
+/// Shortest period with interrupts off that is recorded. A packet that waits for less time is not noticed.
 const KEEP_OFF_FROM: Nanos = Nanos(100_000);
 
 fn network_config(network: &Network) -> NetworkConfig {
@@ -210,7 +210,7 @@ impl Backend for Simulated {
     }
 }
 
-/// A workload with its parameters, as the main task calls it.
+/// A workload with its parameters, as a function that the main task calls.
 type Body = Box<dyn FnOnce(&SimSystem) -> Result<Measurements, SystemError>>;
 
 /// Properties of a workload, as [`Workload`] has them.
@@ -220,8 +220,8 @@ struct Of {
     measures_kills: bool,
 }
 
-/// Runs a workload as the main task of a job's machine. Not generic, so that it is compiled once and not for each
-/// workload.
+/// Runs a workload as the main task of a job's machine. This function is not generic, so that it is compiled once and
+/// not for each workload.
 fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome, Failure> {
     let Of { verifies, measures_kills } = of;
     let simulation = Simulation::of_job(job)?;
@@ -318,13 +318,13 @@ fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome
     })
 }
 
-/// Adds rows after those of the workload.
+/// Appends `rows` to the rows that the workload has returned.
 fn with_rows(mut found: Measurements, rows: Vec<Row>) -> Measurements {
     found.rows.extend(rows);
     found
 }
 
-/// Adds a profile of the whole run if the workload has not divided its run into parts with profiles.
+/// Adds a profile of the whole run if the workload has not divided the run into parts, each with its own profile.
 fn with_profile(found: Measurements, system: &SimSystem) -> Measurements {
     if !found.profile.is_empty() {
         return found;
@@ -356,8 +356,8 @@ struct Recorded {
     generations: Rc<RefCell<Option<moments::Recorder<generations::Moment>>>>,
 }
 
-/// Starts the requested recording of counters, memory and generations. Returns the records, which are filled during the
-/// run. Recording takes no virtual time and does not change the run.
+/// Starts the requested recording of counters, of the state of memory, and of generations. Returns the records, which
+/// are filled during the run. Recording takes no virtual time and does not change the run.
 fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Recorded {
     let recorded = Recorded::default();
     *recorded.series.borrow_mut() = job.series_every.map(Recorder::new);
@@ -420,10 +420,10 @@ fn record(sim: &Sim, system: &SimSystem, job: &Job, progress: &Progress) -> Reco
     recorded
 }
 
-/// The payload with which a cancelled run unwinds.
+/// The payload of the panic that ends a cancelled run.
 const CANCELLED: &str = "it was cancelled";
 
-/// Starts a task that reports progress and samples the disk.
+/// Starts a task that reports progress, and adds disk statistics to `samples` at intervals.
 fn watch(sim: &Sim, progress: &Progress, samples: DiskSamples) {
     let (clock, progress) = (progress.clock(), progress.clone());
     let watched = sim.clone();

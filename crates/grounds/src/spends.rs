@@ -6,9 +6,8 @@ use machine::{Machine, Step};
 use sim::{Config, Sim};
 use std::time::Instant;
 
-/// Returns how many calls of `spend` the simulator handles in a second. Tasks on `cpus` CPUs make `steps` calls
-/// together. Each call spends a short virtual time of varying length, so that after nearly every call another CPU is
-/// next.
+/// Measures how many calls of `spend` the simulator handles in a second. Tasks on `cpus` CPUs make `steps` calls in
+/// all. Each call spends a short virtual time of varying length, so that after nearly every call another CPU is next.
 ///
 /// # Errors
 /// When the simulation fails.

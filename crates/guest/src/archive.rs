@@ -81,7 +81,8 @@ impl<W: Write> Archive<W> {
         self.out.write_all(bytes)
     }
 
-    /// Pads the archive to a multiple of four bytes, where the next name or contents begin.
+    /// Pads the archive with zeroes to a multiple of four bytes, because each name and each file's contents begin
+    /// there.
     fn pad(&mut self) -> io::Result<()> {
         let missing = self.written.wrapping_neg() % 4;
         self.write(&[0; 3][..missing])

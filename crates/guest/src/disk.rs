@@ -58,8 +58,8 @@ pub fn with_file_system(path: &Path, bytes: u64) -> Result<(), String> {
     }
 }
 
-/// Offset of three numbers in the header of a swap area: the version, the number of the last page, and the number of
-/// bad pages.
+/// Offset of three consecutive numbers in the header of a swap area: the version, the number of the last page, and the
+/// number of bad pages.
 const VERSION_AT: u64 = 1024;
 
 /// The signature of a swap area, which is at the end of its first page.

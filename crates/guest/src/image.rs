@@ -4,20 +4,20 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Offset of the boot header's magic.
+/// Offset of the magic number of a kernel image's boot header.
 const MAGIC_AT: usize = 0x202;
 const MAGIC: &[u8] = b"HdrS";
 
-/// Offset of the version of the boot protocol.
+/// Offset of the version of the boot protocol in a kernel image.
 const PROTOCOL_AT: usize = 0x206;
 
-/// Offset of the pointer to the text of the kernel's version. The pointer is relative to byte 512.
+/// Offset of a field that says where in the kernel image the text of the kernel's version lies, relative to byte 512.
 const VERSION_AT: usize = 0x20e;
 
 /// Offset of the field that says how many bytes of memory the kernel needs at its start: for text, data and unpacking.
 const NEEDED_AT: usize = 0x260;
 
-/// Offset of the end of the header.
+/// Offset of the end of that part of the boot header that is read here.
 const HEADER_BYTES: usize = 0x264;
 
 /// The first version of the boot protocol whose header says how much memory the kernel needs.
@@ -38,10 +38,10 @@ pub struct Image {
 }
 
 impl Image {
-    /// Opens an image, and reads its header.
+    /// Opens a kernel image, and reads its header.
     ///
     /// # Errors
-    /// When the file cannot be read, or is no image; in words for the user.
+    /// When the file cannot be read, or is no kernel image; in words for the user.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let unreadable = |error: io::Error| format!("{shown}: {}", kit::input::why(&error));

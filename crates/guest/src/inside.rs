@@ -24,16 +24,17 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The file that drops page cache (1) and reclaimable objects (2).
+/// A file of the kernel. A 1 written to it drops the page cache, a 2 drops reclaimable objects, and a 3 drops both.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// The path of this program in the guest.
 pub const PROGRAM: &str = "/highwater";
 
-/// The file in the guest with the [`Plan`], which tells the first process its work.
+/// The file in the guest that contains the [`Plan`], which tells the guest's first process what to do.
 pub const PLAN: &str = "/plan.json";
 
-/// The folder of the modules in the archive. Each module is a file `NN-NAME`, where NN gives the order of loading.
+/// The folder in a guest's first file system (the archive) that holds kernel modules. Each module is a file `NN-NAME`,
+/// where NN gives the order of loading.
 pub const MODULES: &str = "/modules";
 
 /// The folder in the guest for the files of the workload.
@@ -48,28 +49,31 @@ pub const CANNOT: &str = "highwater: ";
 /// The folder of the root group of cgroups of version 2.
 pub const HIERARCHY: &str = "/sys/fs/cgroup";
 
-/// The devices of two disks: `DISK` has the file system, `SWAP` is the swap area.
+/// The devices of a guest's two disks: [`DISK`] has the file system, and [`SWAP`] is the swap area.
 const DISK: &str = "/dev/vda";
 const SWAP: &str = "/dev/vdb";
 
-/// The device for swap in compressed memory, the file to set its size, and the file with its state.
+/// Files for swap in compressed memory: the device [`ZRAM`], the file [`ZRAM_SIZE`] that sets its size, and the file
+/// [`ZRAM_STATE`] that shows its state.
 const ZRAM: &str = "/dev/zram0";
 const ZRAM_SIZE: &str = "/sys/block/zram0/disksize";
 const ZRAM_STATE: &str = "/sys/block/zram0/mm_stat";
 
-/// The argument with which the first process executes itself again after it has moved to the disk.
+/// The argument with which a guest's first process executes its program anew after it has moved from the archive to the
+/// disk.
 const MOVED: &str = "in-guest";
 
-/// The wait after caches were dropped, until the kernel has freed their memory.
+/// Time for which a guest waits after it has dropped caches, because the kernel frees some of their memory a little
+/// later.
 const SETTLES_IN: Duration = Duration::from_secs(1);
 
 /// The longest wait for a device to appear.
 const DEVICE_WAIT: Duration = Duration::from_secs(30);
 
-/// The description of the work of a guest's first process. The program outside of the guest writes it.
+/// The description of what a guest's first process must do. The program outside of the guest writes it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Plan {
-    /// Settings to make, in order.
+    /// Settings of the kernel that must be made, in this order.
     pub settings: Vec<Setting>,
     /// The kind and size of swap to set up.
     pub swap: Swap,
@@ -106,8 +110,8 @@ pub struct Setting {
     pub path: String,
     /// The value.
     pub value: String,
-    /// The key of a kernel file of Highwater to which the setting corresponds, such as `lru.swappiness`; used in
-    /// reports.
+    /// The key of a kernel file of Highwater that corresponds to the setting, such as `lru.swappiness`. Reports show
+    /// this key.
     pub name: String,
 }
 
@@ -141,7 +145,8 @@ impl State {
 pub enum Line {
     /// The guest is ready, and the worker, which runs the workload, is about to start.
     Up(State),
-    /// The worker, which runs the workload, failed and gave no reason itself.
+    /// The worker, which runs the workload, failed and gave no reason itself. The text is the reason that the first
+    /// process found.
     Failed(String),
 }
 
@@ -162,7 +167,7 @@ pub fn keep_program() {
     let _ = fs::write(DROP_CACHES, "1");
 }
 
-/// Returns the addresses in a line of `/proc/PID/maps`; `None` if no file is mapped there.
+/// Returns the range of addresses in a line of `/proc/PID/maps`; `None` if no file is mapped there.
 fn range_of_file(line: &str) -> Option<Range<usize>> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -171,8 +176,8 @@ fn range_of_file(line: &str) -> Option<Range<usize>> {
     is_file.then_some(address(start)?..address(end)?)
 }
 
-/// If this is the first process of a guest, does the work of that process and ends the machine. Otherwise returns at
-/// once.
+/// If this is the first process of a guest, does the work of that process and ends the virtual machine. Otherwise
+/// returns at once.
 pub fn act_if_first() {
     if std::process::id() != 1 || !Path::new(PLAN).exists() {
         return;
@@ -283,7 +288,8 @@ fn work() -> Result<(), String> {
     tell(&mut port, &Line::Failed(why))
 }
 
-/// Returns the largest number of pages of memory that compressed swap has taken; `None` if there is no compressed swap.
+/// Returns the largest number of pages of memory that compressed swap has ever taken; `None` if there is no compressed
+/// swap.
 #[must_use]
 pub fn zram_pages_max() -> Option<u64> {
     let state = fs::read_to_string(ZRAM_STATE).ok()?;
@@ -346,7 +352,7 @@ fn mount_all(mounts: &[(&str, &str)]) -> Result<(), String> {
     })
 }
 
-/// Waits until the file `path` of a device exists; `what` names the device for the error.
+/// Waits until the file `path` of a device exists. `what` names the device in the error.
 fn wait_for(path: &str, what: &str) -> Result<(), String> {
     wait_until(|| Path::new(path).exists().then_some(())).ok_or_else(|| format!("{what} does not appear as {path}"))
 }

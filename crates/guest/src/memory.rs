@@ -5,8 +5,8 @@ use crate::image::Image;
 use crate::zoneinfo::Zone;
 use machine::PAGE_BYTES;
 
-/// The number of pages that a kernel manages may differ from the wanted number by at most 1/`EXACTNESS` of all wanted
-/// pages.
+/// A kernel manages about the right number of pages if the number differs from the wanted one by at most 1/`EXACTNESS`
+/// of all wanted pages.
 const EXACTNESS: u64 = 500;
 
 /// Size of a pageblock, KiB. If memory has several parts, their sizes are multiples of this, so that no pageblock lies
@@ -16,7 +16,7 @@ const PART_KIB: u64 = 2048;
 /// Size of a page, KiB.
 const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
-/// The least memory below 4 GiB with which a kernel starts: 96 MiB, in pages.
+/// Smallest number of pages below 4 GiB with which a kernel starts: 96 MiB.
 const LOW_MIN: u64 = 96 * 256;
 
 /// The numbers of pages that the guest's kernel is to manage, as the machine file states them.
@@ -24,15 +24,15 @@ const LOW_MIN: u64 = 96 * 256;
 pub struct Aim {
     /// Number of pages of each node.
     pub nodes: Vec<u64>,
-    /// Number of pages in the zones below 4 GiB on all nodes together; `None` if the part below 4 GiB is as large as on
-    /// a PC.
+    /// Number of pages in the zones below 4 GiB on all nodes together; `None` if the guest has as much memory below 4
+    /// GiB as a PC.
     pub low: Option<u64>,
 }
 
 impl Aim {
-    /// Makes an aim from the number of pages of each node, and the number `low` of pages in zones below 4 GiB. The
-    /// guest has the same part below 4 GiB as a PC if no page lies above, or if too few lie below for a kernel to
-    /// start.
+    /// Makes an aim from the number of pages of each node, and the number `low` of pages in zones below 4 GiB. If no
+    /// page lies above 4 GiB, or if `low` is too small for a kernel to start, the guest gets as much memory below 4 GiB
+    /// as a PC.
     #[must_use]
     pub fn new(nodes: Vec<u64>, low: u64) -> Self {
         let has_both = low >= LOW_MIN && low < nodes.iter().sum();
@@ -59,14 +59,14 @@ impl Aim {
 pub struct Memory {
     /// Memory of each node, KiB.
     pub nodes_kib: Vec<u64>,
-    /// Memory below 4 GiB, KiB; `None` for as much as a PC has there.
+    /// Memory below 4 GiB, KiB; `None` if the guest has as much memory there as a PC.
     pub low_kib: Option<u64>,
 }
 
 impl Memory {
-    /// Returns the memory for the first start of a guest, with which its kernel manages about as many pages as `aim`. A
-    /// kernel does not manage its own text and data, nor the page descriptors (64 bytes for each page). So the memory
-    /// is larger than `aim` by the size of these.
+    /// Returns the memory for the first start of a guest, with which the guest's kernel manages about as many pages as
+    /// `aim` states. A kernel does not manage its own text and data, nor the page descriptors (64 bytes for each page).
+    /// So the memory is larger than `aim` by their size.
     ///
     /// An image states how much room it needs to unpack itself. The running kernel keeps only a part of this room.
     /// Debian's Linux 6.1.176 keeps 49.6 of 63.6 MiB, and Linux 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.
@@ -87,8 +87,8 @@ impl Memory {
         self.nodes_kib.iter().sum()
     }
 
-    /// Checks that a kernel can start in this memory. At the start, the memory holds the kernel and the archive, both
-    /// packed and unpacked.
+    /// Checks that a kernel can start in this memory. At the start, the memory must hold the kernel and the archive
+    /// (the guest's first files), both packed and unpacked.
     ///
     /// # Errors
     /// When the memory is too small, in words for the user.
@@ -104,9 +104,9 @@ impl Memory {
         ))
     }
 
-    /// Returns a better memory size. `zones` are the zones that a kernel with the present memory manages. The memory
-    /// grows or shrinks by the difference between the pages of `aim` and the managed pages. Returns `None` if this
-    /// difference is small enough.
+    /// Returns a better memory size for the next start of a guest. `zones` are the zones that a kernel manages with the
+    /// present size. Each part of the memory grows or shrinks by the difference between the pages that `aim` states and
+    /// the managed pages. Returns `None` if all these differences are small enough.
     #[must_use]
     pub fn corrected(&self, aim: &Aim, zones: &[Zone]) -> Option<Self> {
         let managed = |is_it: &dyn Fn(&&Zone) -> bool| zones.iter().filter(is_it).map(|zone| zone.managed).sum::<u64>();

@@ -18,8 +18,9 @@ pub const NEEDED: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_console", "ex
 /// The driver of swap in compressed memory.
 pub const ZRAM: &str = "zram";
 
-/// Modules for ext4's checksums. The kernel would ask a program of the system to load them, and a guest has no such
-/// program. Depending on the release, the checksums are in modules, built in, or part of a library.
+/// Modules with the checksums that ext4 needs. They must be listed here, because the kernel would ask a program of the
+/// system to load them, and a guest has no such program. In some releases the checksums are not in modules, but built
+/// in or part of a library.
 const ASKED_FOR: [&str; 2] = ["crc32c_generic", "crc32c_cryptoapi"];
 
 /// The module files of one kernel release, by name, and the names of its built-in drivers.
@@ -63,20 +64,20 @@ impl Modules {
         Some(Self { folder, files, built_in })
     }
 
-    /// Returns whether the image has a driver built in, as `modules.builtin` says.
+    /// Returns whether a driver is built into the kernel image, as `modules.builtin` says.
     #[must_use]
     pub fn is_built_in(&self, name: &str) -> bool {
         self.built_in.contains(name)
     }
 
-    /// Returns whether there is a module of this name, or a driver in the image.
+    /// Returns whether there is a module of this name, or a driver of this name in the kernel image.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.is_built_in(name) || self.files.contains_key(name)
     }
 
-    /// Reads the modules `names` and the modules on which they depend, in the order in which they can be loaded. Leaves
-    /// out modules that the image has built in, and modules that are not found.
+    /// Reads the modules `names` and the modules on which they depend, and returns them in the order in which they can
+    /// be loaded. Leaves out modules that are built into the kernel image, and modules that are not found.
     ///
     /// # Errors
     /// When a module cannot be read or unpacked, in words for the user.
@@ -143,7 +144,7 @@ fn unpacked_by_zstd(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Returns the names of the modules on which `module` depends, from the text `depends=a,b` in it.
+/// Returns the names of the modules on which `module` depends, found in the text `depends=a,b` in the module's bytes.
 fn depends(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|bytes| bytes == KEY) else { return Vec::new() };

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The folder for the libraries in the guest.
+/// The folder for the libraries of the program in the guest.
 pub const LIBRARIES: &str = "/lib";
 
 /// A program and the libraries that it needs.
@@ -13,7 +13,7 @@ pub const LIBRARIES: &str = "/lib";
 pub struct Program {
     /// The bytes of the program, without the parts that only debuggers read.
     pub bytes: Vec<u8>,
-    /// The libraries of the program: the path in the guest, and the bytes.
+    /// The libraries of the program, each with its path in the guest and its bytes.
     pub libraries: Vec<(PathBuf, Vec<u8>)>,
 }
 
@@ -35,8 +35,8 @@ impl Program {
     }
 }
 
-/// Returns the files that a dynamic loader lists, each with its path in the guest. The loader itself keeps its path,
-/// because the program names it. For a static program the list is empty.
+/// Returns the library files that a dynamic loader lists in `loaded`, each with the path that it gets in the guest. The
+/// loader itself keeps its path, because the program refers to it by this path. For a static program the list is empty.
 fn libraries(loaded: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
     loaded.lines().filter_map(|line| {
         let line = line.strip_prefix('\t')?;
@@ -50,7 +50,7 @@ fn libraries(loaded: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
     })
 }
 
-/// Removes everything after the segments of a 64-bit ELF program. Only names and line numbers for debuggers are there.
+/// Removes everything after the segments of a 64-bit ELF program, where only names and line numbers for debuggers lie.
 /// Other files are left unchanged.
 fn strip(bytes: &mut Vec<u8>) {
     let number = |at: usize, size: usize| {

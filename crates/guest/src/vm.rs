@@ -32,7 +32,7 @@ const TAIL: usize = 12;
 /// The longest wait for the end of QEMU after the serial port was closed. The port closes when QEMU begins to end.
 const ENDS_IN: Duration = Duration::from_secs(1);
 
-/// The text on the console when a kernel image cannot be unpacked. The guest's CPU then stops for ever.
+/// The text that a kernel image writes to the console if it cannot be unpacked. The guest's CPU then stops for ever.
 const HALTED: &[u8] = b"System halted";
 
 /// The ways in which the instructions of a guest are executed.
@@ -94,24 +94,24 @@ pub struct Wanted<'a> {
     pub modules: Option<&'a Modules>,
     /// The program to run in the machine.
     pub program: &'a Path,
-    /// The work of the first process in the machine.
+    /// The work of the first process in the virtual machine.
     pub plan: Plan,
     /// The memory of the machine.
     pub memory: &'a Memory,
-    /// The node of each CPU.
+    /// The number of the memory node of each CPU.
     pub cpus: Vec<u8>,
-    /// Distances between nodes: `distances[a][b]` from CPUs of node `a` to memory of node `b`, 10 within a node (as in
-    /// ACPI).
+    /// Distances between memory nodes: `distances[a][b]` is the distance from the CPUs of node `a` to the memory of
+    /// node `b`. The distance within a node is 10 (as in ACPI).
     pub distances: Vec<Vec<u8>>,
     /// Size of the disk for files, bytes.
     pub disk_bytes: u64,
-    /// Further options for the kernel's command line.
+    /// Options that are added to the kernel's command line.
     pub command_line: &'a str,
     /// The way in which the machine's instructions are executed.
     pub accelerator: Accelerator,
 }
 
-/// A running machine. Dropping it ends the machine.
+/// A running virtual machine. Dropping this value ends the machine.
 #[derive(Debug)]
 pub struct Vm {
     child: Child,
@@ -131,7 +131,8 @@ pub fn qemu_version() -> Result<String, String> {
     Ok(first.to_owned())
 }
 
-/// Checks that a guest with this image has all needed drivers, as far as this can be found out before its start.
+/// Checks that a guest with this kernel image has all needed drivers, as far as this can be found out before the
+/// guest's start.
 ///
 /// # Errors
 /// When a driver is neither built in nor a module. The error names all such drivers, and how the user can provide them.
@@ -152,8 +153,8 @@ pub fn check_drivers(image: &Image, modules: Option<&Modules>) -> Result<(), Str
 }
 
 impl Vm {
-    /// Makes the archive and the disks in `folder`, which is empty, and starts the machine. Returns the machine, and
-    /// the input and output of its serial port.
+    /// Makes the archive (a guest's first files) and the disks in `folder`, which must be empty, and starts the virtual
+    /// machine. Returns the machine, and the input and output of its serial port.
     ///
     /// # Errors
     /// When a step fails. The error names the step, in words for the user.
@@ -200,14 +201,14 @@ impl Vm {
         Ok((vm, stdin, stdout))
     }
 
-    /// Returns whether the guest's kernel has halted without ending the machine, so that nothing more comes from the
+    /// Returns whether the guest's kernel has halted without ending the virtual machine. Nothing more comes from such a
     /// guest.
     #[must_use]
     pub fn is_halted(&self) -> bool {
         fs::read(&self.console).is_ok_and(|console| console.windows(HALTED.len()).any(|bytes| bytes == HALTED))
     }
 
-    /// Returns whether anything was written to the console.
+    /// Returns whether the guest has written anything to its console.
     #[must_use]
     pub fn has_spoken(&self) -> bool {
         fs::metadata(&self.console).is_ok_and(|console| console.len() > 0)
@@ -223,7 +224,7 @@ impl Vm {
         Duration::from_millis(10 * fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>())
     }
 
-    /// Waits until QEMU has ended, one second at most. Call this after the serial port was closed.
+    /// Waits until QEMU has ended, but at most one second. This must be called after the serial port was closed.
     pub fn settle(&mut self) {
         let began = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < ENDS_IN {
@@ -231,8 +232,8 @@ impl Vm {
         }
     }
 
-    /// Returns text to append to "the guest ended": the cause, if a line names it or a signal ended QEMU, and the last
-    /// lines of the console and of QEMU's messages.
+    /// Returns text to append to a message such as "the guest ended". It contains the cause, if a line of the output
+    /// names one or a signal ended QEMU, and the last lines of the console and of QEMU's messages.
     #[must_use]
     pub fn last_words(&mut self) -> String {
         let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
@@ -329,7 +330,7 @@ fn command(wanted: &Wanted<'_>, archive: &Path, console: &Path) -> Command {
     command
 }
 
-/// Returns the arguments for memory and CPUs on several nodes.
+/// Returns the arguments of QEMU for memory and CPUs on several nodes.
 fn nodes(wanted: &Wanted<'_>) -> Vec<String> {
     let mut arguments = Vec::new();
     for (node, kib) in wanted.memory.nodes_kib.iter().enumerate() {

@@ -15,13 +15,13 @@ pub struct Zone {
     pub of_cpus: u64,
     /// Number of pages that the allocator manages.
     pub managed: u64,
-    /// Number of frames from the first to the last of the zone, with holes.
+    /// Number of frames from the first to the last frame of the zone, including holes.
     pub spanned: u64,
     /// Number of the zone's first frame.
     pub start: u64,
 }
 
-/// Returns the zones with pages, in the order of `text`, which is that of `/proc/zoneinfo`.
+/// Reads `text`, the text of `/proc/zoneinfo`, and returns the zones that have pages, in the same order.
 #[must_use]
 pub fn read(text: &str) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
@@ -45,7 +45,7 @@ pub fn read(text: &str) -> Vec<Zone> {
 }
 
 impl Zone {
-    /// Returns the zone's name for readers: `Normal` on the first node, and `Normal of node 1` on another node.
+    /// Returns the zone's name for people: `Normal` on the first node, and `Normal of node 1` on another node.
     #[must_use]
     pub fn called(&self) -> String {
         match self.node {
@@ -55,7 +55,8 @@ impl Zone {
     }
 }
 
-/// Returns the node and the name in the first line of a zone, such as `Node 0, zone   Normal`; `None` for another line.
+/// Returns the node and the name of a zone from the first line of its text, such as `Node 0, zone   Normal`; `None` for
+/// any other line.
 fn heading(line: &str) -> Option<(u8, &str)> {
     let (node, name) = line.strip_prefix("Node ")?.split_once(", zone")?;
     Some((node.trim().parse().ok()?, name.trim()))

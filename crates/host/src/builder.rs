@@ -83,7 +83,7 @@ impl SwapPlace {
         }
     }
 
-    /// Returns the path of the folder of the swap file, or of the swap file itself.
+    /// Returns the path of the folder for the swap file, or the path of the swap file itself.
     fn path(&self) -> PathBuf {
         match self {
             Self::Folder(Some(path)) | Self::File(path) => path.clone(),
@@ -142,10 +142,10 @@ impl Builder {
         self
     }
 
-    /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. Default and minimum: the size at
-    /// the start. The descriptor of each page is 32 bytes. Address space for all descriptors, about a hundredth of the
-    /// largest size, is taken at the start; the system refuses it if it exceeds the computer's memory. A descriptor
-    /// takes memory once the memory has grown to include its page.
+    /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. The default, and the smallest
+    /// value, is the size at the start. The descriptor of each page is 32 bytes. Address space for all descriptors,
+    /// about a hundredth of the largest size, is taken at the start; the system refuses it if it exceeds the computer's
+    /// memory. A descriptor takes memory once the memory has grown to include its page.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -371,9 +371,9 @@ impl Builder {
         self
     }
 
-    /// Sets the number of dirty bytes in files above which writers are throttled to the speed of the disk. The flusher
-    /// starts at half of this limit. By default, the limit is a fifth of the memory that is free or could be freed, and
-    /// the flusher starts at a tenth of that memory.
+    /// Sets the number of dirty bytes in files above which writers are throttled to the speed of the disk. The flusher,
+    /// a thread that writes dirty pages to the disk, starts at half of this limit. By default, the limit is a fifth of
+    /// the memory that is free or could be freed, and the flusher starts at a tenth of that memory.
     ///
     /// A program that changes the same pages repeatedly is not throttled as long as the limit exceeds the size of these
     /// pages. A higher limit has a price: a crash loses more unsynced data, a sync has more to write, and reclaim finds
@@ -401,8 +401,8 @@ impl Builder {
         self
     }
 
-    /// Makes the memory and starts its threads: kswapd, a flusher for each device (started when a file on a further
-    /// device is opened), and the threads for I/O.
+    /// Makes the memory and starts its threads: kswapd, a flusher (which writes dirty pages to a device), and the
+    /// threads for I/O. When a file on another device is opened, a flusher for that device is started.
     ///
     /// # Errors
     /// When a size is too small or too large, the number of shards or threads is 0 or over 1024, the kernel is unknown
@@ -531,7 +531,8 @@ fn check_dirty_limit(bytes: u64, size: u64) -> Result<(), Error> {
 /// Largest number of shards, and largest number of I/O threads, of a memory.
 const COUNT_MAX: usize = 1024;
 
-/// Returns `count` if it is from 1 to [`COUNT_MAX`]. `setting` is the name of the setting, for the error.
+/// Checks that `count` is from 1 to [`COUNT_MAX`], and returns it. `setting` is the name of the builder's setting, for
+/// the error.
 ///
 /// # Errors
 /// When `count` is 0 or over [`COUNT_MAX`].

@@ -36,7 +36,7 @@ const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 #[must_use = "the block is given back at once"]
 pub struct Contiguous {
     shared: Arc<Shared>,
-    /// The block; `None` only while the guard is dropped.
+    /// The block; `None` only while this value is dropped.
     block: Option<Block>,
     bytes: *mut u8,
     len: usize,

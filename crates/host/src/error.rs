@@ -33,7 +33,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// The action that failed: a verb.
+        /// The action that failed, such as `open the file`.
         doing: &'static str,
         /// The error of the system.
         source: io::Error,
@@ -47,10 +47,10 @@ pub enum Error {
         /// The cause.
         source: IoError,
     },
-    /// Pages of a file could not be written to the disk. A sync returns this error if a page could not be written since
-    /// the handle last got an error. A write to the file returns it if memory holds many pages that still cannot be
-    /// written. With the kernel `highwater` (or `writeback.write_failure = "keep-dirty"`), the pages stay in memory,
-    /// dirty, and are written again later. Other kernels drop them.
+    /// Pages of a file could not be written to the disk. A sync returns this error if a page could not be written and
+    /// the handle has got no error since then. A write to the file returns it if memory holds many pages that still
+    /// cannot be written. With the kernel `highwater` (or `writeback.write_failure = "keep-dirty"`), the pages stay in
+    /// memory, dirty, and are written again later. Other kernels drop them.
     Write {
         /// The file.
         path: Arc<Path>,
@@ -64,14 +64,14 @@ pub enum Error {
         /// The file.
         path: Arc<Path>,
     },
-    /// The page that was asked for lies after the end of its file or region.
+    /// The requested page lies after the end of its file or region.
     OutOfRange {
         /// The number of the page.
         page: u64,
         /// Number of pages of the file or region.
         pages: u64,
     },
-    /// The bytes that were asked for reach beyond the end of the region.
+    /// The requested bytes reach beyond the end of the region.
     OutOfBytes {
         /// First byte of the range.
         offset: u64,
@@ -116,8 +116,8 @@ pub enum Error {
     Builder(String),
     /// A memory control group cannot be used as asked.
     Group {
-        /// The group's names from the top of the tree down, with slashes between them. If only options to open a file
-        /// name the group, it is `of` with the path of the file.
+        /// The group's names from the top of the tree down, with slashes between them. If the group was named only by
+        /// options to open a file, this is instead `of` and the path of the file.
         name: String,
         /// The reason.
         kind: GroupError,

@@ -25,8 +25,8 @@ pub(crate) fn highwater() -> Kernel {
     Kernel::built_in(HIGHWATER).expect("it comes with the engine")
 }
 
-/// Largest size of a kernel file, bytes. Real kernel files have some thousand bytes. The limit ends the reading of a
-/// path that names an endless device.
+/// Largest size of a kernel file, bytes. Real kernel files have some thousand bytes. Without the limit, reading a path
+/// such as `/dev/zero` would never end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads the text of a kernel file.

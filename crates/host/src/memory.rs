@@ -146,7 +146,7 @@ impl Memory {
     }
 
     /// Returns a region of anonymous memory of `bytes` bytes, all zeroes. The region may be larger than this memory and
-    /// its swap together, as long as its written pages fit into both.
+    /// its swap together, as long as the written pages of the region fit into them.
     ///
     /// # Errors
     /// When the region would have more than 2^32 - 1024 pages.
@@ -488,8 +488,8 @@ impl fmt::Debug for Memory {
 mod tests {
     use super::*;
 
-    /// The number of pages that a thread has dirtied is kept for each memory alone: the count of one memory is neither
-    /// charged to another nor lost when the thread uses others.
+    /// The number of pages that a thread has dirtied is kept separately for each memory. The number for one memory is
+    /// neither added to that of another memory nor lost when the thread uses another memory.
     #[test]
     fn a_thread_has_a_task_of_its_own_in_each_memory() {
         // Without io_uring, because Valgrind does not know that the system calls of io_uring may sleep.

@@ -16,7 +16,7 @@ impl Completions for Handle {
     }
 }
 
-/// Returns `count` handles of an engine; they keep the engine alive.
+/// Returns `count` handles of an engine, as receivers of finished requests. The handles keep the engine alive.
 pub fn receivers(engine: &Arc<Engine<Host>>, count: usize) -> Vec<Arc<dyn Completions + Send + Sync>> {
     (0..count).map(|_| Arc::new(Handle(CachePadded::new(Arc::clone(engine)))) as _).collect()
 }

@@ -126,7 +126,7 @@ impl Shared {
         self.error_of_full_group(&error).unwrap_or_else(|| Error::of_memory(error))
     }
 
-    /// Returns the error of a group that is full; `None` if `error` has another cause.
+    /// Returns the library's error for a full group if `error` says that a group is full; otherwise `None`.
     pub fn error_of_full_group(&self, error: &engine::Error) -> Option<Error> {
         let engine::Error::OutOfMemory { cause: OutOfMemory { full: Some((group, pages)), .. }, .. } = error else {
             return None;
@@ -138,8 +138,8 @@ impl Shared {
     }
 
     /// Calls `call` with the engine and this thread's state for this memory, and returns its result. Pages are charged
-    /// to `group`. If this group was removed, they are charged to its nearest ancestor that was not. If `group` is
-    /// `None`, they are charged to the root group.
+    /// to `group`. If this group was removed, pages are charged to its nearest ancestor that was not removed. If
+    /// `group` is `None`, pages are charged to the root group.
     pub fn with_task<R>(&self, group: Option<&Arc<Node>>, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
         TASKS.with_borrow_mut(|tasks| {
             if tasks.0[0].0 != self.number {
@@ -182,7 +182,8 @@ impl Shared {
         Some(device)
     }
 
-    /// Adds `pages` pages to the memory: first pages that were returned to the system before, then new ones.
+    /// Adds `pages` pages to the memory: takes the frames of `balloon`, whose memory was returned to the system before,
+    /// and then makes new frames.
     pub fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
         let (engine, zone) = (&self.engine, &self.engine.memory().zones[0]);
         let again = (balloon.len() as u64).min(pages);
@@ -198,7 +199,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Shrinks the memory to `pages` pages. Pages are taken away in steps, so that other requests find free pages
+    /// Shrinks the memory to `pages` pages. Pages are taken away in steps, so that other threads find free pages
     /// meanwhile.
     pub fn shrink(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> Result<(), Error> {
         const AT_ONCE: u64 = 256;
@@ -229,7 +230,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes all files back and ends the engine's tasks. Returns the failures.
+    /// Writes all files back and ends the engine's tasks. Returns the errors that occurred.
     pub fn shut_down(&self) -> Vec<Error> {
         if self.is_shut_down.swap(true, Ordering::AcqRel) {
             return Vec::new();

@@ -6,8 +6,8 @@ use machine::DeviceId;
 use std::fmt;
 use std::sync::Arc;
 
-/// A function that puts a layer in front of a device's backend, which carries out disk requests. The default adds no
-/// layer.
+/// A function that puts a layer in front of a device's backend. (A backend carries out disk requests.) The default adds
+/// no layer.
 #[derive(Clone)]
 pub(crate) struct Wrap(Arc<WrapBackend>);
 
@@ -28,8 +28,8 @@ impl Wrap {
     }
 
     /// Adds the swap file, of `bytes` bytes, to the machine as a device, with the layer in front of its backend. The
-    /// caller always asks for `checks` of the contents. Without them, if another process truncated the file and a later
-    /// write left a hole, a swapped page would silently read as zeroes.
+    /// caller always asks for `checks` of the contents. Without such checks, if another process truncated the file and
+    /// a later write left a hole, a swapped page would silently read as zeroes.
     ///
     /// # Errors
     /// As [`Host::add_device_behind`].

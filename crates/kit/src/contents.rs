@@ -19,13 +19,13 @@ use machine::PAGE_BYTES;
 use std::hash::Hasher;
 use std::{fmt, ops::Range};
 
-/// Number of bytes of a word of a pattern. The first word of each page is its stamp.
+/// Number of bytes of a word of a pattern. The first word of each page is the page's stamp.
 const WORD: u64 = 8;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// The part of each page's contents that a run keeps, and that a workload can therefore verify. Other bytes may read as
-/// any value.
+/// The part of each page's contents that a run keeps, and that a workload can therefore verify. Bytes that are not kept
+/// may read as any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Keeps nothing: contents cost no time, and nothing is verified.
@@ -34,8 +34,8 @@ pub enum Kept {
     Stamps,
     /// Keeps every byte.
     Bytes,
-    /// Keeps this number of bytes at the beginning of each page. The other bytes stay zeroes, so that compressed memory
-    /// needs about this number of bytes for a page; a page full of patterns could not be compressed.
+    /// Keeps this number of bytes at the beginning of each page. The rest of the page stays zeroes, so that compressed
+    /// memory needs about this number of bytes for the page. A page full of patterns could not be compressed.
     First(u16),
 }
 
@@ -72,8 +72,8 @@ impl Pattern {
         Self { name: name.to_owned(), key: key ^ (key >> 31) }
     }
 
-    /// Writes the pattern into those bytes of the slice `bytes` that the run keeps. The slice stands for the bytes of
-    /// the file or region from `offset` on.
+    /// Writes the pattern into those bytes of the slice `bytes` that the run keeps. The first byte of the slice is byte
+    /// `offset` of the file or region.
     pub fn fill(&self, kept: Kept, offset: u64, bytes: &mut [u8]) {
         for part in parts(kept, offset, bytes.len()) {
             let mut at = offset + part.start as u64;
@@ -151,7 +151,8 @@ fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<u
 }
 
 /// Divides the range `part` of a slice into the bytes before the first whole word, the whole words, and the bytes after
-/// them. Words are counted from the beginning of the file, in which the range begins at byte `at`.
+/// the last whole word. Words begin at multiples of eight bytes in the file. `at` is the byte of the file at which the
+/// range begins.
 fn pieces(at: u64, part: Range<usize>) -> (Range<usize>, Range<usize>, Range<usize>) {
     let word = WORD as usize;
     let words_start = part.end.min(part.start + ((WORD - at % WORD) % WORD) as usize);

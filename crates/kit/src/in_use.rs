@@ -14,7 +14,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The files of this process that were registered so far: read files, folders of stores, and files to be written.
+/// The files that this process has registered so far: files that are read, folders of stores, and files to be written.
 #[derive(Default)]
 struct Known {
     /// The files that are read: for each path, the role in which the file is read, such as "a kernel".
@@ -60,7 +60,8 @@ fn identity(file: &File) -> Option<Handle> {
     Handle::from_file(file.try_clone().ok()?).ok()
 }
 
-/// Returns `path` with all links resolved. If there is no such file, links are resolved in the path of its folder.
+/// Returns `path` with all links resolved. If there is no file at `path`, resolves only the links in the path of its
+/// folder.
 fn plain(path: &Path) -> PathBuf {
     let of_folder = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -102,8 +103,8 @@ pub fn keeps(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns an error message if `target`, a file to be written, is a file of the store in the folder `store`, or is the
-/// folder itself.
+/// Returns an error message if `target`, a file to be written, is a file of the store in the folder `store`, or is this
+/// folder; otherwise `None`.
 fn in_store(target: &Target, store: &Path) -> Option<String> {
     let is_run = target.path.extension().is_some_and(|ending| ending == RUN_ENDING);
     let is_within = target.path.parent() == Some(store) && is_run;

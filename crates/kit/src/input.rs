@@ -20,7 +20,7 @@ pub fn why(error: &io::Error) -> String {
 /// The byte order mark of UTF-8, which some programs put before a text.
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// Returns a reader of `inner` that skips a byte order mark (BOM) at the start.
+/// Returns a reader that reads `inner` without the byte order mark (BOM) that may be at the start.
 ///
 /// # Errors
 /// When the start cannot be read.
@@ -33,8 +33,8 @@ pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(start).chain(inner))
 }
 
-/// The longest wait for the first byte on a pipe as standard input. Its writer may never write, for example if the
-/// command runs under `ssh`.
+/// The longest wait for the first byte if standard input is a pipe. The writer of the pipe may never write, for example
+/// if the command runs under `ssh`.
 #[cfg(unix)]
 const WAIT_FOR_PIPE: std::time::Duration = std::time::Duration::from_secs(2);
 

@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// How far a run is, in virtual time and in operations of its workload. The run stores its progress here. Other threads
-/// read the progress, and may ask the run to end. A clone is a handle of the same progress.
+/// The progress of a run, in virtual time and in operations of the run's workload. The run stores its progress here.
+/// Other threads read it, and may ask the run to end. A clone is a handle of the same progress.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     now_ns: Arc<AtomicU64>,

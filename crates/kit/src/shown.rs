@@ -25,7 +25,7 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns a report as JSON that contains no character that acts on a terminal. JSON allows DEL and the 8-bit control
-/// characters in strings; this function escapes them, which does not change the strings.
+/// characters in strings. This function writes them as escapes, so that a reader of the JSON gets the same strings.
 ///
 /// # Panics
 /// When a key of the report is not a string. No report has such keys.
@@ -47,8 +47,8 @@ pub fn json(report: &impl Serialize) -> String {
     text
 }
 
-/// Writes the text that `text` makes, which contains names from files that others wrote. For a terminal, control
-/// characters are replaced ([`harmless`]); otherwise the text is written unchanged.
+/// Calls `text` to write a text to `out`. The text may contain names from files that others wrote. For a terminal,
+/// control characters are replaced ([`harmless`]); otherwise the text is written unchanged.
 ///
 /// # Errors
 /// When `out` cannot be written to.

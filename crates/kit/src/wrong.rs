@@ -26,7 +26,8 @@ impl fmt::Display for Wrong {
 impl std::error::Error for Wrong {}
 
 impl Wrong {
-    /// Makes a fault in line `line` of a file. The argument is counted from 0, the field `line` from 1.
+    /// Makes a fault in line `line` of a file. The argument `line` is counted from 0; the field `line` is counted from
+    /// 1.
     #[must_use]
     pub fn at(file: &str, line: usize, what: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: Some(line + 1), what: what.into() }

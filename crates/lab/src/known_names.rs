@@ -4,15 +4,15 @@ use placed::{Error, Node};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// A group of names that users know, with their meaning in this program.
+/// A group of names that users know from Linux, such as sysctls, and what corresponds to the names in this program.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// The names, with their folders.
+    /// The names in the group, with their folders: `vm.swappiness`.
     pub names: Vec<String>,
-    /// The way in which the named thing is modelled, or the thing that replaces it.
+    /// How this program models the named thing, or what this program has in its place.
     pub says: String,
-    /// Keys that correspond to the names.
+    /// Keys of kernel, machine and experiment files that correspond to the names.
     #[serde(default)]
     pub keys: Vec<String>,
 }
@@ -25,10 +25,10 @@ struct Names {
 
 const FILE: &str = "names.toml";
 
-/// Returns all groups of names.
+/// Returns all groups of names that users know from Linux.
 ///
 /// # Panics
-/// Never: a test reads the file.
+/// Panics if the built-in file `names.toml` is wrong. A test reads this file, so no release panics.
 pub fn all() -> &'static [Known] {
     static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
         let read = || -> Result<Names, Error> { Node::parse(FILE, include_str!("../names.toml"))?.read() };
@@ -37,7 +37,7 @@ pub fn all() -> &'static [Known] {
     &ALL
 }
 
-/// Folders in which the names are files, longest first.
+/// Folders of Linux in which names such as `vm/swappiness` are files; the longest path comes first.
 const FOLDERS: [&str; 9] = [
     "/proc/sys/",
     "/sys/kernel/mm/",
@@ -50,7 +50,7 @@ const FOLDERS: [&str; 9] = [
     "/",
 ];
 
-/// Splits a name, without its folder, into its parts.
+/// Splits a name at slashes and dots into its parts, without the folder of Linux in which the name is a file.
 fn parts(name: &str) -> Vec<String> {
     let lower = name.trim().to_lowercase();
     let rest = FOLDERS.iter().find_map(|folder| lower.strip_prefix(folder)).unwrap_or(&lower);
@@ -58,8 +58,8 @@ fn parts(name: &str) -> Vec<String> {
     separated.map(|part| part.replace('-', "_")).collect()
 }
 
-/// Finds the group with this name, or with a name that ends with it, such as `swappiness` or
-/// `block/sda/queue/scheduler`.
+/// Finds the only group that has the name `name`, or a name that ends with `name`, such as `swappiness`. `name` may
+/// also have a device or a cgroup before a known name, as in `block/sda/queue/scheduler`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Known> {
     let wanted = parts(name);
@@ -81,7 +81,7 @@ pub fn find(name: &str) -> Option<&'static Known> {
         .or_else(|| only(&within))
 }
 
-/// Returns the groups with a name that contains a word.
+/// Returns the groups of names in which at least one name contains `word`.
 pub fn containing(word: &str) -> impl Iterator<Item = &'static Known> {
     let word = word.to_lowercase();
     all().iter().filter(move |known| known.names.iter().any(|name| name.to_lowercase().contains(&word)))
@@ -94,7 +94,8 @@ mod tests {
     use engine::kernel::choice::Choice;
     use study::plan;
 
-    /// The sysctls of `vm` that the documentation of Linux 6.18 describes (admin-guide/sysctl/vm), and `vfs_cache_pressure_denom`.
+    /// The sysctls of `vm` that the documentation of Linux 6.18 describes (admin-guide/sysctl/vm), and
+    /// `vfs_cache_pressure_denom`, which it does not describe.
     const VM: &str = "admin_reserve_kbytes compact_memory compact_unevictable_allowed compaction_proactiveness defrag_mode \
         dirty_background_bytes dirty_background_ratio dirty_bytes dirty_expire_centisecs dirty_ratio dirty_writeback_centisecs \
         dirtytime_expire_seconds drop_caches enable_soft_offline extfrag_threshold highmem_is_dirtyable hugetlb_shm_group laptop_mode \

@@ -7,8 +7,8 @@ use documented::DocumentedFields;
 use machine::Step;
 use sim::disk::config::{CfqConfig, DeadlineConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig};
 
-/// Keys of a machine file that no struct of this crate declares: those of the top level, and those that the engine
-/// reads.
+/// Keys of a machine file, with their meanings, that are neither struct fields with a comment nor steps of the cost
+/// table. All other keys take their meanings from these comments.
 const OTHERS: [(&str, &str); 11] = [
     ("about", "One line about it."),
     ("base", "The machine that this one is but for what follows: a name, or a file beside this one."),
@@ -36,7 +36,7 @@ const OTHERS: [(&str, &str); 11] = [
     ),
 ];
 
-/// Returns each key of a machine file, by its path, with its meaning.
+/// Returns every key of a machine file as a path, such as `cpu.count`, with its meaning.
 #[must_use]
 pub fn of_machines() -> Vec<(String, &'static str)> {
     let sections: [(&str, &[&str], &[&str]); 14] = [
@@ -69,14 +69,15 @@ pub fn of_machines() -> Vec<(String, &'static str)> {
     keys
 }
 
-/// Returns the meaning of a machine file's key. The path has no numbers: `cpu.count`, `memory.nodes.zones.kind`.
+/// Returns the meaning of a key of a machine file. `path` has no list numbers: `cpu.count`, `memory.nodes.zones.kind`.
 #[must_use]
 pub fn of_machine(path: &str) -> Option<String> {
     let found = of_machines().into_iter().find(|(known, _)| known == path);
     found.map(|(_, about)| plain(about))
 }
 
-/// Returns the meanings of a parameter, each with the workloads in which the parameter has this meaning.
+/// Returns the meanings of the workload parameter `param`. Each meaning comes with the names of the workloads in which
+/// the parameter has it.
 #[must_use]
 pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     let mut found: Vec<(String, Vec<&'static str>)> = Vec::new();
@@ -90,7 +91,7 @@ pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     found
 }
 
-/// Returns the names of all parameters of experiments, each once.
+/// Returns the names of the parameters of all built-in experiments, each name once.
 #[must_use]
 pub fn params() -> Vec<String> {
     let mut found = Vec::new();
@@ -104,7 +105,8 @@ pub fn params() -> Vec<String> {
     found
 }
 
-/// Adds the paths of all values to `found`. A constant with its origin is a single value.
+/// Adds to `found` the paths of all values below `value`, whose own path is `path`. A constant that states its origin
+/// (`from`) counts as a single value.
 fn collect(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     let Some(keys) = value.as_object().filter(|keys| !keys.contains_key("from")) else {
         return found.push(path.to_owned());
@@ -114,7 +116,7 @@ fn collect(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Returns a comment as one line, without the brackets of links.
+/// Returns the comment at a declaration as one line, without the brackets of links.
 fn plain(comment: &str) -> String {
     comment.split_whitespace().collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`]", "`")
 }
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
     use placed::{Node, Value};
 
-    /// Adds the paths of all keys in a file to `found`, without the numbers of lists.
+    /// Adds to `found` the paths of all keys below `node`, whose own path is `path`. Paths have no list numbers.
     fn paths(node: &Node, path: &str, found: &mut Vec<String>) {
         match &node.value {
             Value::List(nodes) if nodes.iter().any(|node| matches!(node.value, Value::Table(_))) => {

@@ -19,9 +19,9 @@ pub const FRAMES: u32 = 256;
 /// The least number of blocks that device 0 of a machine under test must have.
 pub const BLOCKS: u64 = 1 << 20;
 
-/// A time much longer than any test: a wait that lasts so long has lost its wake-up.
+/// A time much longer than any test takes: a wait of this length shows that a wake-up was lost.
 const NEVER: Nanos = Nanos::from_secs(30);
-/// The time after which a test assumes that a task that was about to sleep is asleep.
+/// The time after which a test assumes that a task which was about to sleep is asleep.
 const SHORT: Nanos = Nanos::from_millis(20);
 
 /// A function that a task of a test carries out, with its machine and the state that the tasks share.
@@ -33,8 +33,9 @@ pub trait Ground: Sized {
     type Machine: Machine;
 
     /// Runs one test. The method makes a machine of at least two CPUs with [`FRAMES`] frames and a device of [`BLOCKS`]
-    /// blocks, and a [`Stage`] for the machine. It starts a task for each of `acts`, numbered from 0, all at once. For
-    /// each finished request, it calls [`Stage::receive`]. When all tasks have returned, it calls `check`.
+    /// blocks, and a [`Stage`] for the machine. For each of `acts`, it starts a task that carries out the act; the
+    /// tasks are numbered from 0 and start at once. For each finished request, it calls [`Stage::receive`]. When all
+    /// tasks have returned, it calls `check`.
     fn run(acts: &[Act<Self>], check: Act<Self>);
 
     /// Tells task number `task` of a test to end ([`Machine::is_killed`]). Another task of the test calls this.
@@ -69,7 +70,7 @@ impl<M: Machine> Stage<M> {
         }
     }
 
-    /// Stores a finished request and its result for the test. The ground calls this in
+    /// Stores a finished request and its result for the test. The [`Ground`] that runs the test calls this in
     /// [`crate::Completions::complete`].
     pub fn receive(&self, machine: &M, request: Request, result: Result<(), IoError>) {
         call_what_never_sleeps(machine);
@@ -164,7 +165,7 @@ pub fn try_lock_takes_free_locks_only<G: Ground>() {
     });
 }
 
-/// Tests that a wake after the taking of a ticket and before the sleep makes the sleep return at once.
+/// Tests that a sleep returns at once if the queue is woken after the task took its ticket and before the task sleeps.
 pub fn a_wake_after_the_ticket_is_not_lost<G: Ground>() {
     G::run(
         &[|machine, stage| {
@@ -211,7 +212,7 @@ pub fn a_deadline_passes<G: Ground>() {
     );
 }
 
-/// Tests that a sleep that is ended early returns the remaining time.
+/// Tests that a sleep returns the remaining time if a wake-up ends it before its deadline.
 pub fn an_early_wake_leaves_time<G: Ground>() {
     G::run(
         &[
@@ -338,7 +339,8 @@ pub fn time_goes_forward<G: Ground>() {
     run_alike::<G>(3, act, nothing);
 }
 
-/// Tests that a per-CPU slot has one holder at a time, and that a visit to all slots sees each addition once.
+/// Tests that a per-CPU slot has one holder at a time, and that visits to all slots find everything that tasks added to
+/// the slots, exactly once.
 pub fn slots_are_exclusive_and_a_visit_sees_all<G: Ground>() {
     fn count<M: Machine>(machine: &M, stage: &Stage<M>) {
         for _ in 0..500 {
@@ -392,8 +394,8 @@ pub fn a_slot_drains_under_an_inner_lock<G: Ground>() {
     });
 }
 
-/// Tests that a task that holds a lock and a per-CPU slot may call the methods that may be called in any context, and
-/// that a wake that such a task makes is not lost. [`Stage::receive`] tests the methods in interrupt context.
+/// Tests that the methods for any context may be called by a task that holds a lock and a per-CPU slot, and that a
+/// wake-up from such a task is not lost. The test of these methods in interrupt context is in [`Stage::receive`].
 pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     G::run(
         &[
@@ -420,8 +422,8 @@ pub fn what_never_sleeps_may_be_called_under_locks<G: Ground>() {
     );
 }
 
-/// Tests that a task gets a CPU for its work although more tasks than CPUs wait for the end of the work in loops that
-/// call `relax`.
+/// Tests that a task gets a CPU although other tasks, more than there are CPUs, wait for this task in loops that call
+/// `relax`.
 pub fn tasks_that_relax_let_others_run<G: Ground>() {
     fn relaxes<M: Machine>(machine: &M, stage: &Stage<M>) {
         while stage.get(0) == 0 {
@@ -437,8 +439,8 @@ pub fn tasks_that_relax_let_others_run<G: Ground>() {
     G::run(&[relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, acts], nothing);
 }
 
-/// Tests that spans and notes ([`crate::Observe`]) do not change the behaviour of a task, around a wait and under a
-/// lock.
+/// Tests that a task that begins spans and makes notes ([`crate::Observe`]), around a wait and under a lock, behaves as
+/// without them.
 pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     G::run(
         &[
@@ -572,7 +574,7 @@ pub fn a_full_queue_makes_submitters_wait<G: Ground>() {
     run_alike::<G>(4, act, |_, stage| assert_eq!(stage.finished.lock().len() as u64, 4 * EACH));
 }
 
-/// Tests that requests that a machine holds back within [`Machine::plugged`] reach their device, each once, at the
+/// Tests requests that a machine holds back within [`Machine::plugged`]: each request reaches its device once, at the
 /// latest when the task sleeps or `plugged` returns.
 pub fn requests_held_back_complete_once<G: Ground>() {
     const REQUESTS: u64 = 40;
@@ -603,8 +605,8 @@ pub fn requests_held_back_complete_once<G: Ground>() {
     });
 }
 
-/// Tests that every task finds a frame that was published in a hazard pointer, until the frame is withdrawn. The test
-/// does nothing on a machine without hazard pointers.
+/// Tests that every task finds a frame that another task has published in a hazard pointer, until the frame is
+/// withdrawn. The test does nothing on a machine without hazard pointers.
 pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
     const FRAME: FrameNumber = FrameNumber(5);
     G::run(
@@ -647,7 +649,7 @@ pub fn what_is_published_is_found_until_it_is_withdrawn<G: Ground>() {
     );
 }
 
-/// Tests that a device with too many writes becomes congested, and reports the end of congestion.
+/// Tests that a device with too many writes becomes congested, and that tasks are woken when the congestion ends.
 pub fn the_end_of_congestion_is_told<G: Ground>() {
     G::run(
         &[|machine, stage| {

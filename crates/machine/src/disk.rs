@@ -24,8 +24,8 @@ pub struct Request {
     pub block: u64,
     /// A frame for each block, in block order; never empty.
     pub frames: Vec<FrameNumber>,
-    /// `true` if a task waits for the request (every read, and writes of `sync`). Elevators treat other requests as
-    /// background.
+    /// `true` if a task waits for the request: every read, and writes of `sync`. I/O schedulers (elevators) treat a
+    /// request for which no task waits as background work.
     pub is_sync: bool,
 }
 
@@ -36,7 +36,7 @@ pub enum IoError {
     Device,
     /// The device has no room.
     NoSpace,
-    /// A read reached the end of the file before its last block, because another process made the file shorter.
+    /// A read went beyond the end of the file, because another process had made the file shorter.
     Truncated,
     /// A block has other contents than those that this program last read from it or wrote to it.
     Checksum,

@@ -8,7 +8,7 @@
 use crate::{FrameNumber, Machine};
 use std::convert::Infallible;
 
-/// Number of reads of pages for each read that is counted, on average; see [`Hazards::counts_read`].
+/// Average number of page reads from one counted read to the next; see [`Hazards::counts_read`].
 pub const READS_PER_COUNT: u32 = 32;
 
 /// The type of the hazard pointers of the machine `M`.
@@ -24,37 +24,37 @@ pub trait Hazards: 'static {
     /// Returns whether tasks have hazard pointers. If they have none, no frame is ever published.
     fn are_on(&self) -> bool;
 
-    /// Returns whether the calling task should count the read of a page that it makes. To save time, only one read in
-    /// [`READS_PER_COUNT`] is counted. It is chosen at random, and is counted as [`READS_PER_COUNT`] reads.
+    /// Returns whether the calling task should count the page read that it makes. To save time, only one read in
+    /// [`READS_PER_COUNT`], chosen at random, is counted, and it is counted as [`READS_PER_COUNT`] reads.
     fn counts_read(&self) -> bool;
 
     /// Publishes a frame that the calling task is about to use, in a hazard pointer, until [`Hazards::withdraw`] is
     /// called. Returns `None` if all hazard pointers of the task are in use.
     ///
-    /// For each [`Hazards::barrier`], one of two things holds: [`Hazards::published`] finds the frame after the
-    /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` had done before it
-    /// called `barrier`.
+    /// For each call of [`Hazards::barrier`], one of two things holds. Either [`Hazards::published`], called after the
+    /// barrier, finds the frame; or the calling task, after `publish`, sees everything that the caller of `barrier` had
+    /// done before the barrier.
     fn publish(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
     /// Publishes a frame as [`Hazards::publish`] does, but returns `None` if this would take more than a few
-    /// instructions. A call of [`Hazards::publish`] may then still succeed.
+    /// instructions. After `None`, [`Hazards::publish`] may still succeed.
     fn publish_at_once(&self, frame: FrameNumber) -> Option<Self::Pointer<'_>>;
 
     /// Withdraws the frame that is published in `pointer`. Any task may call this, not only the task that published the
     /// frame.
     ///
-    /// A task that finds the frame withdrawn sees everything that the caller did before this call. For each
-    /// [`Hazards::barrier`], one of two things holds: [`Hazards::published`] no longer returns the frame after the
-    /// barrier, or the calling task sees, after this call, everything that the caller of `barrier` had done before it
-    /// called `barrier`.
+    /// A task that finds the frame withdrawn sees everything that the caller did before `withdraw`. For each call of
+    /// [`Hazards::barrier`], one of two things holds. Either [`Hazards::published`], called after the barrier, does not
+    /// return the frame; or the calling task, after `withdraw`, sees everything that the caller of `barrier` had done
+    /// before the barrier.
     fn withdraw(&self, pointer: Self::Pointer<'_>);
 
     /// Makes every earlier publication and withdrawal, by any task, visible to the caller. The call is expensive: on a
     /// machine of real threads, it interrupts every CPU.
     fn barrier(&self);
 
-    /// Returns published frames, in ascending order. They are all frames that were published before the last
-    /// [`Hazards::barrier`] and not withdrawn, and maybe frames that were published later.
+    /// Returns published frames, in ascending order. The list has every frame that was published before the last
+    /// [`Hazards::barrier`] and has not been withdrawn. It may also have frames that were published later.
     fn published(&self) -> Vec<FrameNumber>;
 }
 

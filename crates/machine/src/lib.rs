@@ -39,10 +39,11 @@ pub use prefetch::prefetch;
 pub use step::Step;
 pub use units::{BLOCK_BYTES, DeviceId, FrameNumber, NANOS_PER_SECOND, Nanos, Order, PAGE_BYTES};
 
-/// A ticket of a wait queue: the state of the queue at the time when a waiter took the ticket.
+/// A ticket of a wait queue: the state of the queue at the time when a task took the ticket.
 ///
-/// A waiter takes a ticket, checks its condition, and only then sleeps with the ticket. If [`Machine::wake`] is called
-/// between the taking of the ticket and the sleep, the sleep returns at once. So no wake-up is lost.
+/// A task that wants to wait takes a ticket, checks its condition, and only then sleeps with the ticket. If
+/// [`Machine::wake`] is called between the taking of the ticket and the sleep, the sleep returns at once. So no wake-up
+/// is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
@@ -165,9 +166,9 @@ pub trait Machine: Observe + Sized + 'static {
         self.wake(queue);
     }
 
-    /// Returns whether the calling task has been told to end. Once the answer is `true`, it stays `true`. In a call
-    /// that no task makes, the answer is `false`. A killed task returns from every wait at once. Each loop of the
-    /// engine that waits calls this method after every wait, so that a machine can be stopped.
+    /// Returns whether the calling task has been told to end. Once the answer is `true`, it stays `true`. If the caller
+    /// is no task, as in interrupt context, the answer is `false`. A killed task returns from every wait at once. Each
+    /// loop of the engine that waits calls this method after every wait, so that a machine can be stopped.
     ///
     /// May be called in any context, also in interrupts and under locks.
     fn is_killed(&self) -> bool;
@@ -189,9 +190,9 @@ pub trait Machine: Observe + Sized + 'static {
     /// May be called in any context, also in interrupts and under locks.
     fn spend(&self, step: Step, n: u32);
 
-    /// Charges a step like [`Machine::spend`], for work on the bytes or the descriptor of `frame`. The step costs more
-    /// if the frame is on another memory node than the caller's CPU. The default implementation calls
-    /// [`Machine::spend`].
+    /// Charges a step like [`Machine::spend`], for work on the bytes or the descriptor of `frame`. On a simulated
+    /// machine, the step may cost more if the frame is on another memory node than the caller's CPU, or if another CPU
+    /// touched the frame last. The default implementation calls [`Machine::spend`].
     ///
     /// May be called in any context, also in interrupts and under locks.
     #[inline]
@@ -199,7 +200,7 @@ pub trait Machine: Observe + Sized + 'static {
         self.spend(step, n);
     }
 
-    /// Lets another task run. The engine calls this method in a loop that waits, by repeated checks, until another task
+    /// Lets another task run. The engine calls this method in a loop that checks again and again whether another task
     /// has done something. The call takes no simulated time. So the loop must spend time before each check, or the
     /// other task must spend time before it is done; otherwise time would stand still.
     ///
@@ -211,8 +212,8 @@ pub trait Machine: Observe + Sized + 'static {
     /// May sleep, so only a task that holds no lock and no slot may call it.
     fn cond_resched(&self);
 
-    /// Returns whether another task should run on the caller's CPU now, so that [`Machine::cond_resched`] would yield
-    /// the CPU. The default implementation returns `false`, which suits machines that preempt tasks.
+    /// Returns whether another task should get the caller's CPU now, so that [`Machine::cond_resched`] would yield the
+    /// CPU. The default implementation returns `false`, which suits machines that preempt tasks.
     ///
     /// May be called in any context, also in interrupts and under locks.
     #[doc(alias = "need_resched")]
@@ -246,7 +247,7 @@ pub trait Machine: Observe + Sized + 'static {
     /// May be called in any context, also in interrupts and under locks.
     fn is_congested(&self, device: DeviceId, operation: Operation) -> bool;
 
-    /// Returns whether the queue of any device for `operation` is congested.
+    /// Returns whether, on any device, the queue for `operation` is fuller than its congestion threshold.
     ///
     /// May be called in any context, also in interrupts and under locks.
     fn is_any_congested(&self, operation: Operation) -> bool;

@@ -21,17 +21,18 @@ pub enum LockClass {
     Lru,
     /// Free lists of one zone (`zone.lock`).
     Zone,
-    /// Data whose lock is taken last: no other lock is taken while it is held. These data are free blocks, object
-    /// caches, index nodes, and rates.
+    /// Data whose lock is taken last, so that no other lock is taken while it is held: free blocks, object caches,
+    /// index nodes, and rates.
     Other,
 }
 
 impl LockClass {
-    /// Every class, in order of rank.
+    /// Every class, in ascending order of rank.
     pub const ALL: [Self; 8] =
         [Self::Table, Self::Writeback, Self::PageTable, Self::Swap, Self::IPages, Self::Lru, Self::Zone, Self::Other];
 
-    /// Returns the rank of the class. A task that holds a lock may take only locks of higher rank.
+    /// Returns the rank of the class. A task that holds a lock may take only locks whose rank is higher than that of
+    /// the held lock.
     #[must_use]
     pub const fn rank(self) -> u8 {
         self as u8

@@ -12,15 +12,15 @@ pub struct Met {
     pub locked: u64,
     /// Pages that were being written.
     pub under_writeback: u64,
-    /// Pages that were dirty, and that this reclaim left to the flusher to write.
+    /// Dirty pages that this reclaim left for the flusher to write.
     pub dirty: u64,
-    /// Pages that were dirty, and that this reclaim began to write.
+    /// Dirty pages that this reclaim began to write.
     pub written: u64,
     /// Pages that were kept because they had been used lately.
     pub used: u64,
     /// Anonymous pages for which swap had no free slot, or which the reclaiming task may not swap out.
     pub not_swappable: u64,
-    /// Pages that page tables map and that could not, or may not, be unmapped.
+    /// Mapped pages that could not be unmapped, or that the reclaiming task may not unmap.
     pub mapped: u64,
     /// Pages with more references than expected: a reader holds one, or the page has just lost its owner.
     pub held: u64,
@@ -29,7 +29,7 @@ pub struct Met {
 }
 
 impl Met {
-    /// Adds the page counts of another reclaim to the counts of `self`.
+    /// Adds the page counts of `other`, another reclaim, to those of `self`.
     pub const fn add(&mut self, other: &Self) {
         self.freed += other.freed;
         self.locked += other.locked;
@@ -63,7 +63,8 @@ pub struct Work {
     pub met: Met,
 }
 
-/// A request for memory that took the slow path of allocation. The note is recorded when the request ends.
+/// A note on a request for memory that took the slow path of allocation. The task records the note when the request
+/// ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
     /// The time at which the request entered the slow path.
@@ -80,7 +81,8 @@ pub struct SlowRequest {
     pub work: Work,
 }
 
-/// A wait of a writer that was throttled because too many pages were dirty. The note is recorded when the wait ends.
+/// A note on the wait of a writer that was throttled because too many pages were dirty. The writer records the note
+/// when the wait ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
     /// The time at which the throttling began.
@@ -110,7 +112,7 @@ pub enum WaitReason {
     /// A page that the task wants to use is still being read, or a transfer of direct I/O that the task has begun has
     /// not ended.
     PageIo,
-    /// A page is still being written to its device.
+    /// A page that the task needs is still being written to its device.
     PageWriteback,
     /// Other tasks have the latch of a page, to read or change its bytes.
     PageLatch,
@@ -141,9 +143,10 @@ pub enum WaitReason {
     VmWriteout,
     /// Kswapd, or a task in direct reclaim, sleeps between two passes over the zones, until a device's queue has room.
     ReclaimPass,
-    /// Reclaim met dirty pages, or pages under writeback, and waits until pages have been written.
+    /// The task's reclaim met dirty pages, or pages under writeback. The task waits until pages have been written.
     UnwrittenPages,
-    /// Reclaim freed nothing at a low priority, or the zone is congested.
+    /// A direct reclaim freed nothing although it scanned a large part of the LRU lists (priority near 0), or the zone
+    /// is congested. The task pauses for a tick.
     NoProgress,
     /// Other tasks are ageing the pages (multi-generational LRU). The task waits for the new generation.
     Generation,

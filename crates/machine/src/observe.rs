@@ -14,15 +14,15 @@ pub trait Observe {
     where
         Self: 'a;
 
-    /// Reports that the calling task is in the function `func` until the returned span is dropped. A profile charges
-    /// the task's work meanwhile to this function. Spans of a task nest: of several spans, the engine drops the one
-    /// that began last first. The task may sleep within a span.
+    /// Reports that the calling task is in the function `func` until the returned span is dropped. Until then, a
+    /// profile charges the task's work to this function. Spans of a task nest: the engine always drops the span that
+    /// began last before the spans that began earlier. The task may sleep within a span.
     fn span(&self, func: Func) -> Self::Span<'_>;
 
     /// Reports that a stall of the calling task begins (`begins` is `true`) or ends (`false`), for pressure statistics
-    /// (`/proc/pressure/memory`). A stalled task lacks memory: it reclaims or compacts memory itself, waits for others
-    /// to do so, or waits for a page that reclaim took. Stalls may be nested. Each stall ends in the task in which it
-    /// began; [`crate::Stalled`] ensures this. The default implementation does nothing.
+    /// (`/proc/pressure/memory`). A stalled task lacks memory: it reclaims or compacts memory itself, waits for other
+    /// tasks to do so, or waits for a page that reclaim took. Stalls may be nested. Each stall ends in the task in
+    /// which it began; [`crate::Stalled`] ensures this. The default implementation does nothing.
     #[inline]
     fn note_stall(&self, begins: bool) {
         let _ = begins;
@@ -42,8 +42,8 @@ pub trait Observe {
         let _ = group;
     }
 
-    /// Reports the reason for any sleep of the calling task from now on, until a call with `None`. Waits are not
-    /// nested. [`crate::Waiting`] makes both calls. The default implementation does nothing.
+    /// Reports the reason for which the calling task sleeps, if it does, from now on until a call with `None`. Waits
+    /// are not nested. [`crate::Waiting`] makes both calls. The default implementation does nothing.
     #[inline]
     fn note_wait(&self, reason: Option<WaitReason>) {
         let _ = reason;

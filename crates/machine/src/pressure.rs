@@ -8,7 +8,8 @@ use std::str::FromStr;
 /// The interval at which the averages of [`Stalls`] are updated.
 pub const PERIOD: Nanos = Nanos::from_secs(2);
 
-/// The figures on the line `some` or `full` of a text of PSI.
+/// The figures on one line of a text of PSI: the line `some` (at least one task stalled) or the line `full` (all tasks
+/// stalled).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalls {
     /// Shares of the last 10, 60 and 300 s in which tasks were stalled, in percent.
@@ -47,11 +48,11 @@ impl fmt::Display for Pressure {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Averages([f64; 3]);
 
-/// Factors of the three averages for one period: `exp(-2/10)`, `exp(-2/60)` and `exp(-2/300)`. The digits are written
-/// out because the function `exp` gives different last digits on different computers.
+/// Factors by which the three averages decay in one period: `exp(-2/10)`, `exp(-2/60)` and `exp(-2/300)`. The digits
+/// are written out because the function `exp` gives different last digits on different computers.
 const KEPT: [f64; 3] = [0.818_730_753_077_981_8, 0.967_216_100_482_005_9, 0.993_355_506_255_034_4];
 
-/// Averages below this share of time become 0 while no task is stalled.
+/// Value below which an average becomes 0 while no task is stalled. Averages are shares of time, from 0 to 1.
 const NOTHING: f64 = 1e-12;
 
 impl Averages {
@@ -80,13 +81,13 @@ impl Averages {
     }
 }
 
-/// A trigger of PSI: the stall time within a window that raises an event, for which a task can wait. Its text has the
-/// form in which a program writes it to a file of PSI: `some 150000 1000000`.
+/// A trigger of PSI, for which a task can wait: it raises an event when tasks were stalled for `threshold` within
+/// `window`. As text, a trigger is what a program writes to a file of PSI: `some 150000 1000000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trigger {
     /// `true` if all tasks must be stalled (`full`); `false` if one is enough (`some`).
     pub is_full: bool,
-    /// Stall time that raises an event.
+    /// Stall time within the window that raises an event.
     pub threshold: Nanos,
     /// Length of the window in which the stall time is counted. At most one event is raised in a window.
     pub window: Nanos,

@@ -5,7 +5,7 @@
 macro_rules! steps {
     ($($(#[doc = $about:literal])+ $step:ident = $name:literal,)+) => {
         /// A kind of work that costs CPU time. The cost table of a simulated machine gives the cost of each step in
-        /// nanoseconds, which depends on nothing but the step.
+        /// nanoseconds. A step on a frame may cost more ([`crate::Machine::spend_on`]).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Step {
@@ -42,7 +42,7 @@ steps! {
     FaultEntry = "fault_entry",
     /// Change one page-table entry.
     PteSet = "pte_set",
-    /// Put one task off a CPU and another on.
+    /// Take one task off a CPU, and put another on the CPU.
     ContextSwitch = "context_switch",
     /// Wake one task.
     Wake = "wake",
@@ -68,21 +68,21 @@ steps! {
     IndexInsert = "index_insert",
     /// Take one page out of a file's index.
     IndexRemove = "index_remove",
-    /// Leave the shadow of a page in its slot: the cost beyond deleting the slot.
+    /// Leave a shadow in the slot of one page: the cost in addition to that of emptying the slot.
     ShadowStore = "shadow_store",
-    /// Move one page between LRU lists, or onto one, under the LRU lock.
+    /// Move one page from one LRU list to another, or put it on its first list, under the LRU lock.
     LruMove = "lru_move",
     /// Move one page to the tail of its LRU list, under the LRU lock, because its write ended.
     RotatePage = "rotate_page",
     /// Put one page into a per-CPU batch of pages to be rotated.
     BatchPage = "batch_page",
-    /// Take or drop the reference that a per-CPU batch has of a page.
+    /// Take or drop the reference to one page that a per-CPU batch holds.
     PageReference = "page_reference",
     /// Take one page off an LRU list for reclaim.
     IsolatePage = "isolate_page",
-    /// Look at one isolated page: lock it, read its flags, decide.
+    /// Look at one isolated page: lock it, read its flags, and decide whether to free it.
     ScanPage = "scan_page",
-    /// Find that no page table maps one page, which replaces the walk of its mappings.
+    /// Find that no page table maps one page, so that there are no mappings to walk.
     ReferenceCheck = "reference_check",
     /// Walk the mappings of one page for accessed bits.
     ReferenceWalk = "reference_walk",
@@ -90,17 +90,17 @@ steps! {
     MarkAccessed = "mark_accessed",
     /// Remove one mapping of a page and flush its translation.
     UnmapPage = "unmap_page",
-    /// Free one page found clean: unlink it from its owner's lists.
+    /// Free one page that was found clean: unlink it from the lists of its owner.
     FreePage = "free_page",
     /// Compute how much of each list of one zone to scan.
     ScanCount = "scan_count",
-    /// Look at one swap slot, allocate or free it.
+    /// Look at one swap slot, to allocate it or to free it.
     SwapSlot = "swap_slot",
     /// Prepare one page for a write in the file system, and finish the write: reserve a block, hold the journal.
     WriteBegin = "write_begin",
     /// Account one page dirty or clean.
     DirtyPage = "dirty_page",
-    /// Enter the function that writes one page for reclaim: walk its buffers, decide.
+    /// Enter the function that writes one page for reclaim: walk the page's buffers, and decide whether to write it.
     WritePage = "write_page",
     /// Account the start of one page's writeback.
     WritebackPage = "writeback_page",
@@ -112,7 +112,7 @@ steps! {
     EndPage = "end_page",
     /// Look at one object of a slab cache.
     SlabObject = "slab_object",
-    /// Look at one item of a flusher's or kswapd's work list, or go on to one control group of a walk.
+    /// Look at one item of a flusher's or kswapd's work list, or visit one control group in a walk over groups.
     WorkItem = "work_item",
     /// Look at the descriptor of one frame, in a scan of frames in order of their numbers.
     ScanFrame = "scan_frame",

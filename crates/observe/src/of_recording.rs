@@ -8,15 +8,15 @@ use recordings::format::Recording;
 
 /// The relation between a column of a recording and a counter of `/proc/vmstat`.
 enum Is {
-    /// The column is a rate, in units per second; the counter has this many pages or events for each unit.
+    /// The column is a rate per second. For each unit of the column, the counter grows by this many pages or events.
     Rate(f64),
-    /// The column is the number of events in a sample.
+    /// The column is the number of events in each sample.
     Count,
     /// The column is a level in KiB. The counter's level is in pages.
     Level,
 }
 
-/// Columns of all tools, each with its counter.
+/// Columns of recording tools such as `vmstat` and `sar`, each with its counter of `/proc/vmstat`.
 const COLUMNS: [(&str, &str, Is); 33] = [
     ("si", "pswpin", Is::Rate(1.0 / PAGE_KIB)),
     ("so", "pswpout", Is::Rate(1.0 / PAGE_KIB)),
@@ -53,8 +53,8 @@ const COLUMNS: [(&str, &str, Is); 33] = [
     ("oom_kill", "oom_kill", Is::Count),
 ];
 
-/// Returns counters and levels at the end of each sample. Time is counted from the start of the recording, without the
-/// time between samples that was not recorded.
+/// Returns counters and levels at the end of each sample. Time is counted from the start of the recording; gaps
+/// between samples are left out.
 #[must_use]
 pub fn series(recording: &Recording) -> Series {
     let samples = &recording.samples;

@@ -21,16 +21,16 @@ use sim::TaskId;
 use sim::trace::{Activity, Noted, Slice, Trace};
 use std::collections::BTreeMap;
 
-/// Text for time that a trace does not explain: time outside of its window, beyond its largest number of slices, or too
-/// short to be recorded.
+/// Text for the part of a stall that a trace does not explain, because it lies outside of the trace's window, came
+/// after its largest number of slices, or was too short to be recorded.
 const UNTOLD: &str = "for what the trace does not say";
 
 /// The cause of a stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The task requested memory.
+    /// The task requested memory and had to wait for it.
     Request(SlowRequest),
-    /// The task dirtied pages faster than they are written.
+    /// The task was held back because it dirtied pages faster than they are written.
     HeldBack(HeldBack),
 }
 
@@ -85,22 +85,22 @@ impl Stall {
 pub struct Stalls {
     /// The name of the run, which is also the name of its process in the trace.
     pub run: String,
-    /// Shortest stall that is counted.
+    /// Shortest duration of a stall that is counted.
     pub over: Nanos,
-    /// Number of stalls that reached the threshold.
+    /// Number of stalls that took at least `over`.
     pub count: usize,
-    /// Total duration of the stalls that reached the threshold.
+    /// Total duration of the stalls that took at least `over`.
     pub total: Nanos,
-    /// Number of tasks with such stalls.
+    /// Number of tasks that had a stall of at least `over`.
     pub tasks: usize,
     /// Number of groups of similar stalls.
     pub groups: usize,
-    /// The groups with the longest stalls, the longest first.
+    /// The groups of similar stalls whose longest stalls are the longest, the longest first.
     pub longest: Vec<Stall>,
 }
 
-/// Finds the stalls in a run that take at least `over`, and groups similar ones. Explains the `most` groups with the
-/// longest stalls, each by its longest stall.
+/// Finds the stalls in a run that take at least `over`, and puts similar ones into a group. Explains the `most`
+/// groups with the longest stalls; a group is explained by its longest stall.
 #[must_use]
 pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     let trace = &run.trace;
@@ -202,14 +202,14 @@ fn overlap(slice: &Slice, from: Nanos, to: Nanos) -> Nanos {
     slice.to.min(to).since(slice.from.max(from))
 }
 
-/// Adds `time` to the sum that `times` has for `name`.
+/// Adds `time` to the sum that `times` keeps for `name`.
 fn add(times: &mut BTreeMap<String, Nanos>, name: String, time: Nanos) {
     if time > Nanos(0) {
         *times.entry(name).or_default() += time;
     }
 }
 
-/// Returns names with their times, the longest first. No time is longer than `wait`.
+/// Sorts names by their times, the longest first. A time longer than `wait` is cut to `wait`.
 fn ranked(times: BTreeMap<String, Nanos>, wait: Nanos) -> Vec<(String, Nanos)> {
     let mut ranked: Vec<_> = times.into_iter().map(|(who, time)| (who, time.min(wait))).collect();
     ranked.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
@@ -298,7 +298,7 @@ fn explain(trace: &Trace, noted: &Noted, from: Nanos) -> Stall {
     }
 }
 
-/// The slices of a trace that overlap a stall.
+/// The slices of a trace that overlap one stall.
 struct Look<'a> {
     trace: &'a Trace,
     within: &'a [&'a Slice],
@@ -320,7 +320,7 @@ impl Look<'_> {
         of.min_by_key(|(time, _)| *time).map(|(_, func)| func)
     }
 
-    /// Describes a task by its name and the function that it was in.
+    /// Describes a task by its name and the function that it was in at the moment `at`.
     fn words(&self, task: TaskId, at: Nanos) -> String {
         match self.function_of(task, at) {
             Some(func) => format!("{} (in {})", self.name(task), func.name()),
@@ -328,7 +328,7 @@ impl Look<'_> {
         }
     }
 
-    /// Returns how long a task was neither on a CPU nor in a CPU's queue.
+    /// Returns how long, between `from` and `to`, a task was neither on a CPU nor in a CPU's queue.
     fn off_cpu(&self, task: TaskId, from: Nanos, to: Nanos) -> Nanos {
         let is_on = |slice: &&&Slice| match slice.what {
             Activity::Runs { task: of, .. } | Activity::Queued { task: of } => of == task,
@@ -338,7 +338,8 @@ impl Look<'_> {
         Nanos(to.since(from).0.saturating_sub(on))
     }
 
-    /// Adds to `holders` the tasks that held a lock of this class on other CPUs, with their times.
+    /// Adds to `holders` the tasks that, between `from` and `to`, held a lock of the class `class` on CPUs other than
+    /// `cpu`. Each has the time for which it held the lock.
     fn holders_of(&self, class: &str, cpu: usize, from: Nanos, to: Nanos, holders: &mut BTreeMap<String, Nanos>) {
         for hold in self.within {
             let Activity::LockHold { cpu: on, class: held } = hold.what else { continue };
@@ -359,7 +360,7 @@ impl Look<'_> {
         }
     }
 
-    /// Adds to `runners` the tasks that ran on any CPU, with their times.
+    /// Adds to `runners` the tasks that ran on any CPU between `from` and `to`, each with the time for which it ran.
     fn runners(&self, from: Nanos, to: Nanos, runners: &mut BTreeMap<String, Nanos>) {
         for slice in self.within {
             if let Activity::Runs { task, .. } = slice.what {
@@ -368,7 +369,8 @@ impl Look<'_> {
         }
     }
 
-    /// Adds to `others` the other tasks that `task` waited for, with their times.
+    /// Adds to `others` the tasks whose work `task` waited for between `from` and `to` because of `reason`, each with
+    /// the time that it spent on this work.
     fn others(&self, task: TaskId, reason: WaitReason, from: Nanos, to: Nanos, others: &mut BTreeMap<String, Nanos>) {
         let does: fn(Func) -> bool = match reason {
             WaitReason::DirectReclaimers

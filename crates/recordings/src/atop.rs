@@ -191,8 +191,8 @@ fn add_fields(building: &mut Building, line: &str) {
     }
 }
 
-/// Returns whether a line belongs to the table of processes, which is not read. The line is its heading, or begins with
-/// a number.
+/// Returns whether a line belongs to the table of processes, which is not read. Such a line is the table's heading,
+/// or begins with a number.
 fn is_of_processes(words: &[&str]) -> bool {
     words.first().is_some_and(|word| ["PID", "***"].contains(word) || word.bytes().all(|byte| byte.is_ascii_digit()))
         || words.last().is_some_and(|word| word.contains('/'))
@@ -210,8 +210,8 @@ fn labelled<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, &'t str, f64, f64,
         .and_then(|()| Some((*label, *host, seconds_of_day(time)?, number(seconds)?, rest)))
 }
 
-/// Fields that are read: the label of the line, the field's position after the interval (from 0), and the name that it
-/// gets in a sample. Sizes are in pages; field 0 is the size of a page, bytes.
+/// Fields that are read: the label of the line, the field's position after the interval (from 0), and the name that
+/// it gets in a sample. Sizes are in pages; the field at position 0 is the size of a page, bytes.
 const PLACES: [(&str, usize, &str); 14] = [
     ("PAG", 1, "pgscan"),
     ("PAG", 2, "allocstall"),

@@ -122,10 +122,10 @@ pub const TEXT: Format = Format {
     read: read_text,
 };
 
-/// Most lines between a line that names groups of columns and the column names, including notes.
+/// Largest number of lines from the line that names groups of columns to the line of column names, including notes.
 const GROUP_LINES_MAX: usize = 8;
 
-/// Most lines of a record above those about memory: one for each CPU and disk.
+/// Largest number of lines in a record before the lines about memory: each CPU and each disk may have one.
 const SECTION_LINES_MAX: usize = 500;
 
 /// Returns whether a line is the title of the memory section of `--verbose`.

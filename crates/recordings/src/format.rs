@@ -5,13 +5,14 @@ use crate::{Figures, Sample, looks};
 use kit::wrong::Wrong;
 use std::collections::BTreeMap;
 
-/// A text format: its name, the signs by which it is recognised, and its reader.
+/// A text format: its name, the features by which a text in it is recognised, and its reader.
 pub struct Format {
     /// The format's name, which is that of a command or a file.
     pub name: &'static str,
-    /// The signs by which the format is recognised, in words for a message.
+    /// The features by which the format is recognised, in words for a message.
     pub how: &'static str,
-    /// Returns whether a block in this format begins at the first of the lines. Later lines may be examined, too.
+    /// Returns whether a block in this format begins at the first of the given lines. The function may also look at
+    /// the lines after it.
     pub begins: fn(&[Line<'_>]) -> bool,
     /// Returns whether a line certainly belongs to a block that has begun. No other format then begins at this line.
     pub holds: fn(&str) -> bool,
@@ -48,7 +49,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Appends a later recording from the same computer. Its times are moved by whole days if they would be earlier.
+    /// Appends a later recording from the same computer. If its times would be earlier than those of this recording,
+    /// they are moved by whole days.
     pub fn append(&mut self, later: Self) {
         const DAY: f64 = 86_400.0;
         let last = self.samples.iter().rev().find_map(|sample| sample.at_s);

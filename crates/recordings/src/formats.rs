@@ -61,7 +61,8 @@ impl Document {
     }
 }
 
-/// Reads a text with any formats. `interval_s` is the length of a sample if the text does not state it.
+/// Reads a text that may have blocks of any formats. `interval_s` is the length of a sample if the text does not
+/// state it.
 ///
 /// # Errors
 /// When nothing in the text is recognised, or nothing recognised can be read.
@@ -96,7 +97,7 @@ pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document,
     Ok(Document { file: file.to_owned(), told, left_out: left_out.told() })
 }
 
-/// Returns the format of each block, and the index of its first line.
+/// Divides lines into blocks of one format each. Returns the format of each block, and the index of its first line.
 fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     let mut blocks: Vec<(&'static Format, usize)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -113,10 +114,11 @@ fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     blocks
 }
 
-/// A function that returns whether a line belongs to a certain text that is not read.
+/// A function that recognises a kind of text that is not read: it returns whether a line belongs to such a text.
 type IsOf = fn(&str) -> bool;
 
-/// Texts that are recognised but not read: for each a test of a line, and a message about the text.
+/// Kinds of text that are recognised but not read. Each has a function that recognises a line of it, and a message
+/// about it.
 const KNOWN: &[(IsOf, &str)] = &[
     (
         |line| line.contains("avm") && line.contains("fre") && line.contains("flt"),
@@ -180,7 +182,7 @@ fn is_of_kernel_log(line: &str) -> bool {
     stamped.is_some_and(|(stamp, _)| is_stamp(stamp)) || line.contains(" kernel: ")
 }
 
-/// Most characters of a line that are shown in a message.
+/// Largest number of characters of a line that are shown in a message.
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// Makes the message that nothing in a text is recognised. It guesses what the text is, and lists the formats that were

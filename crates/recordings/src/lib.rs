@@ -55,8 +55,8 @@ pub fn most_in_swap(samples: &[Sample]) -> Option<f64> {
     samples.iter().filter_map(|sample| sample.values.get("swpd")).reduce(f64::max).map(|kib| kib / PAGE_KIB)
 }
 
-/// Figures by column name. Lines under one heading share its names. While a recording is read, it therefore takes at
-/// most five times its size in memory: 0.9 GiB for 200 MiB of `vmstat`, including the text.
+/// Figures by column name. All lines under one heading share one list of names, so that a recording that is being
+/// read takes at most five times its size in memory: 0.9 GiB for 200 MiB of `vmstat`, including the text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures(Vec<Part>);
 
@@ -148,7 +148,7 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
 const OTHERWISE_PACKED: [&str; 4] = [".xz", ".bz2", ".zst", ".lzma"];
 
 /// Returns the path of a packed file without its extension, if the file is packed in a way that is not read. Returns
-/// none for other files, and if the same file is also there unpacked or packed with gzip.
+/// none for any other file, and if the same folder also has the file unpacked or packed with gzip.
 #[must_use]
 pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
@@ -160,7 +160,7 @@ pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
 /// Reads the text of a file in any encoding; gzip is unpacked.
 ///
 /// # Errors
-/// The errors of [`read_bytes`]. Also when the file is not a text; the error then names the kind of the file.
+/// The errors of [`read_bytes`], and an error that names the kind of the file if the file is not a text.
 pub fn read(path: &Path) -> Result<String, Wrong> {
     text::decode(&path.display().to_string(), read_bytes(path)?)
 }
@@ -235,8 +235,9 @@ fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {
     Ok(bytes)
 }
 
-/// Returns the time from one moment of a day to the next, s. If the second moment is earlier in the day, midnight is
-/// assumed between the two. Returns none if half a day or more would then have passed, since no tool waits so long.
+/// Returns the time from `earlier` to `now`, both times of day, s. If `now` is earlier in the day, midnight is
+/// assumed to lie between the two. Returns none if half a day or more would then have passed, since no tool waits so
+/// long.
 fn since(earlier: f64, now: f64) -> Option<f64> {
     const DAY: f64 = 86_400.0;
     let seconds = (now - earlier).rem_euclid(DAY);

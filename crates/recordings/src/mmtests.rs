@@ -55,8 +55,8 @@ pub struct Benchmark {
     pub after: Option<Vmstat>,
     /// Total swap and free swap after the benchmark, pages, if `/proc/meminfo` was kept.
     pub swap_pages: Option<[u64; 2]>,
-    /// Time for which some task, and for which all tasks, waited for memory, us. It is known if `/proc/pressure/memory`
-    /// was kept before and after the benchmark, which MMTests does not do by default.
+    /// Time for which at least one task waited for memory, and time for which all tasks did, us. The times are known
+    /// if `/proc/pressure/memory` was kept before and after the benchmark, which MMTests does not do by default.
     pub stalled_us: Option<[u64; 2]>,
 }
 
@@ -194,7 +194,8 @@ impl Log {
     }
 }
 
-/// Returns the file whose name consists of these words, packed or not; none if there is none.
+/// Returns the file in `folder` whose name is the given words joined by `-`, either plain or packed with gzip; none
+/// if there is no such file.
 fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = [name.clone(), format!("{name}.gz")].map(|name| folder.join(name));
@@ -203,14 +204,15 @@ fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     paths.iter().find(|path| path.is_file()).or_else(|| paths.iter().find(is_there)).cloned()
 }
 
-/// Returns a fault if the file with this name is packed in a way that is not read.
+/// Returns a fault if `folder` has the file whose name is the given words joined by `-`, but packed in a way that is
+/// not read.
 fn packed_log(folder: &Path, words: &[Option<&str>]) -> Option<Wrong> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = OTHERWISE_PACKED.iter().map(|ending| folder.join(format!("{name}{ending}")));
     paths.into_iter().find(|path| otherwise_packed(path).is_some()).map(|path| Wrong::packed(&path))
 }
 
-/// Returns the first fault in a file, with the number of further ones; none if there is no fault.
+/// Returns the first fault in a file, and says in it how many other faults the file has; none if there is no fault.
 #[must_use]
 pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     let more = match wrong.len() {
@@ -237,7 +239,7 @@ fn iteration_of(folder: &Path) -> Option<u64> {
     folder.file_name()?.to_str()?.strip_prefix("iter-")?.parse().ok()
 }
 
-/// Puts the directory before the run's name if runs in several directories have this name.
+/// Puts the directory's name before the name of a run if runs in several directories have the same name.
 fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
     let place = |it: &Benchmark| match iteration_of(&it.folder) {
         Some(_) => it.folder.parent().unwrap_or(&it.folder).to_owned(),
@@ -260,8 +262,8 @@ fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
 }
 
 impl Benchmark {
-    /// Returns the share of the benchmark's time for which some task, and for which all tasks, waited for memory, %;
-    /// none if unknown.
+    /// Returns the share of the benchmark's time for which at least one task waited for memory, and the share for
+    /// which all tasks did, %; none if unknown.
     #[must_use]
     pub fn stalled_percent(&self) -> Option<[f64; 2]> {
         let elapsed_s = self.elapsed_s.filter(|time| *time > 0.0)?;
@@ -338,8 +340,8 @@ enum Copy {
     Other,
 }
 
-/// Reads the benchmarks in a `tests-timestamp`, in order. Of a repeated benchmark the last run counts. Faulty parts are
-/// left out and reported.
+/// Reads the benchmarks in a `tests-timestamp`, in order. If a benchmark is repeated, only its last run is kept.
+/// Faulty parts are left out and reported.
 #[must_use]
 pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
     let mut done: Vec<Benchmark> = Vec::new();
@@ -463,7 +465,7 @@ fn pair_of([first, second]: [Option<u64>; 2]) -> Option<[u64; 2]> {
     first.zip(second).map(|(first, second)| [first, second])
 }
 
-/// Reads total swap or free swap, pages, from a line of `/proc/meminfo`.
+/// Stores total swap or free swap, pages, in `swap` if the line of `/proc/meminfo` has it.
 fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
     for (name, pages) in ["SwapTotal:", "SwapFree:"].into_iter().zip(swap) {
         let kib = line.strip_prefix(name).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
@@ -498,7 +500,7 @@ fn times(words: &[&str]) -> Option<[f64; 3]> {
     Some(times)
 }
 
-/// Returns whether a name in `/proc/vmstat` is a level and not a counter.
+/// Returns whether `name`, from `/proc/vmstat`, is the name of a level and not of a counter.
 fn is_level(name: &str) -> bool {
     name.starts_with("nr_") || name == "workingset_nodes"
 }

@@ -73,7 +73,7 @@ pub(super) const EVERY_S: f64 = 1.0;
 const COLUMNS: [&str; 18] =
     ["r", "b", "swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "in", "cs", "us", "sy", "id", "wa", "st", "gu"];
 
-/// Fewest columns that a line without a known heading must have.
+/// Smallest number of columns by which a line of figures without a known heading is recognised.
 const COLUMNS_MIN: usize = 16;
 
 /// Columns with sizes.
@@ -105,7 +105,7 @@ fn is_row(words: &[&str]) -> bool {
         && (97..=103).contains(&sum())
 }
 
-/// Fewest lines of figures that make a recording without a heading.
+/// Smallest number of lines of figures that count as a recording if they have no heading.
 const ROWS_MIN: usize = 3;
 
 fn begins(lines: &[Line<'_>]) -> bool {
@@ -247,7 +247,7 @@ impl<'w, 't> Row<'w, 't> {
     }
 }
 
-/// Most words that a time before a line may have: `Thu Nov 26 10:00:01 UTC 2026 |` has seven.
+/// Largest number of words in a time before a line: `Thu Nov 26 10:00:01 UTC 2026 |` has seven.
 const MARKS_MAX: usize = 8;
 
 /// Returns the time of day in a word such as `[10:00:01]` or `2026-11-26T10:00:01.123456+00:00`.
@@ -289,7 +289,7 @@ fn is_of_archive(words: &[&str]) -> bool {
     }
 }
 
-/// Most lines that an archive has in a row before the figures.
+/// Largest number of lines that an archive has in a row before the figures.
 const ARCHIVE_LINES_MAX: usize = 20;
 
 /// Reads the interval from ExaWatcher's line `# Sample Interval(s):  5`.
@@ -546,12 +546,12 @@ fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>)
     assumed.push(format!("{rates} in {name}, {why}"));
 }
 
-/// Reads samples by the names of their columns (`si`, `so`, `free`) from a log that was not pasted. Faulty parts are
-/// left out and reported: lines that belong to no recording, and a recording without a line after the average since
-/// boot.
+/// Reads samples by the names of their columns (`si`, `so`, `free`) from a log in the form in which `vmstat` wrote
+/// it. Faulty parts are left out and reported: lines that belong to no recording, and a recording without a line
+/// after the average since boot.
 ///
-/// `every_s` is the interval if the text has no times. If words stand before a heading, such as times of MMTests, then
-/// as many stand before each line of figures.
+/// `every_s` is the interval if the text has no times. If words stand before a heading, such as times of MMTests,
+/// then as many words are skipped before each line of figures.
 pub fn read(file: &str, text: &str, every_s: f64, wrong: &mut Vec<Wrong>) -> Vec<Sample> {
     let lines: Vec<Line<'_>> =
         text.lines().enumerate().map(|(n, line)| Line { number: n + 1, text: line.into() }).collect();

@@ -87,7 +87,7 @@ pub(super) fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
 const FORENOON: [&str; 11] = ["AM", "am", "a.m.", "A.M.", "上午", "午前", "오전", "dop.", "vorm.", "SA", "fm"];
 /// Words for the second half of a day.
 const AFTERNOON: [&str; 11] = ["PM", "pm", "p.m.", "P.M.", "下午", "午後", "오후", "odp.", "nachm.", "CH", "em"];
-/// Words that only mark a time.
+/// Words that stand with a time and say only that it is a time.
 const CLOCK: [&str; 5] = ["Uhr", "uur", "h", "kl.", "klo"];
 
 /// Returns the hour at which a half of the day begins, from the word for it: 0 for `AM`, 12 for `PM`. Returns none for
@@ -196,8 +196,8 @@ impl Headings {
         });
     }
 
-    /// Returns whether a line has averages: a word in any language instead of a time, then the names of a known heading
-    /// or figures under one.
+    /// Returns whether a line has averages. Such a line begins with a word, in any language, in place of a time; then
+    /// come the names of a known heading, or figures under one.
     fn is_average(&self, words: &[&str]) -> bool {
         self.met.iter().any(|names| {
             let Some((lead, rest)) = words.len().checked_sub(names.len()).map(|at| words.split_at(at)) else {
@@ -234,8 +234,8 @@ struct Reader {
 const DAY: f64 = 86_400.0;
 
 impl Reader {
-    /// Converts a time of day to seconds since the midnight before the recording began. Midnights in between are
-    /// counted if the heading or the previous line has the same time.
+    /// Converts the time of day of a line to seconds since the midnight before the recording began. Days are counted
+    /// only if the current heading or the previous line has the same time of day, whose moment the line then shares.
     fn place(&self, time: f64) -> f64 {
         let known = [self.heading_at, self.now].into_iter().flatten();
         known.into_iter().find(|known| known.rem_euclid(DAY) == time).unwrap_or(time)

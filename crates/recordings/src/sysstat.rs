@@ -41,9 +41,9 @@ const FIRST: [&str; 6] = ["tps", "rrqm/s", "r/s", "d/s", "f/s", "rsec/s"];
 /// The position of the device's name in the lines below a heading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Device {
-    /// After this many words of a time.
+    /// The name stands after this many words of a time.
     First(usize),
-    /// At the end of the line, with `-h`.
+    /// The name stands at the end of the line, as with `-h`.
     Last,
 }
 
@@ -85,7 +85,7 @@ struct Reports {
     later: BTreeMap<String, Vec<Figures>>,
     /// Samples from the first report of each recording.
     averages: BTreeMap<String, Vec<Figures>>,
-    /// Devices that the current recording had so far, each with the name of its first column.
+    /// Devices that were read so far in the current recording, each with the name of its first column.
     met: BTreeSet<(String, String)>,
 }
 
@@ -102,7 +102,8 @@ impl Reports {
 /// first sample of each device is the average since boot, and is left out. Faulty parts, and a text without figures,
 /// are left out and reported.
 ///
-/// If words stand before a heading, such as times of MMTests, then as many stand before each line below it.
+/// If words stand before a heading, such as times of MMTests, then as many words are skipped before each line below
+/// the heading.
 pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<String, Vec<Figures>> {
     let already = wrong.len();
     let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line));

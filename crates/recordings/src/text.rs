@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 pub struct Line<'t> {
     /// The line's number in the file, from 1.
     pub number: usize,
-    /// The line's text, without anything that was put around it.
+    /// The line's text, without prompts, quoting marks, tags and the like.
     pub text: Cow<'t, str>,
 }
 
@@ -83,7 +83,8 @@ impl Block<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<usize, String>);
 
-/// Most lines that are named for one reason. If there are more, their number is given.
+/// Largest number of lines whose numbers are given for one reason. If there are more lines, their number is given
+/// instead.
 const NAMED_MAX: usize = 3;
 
 impl LeftOut {

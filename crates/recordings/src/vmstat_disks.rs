@@ -31,7 +31,8 @@ fn is_heading(line: &str) -> bool {
     are_names(["total", "merged", "sectors", "ms"]) || line.contains("-reads-") && line.contains("-writes-")
 }
 
-/// Returns the disk's name, its figures, and the words of a time after them; none if the line is no row.
+/// Splits a line into the disk's name, its figures, and the words of a time after them; none if the line has no
+/// figures of a disk.
 fn row_of<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, [f64; FIGURES], &'w [&'t str])> {
     let (name, rest) = words.split_first()?;
     let figures: Vec<f64> =
@@ -108,8 +109,8 @@ fn read(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     Ok(vec![Told::Recording(Recording { tool: "vmstat -d", disks, has_times, assumed, ..Recording::default() })])
 }
 
-/// Returns the mean times of a read and a write, ms, under their names in `iostat`. A mean without requests is left
-/// out.
+/// Returns the mean times of a read and a write, ms, under their names in `iostat`. A mean is left out if there were
+/// no such requests.
 fn waits([reads, _, _, read_ms, writes, _, _, write_ms, ..]: [f64; FIGURES]) -> Vec<(&'static str, f64)> {
     [("r_await", reads, read_ms), ("w_await", writes, write_ms)]
         .into_iter()

@@ -15,7 +15,8 @@ pub const FIXED_WIDTH: u16 = 100;
 /// Number of blanks between two columns.
 const GAP: u16 = 2;
 
-/// Smallest width, in characters, to which line breaks may narrow a text column while the others keep their widths.
+/// Smallest width, in characters, to which line breaks may narrow a text column while the other columns keep their
+/// widths.
 const LEAST: usize = 20;
 
 /// Smallest width, in characters, that [`hanging`] gives a text to the right of its lead. On a screen narrower than
@@ -100,12 +101,13 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A table of text cells, in lines and columns.
+/// A table of text cells, in lines and columns. If it is too wide, [`Grid::render`] divides the columns into blocks,
+/// which stand below each other.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// Number of columns at the left that every block repeats.
+    /// Number of columns at the left that are repeated in every block, if the grid is too wide for one block.
     pub keys: usize,
-    /// The first line of every block.
+    /// The cells of the heading, which every block repeats.
     pub head: Vec<Cell>,
     /// The lines below the head. Cells that are missing at the end of a line are empty.
     pub lines: Vec<Vec<Cell>>,
@@ -122,8 +124,8 @@ impl Grid {
         blocks.join("\n")
     }
 
-    /// Makes every block also repeat the first column after the keys, which is the baseline of the other columns. The
-    /// grid stays unchanged if the widest other column would then not fit. Returns the grid.
+    /// Returns the grid such that every block also repeats the first column after the keys, which is the baseline of
+    /// the other columns. The grid stays unchanged if the widest other column would then not fit into `width`.
     #[must_use]
     pub fn with_baseline(mut self, width: u16) -> Self {
         let widths: Vec<usize> = (0..self.columns()).map(|column| self.width(column)).collect();
@@ -140,7 +142,7 @@ impl Grid {
         self.lines.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0)
     }
 
-    /// Returns the indices of the columns in each block.
+    /// Divides the columns into blocks that fit into `width`. Returns the indices of the columns in each block.
     fn blocks(&self, columns: usize, width: u16) -> Vec<Vec<usize>> {
         let widths: Vec<usize> = (0..columns).map(|column| self.width(column)).collect();
         let of = |block: &[usize]| block.iter().map(|column| widths[*column]).sum::<usize>();
@@ -163,8 +165,8 @@ impl Grid {
         cells.flat_map(|cell| cell.text.lines()).map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
-    /// Returns the widest text column if a block with `columns` fits once this column's lines are broken; otherwise
-    /// none.
+    /// Returns the text column to break if a block with `columns` is too wide: the widest one. Returns none if the
+    /// block would not fit even then.
     fn breaks(&self, columns: &[usize], width: u16) -> Option<usize> {
         let widest = columns.iter().copied().filter(|it| self.texts.contains(it)).max_by_key(|it| self.width(*it))?;
         let others =

@@ -9,14 +9,15 @@ pub enum PercentRule {
     /// that is printed as zero counts as zero.
     #[default]
     Current,
-    /// The rule of MMTests of 2012 and 2013: a fall to zero prints 0.00, a rise from zero -99.
+    /// The rule of MMTests of 2012 and 2013: a fall to zero prints 0.00, and a rise from zero prints -99, or 100 if
+    /// higher figures are better.
     #[value(name = "mmtests-2013")]
     Mmtests2013,
     /// The rule of MMTests of 2010 and 2011: the change is relative to the new value, not to the baseline.
     #[value(name = "mmtests-2010")]
     Mmtests2010,
     /// Percentage points: the difference of two shares. Rows of [`Format::Points`] use points under every rule, as in
-    /// stress-highalloc of 2012. Under the rule of today, all rows with a unit in percent use points.
+    /// stress-highalloc of 2012. Under [`PercentRule::Current`], all rows with a unit in percent use points.
     #[value(skip)]
     Points,
 }
@@ -32,8 +33,9 @@ impl PercentRule {
         }
     }
 
-    /// Returns the value to compare: 0 if `value` is printed as zero, otherwise `value`. The old rules compare `value`
-    /// itself, since their tables print more digits.
+    /// Returns the value to compare: under the current rule 0 if `value` is printed as zero, otherwise `value`
+    /// itself. The rules of earlier years always compare `value` itself, since the tables of those years print more
+    /// digits.
     #[must_use]
     pub fn compared(self, format: Format, value: f64) -> f64 {
         if self == Self::Current { format.as_shown(value) } else { value }
@@ -125,7 +127,8 @@ mod tests {
         assert_eq!(format!("{:.2}", Current.percent(Better::Higher, 250.0, 416.0)), "66.40");
     }
 
-    /// Checks that the points of the posting are recomputed, also where the baseline is 0 and no ratio exists.
+    /// Checks that every point in the posting is computed again from its figures, also where the baseline is 0 and no
+    /// ratio exists.
     #[test]
     fn every_point_of_the_posting_of_2012_is_recomputed() {
         let text = catalogue::embedded::text("experiments/highalloc/published.toml").unwrap();

@@ -15,11 +15,11 @@ pub fn check(names: &[RowName], words: &[String]) -> Result<(), String> {
     }
 }
 
-/// Returns a message about the words that match none of the rows `names`, with rows of similar names; none if each word
-/// matches.
+/// Returns a message about the words that match none of the rows `names`, with rows of similar names; none if each
+/// word matches.
 ///
 /// # Errors
-/// When no word matches any row. The error is this message, with a list of all rows.
+/// When no word matches any row. The error is the same message, with a list of all rows.
 pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, String> {
     match missing(names, words) {
         Some(_) if !words.iter().any(|word| means_any(names, word)) => check(names, words).map(|()| None),
@@ -89,8 +89,8 @@ pub fn listed(names: &[RowName]) -> String {
     format!("the rows by block:\n{}", blocks.trim_end())
 }
 
-/// Replaces spaces within names, at which lines must not be broken. The Unicode non-breaking space cannot be used,
-/// because `split_whitespace` splits at it, too.
+/// Character that replaces spaces within names, at which lines must not be broken. The Unicode non-breaking space
+/// cannot be used, because `split_whitespace` splits at it, too.
 const UNBROKEN: &str = "\u{2060}";
 
 /// Returns whether a word matches any of the rows `names`.

@@ -237,8 +237,8 @@ fn check_kind(value: &Value) -> Result<(), String> {
     Err(told(what))
 }
 
-/// Parses a report or a list of reports. It reads the text again and not the known [`Value`], so that errors have a
-/// line.
+/// Parses a report or a list of reports. Reads the text again instead of the [`Value`] that is already parsed, since
+/// only errors in a text have a line.
 fn report_in<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
     serde_json::from_str(text).map_err(told)
 }

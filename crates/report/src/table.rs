@@ -19,7 +19,7 @@ pub struct Column {
     pub id: String,
     /// Name of the kernel.
     pub kernel: String,
-    /// Name of the ground, which is where the workload ran: `sim`, `host` or `linux`.
+    /// Name of the ground, which is where the workload ran: `sim`, `host`, `linux` or `guest`.
     pub ground: String,
     /// Settings that differ from the kernel file, by key.
     pub set: BTreeMap<String, String>,

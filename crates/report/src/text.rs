@@ -9,7 +9,7 @@ use figures::figure::{Better, Figure};
 use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 
-/// Number of columns that every block repeats: those of name and unit.
+/// Number of columns, those of name and unit, that are repeated in every block of a table too wide for one block.
 const KEYS: usize = 2;
 /// Width of a space and a percentage in brackets, characters.
 const BRACKET_WIDTH: usize = 10;
@@ -77,7 +77,8 @@ pub fn title(table: &Table) -> String {
     [vec![table.experiment.clone()], Heads::of(&table.columns).common].concat().join(" · ")
 }
 
-/// Returns whether the figures of a group have percentages. Counters over the whole test have none.
+/// Returns whether the figures of a group have percentages in brackets. Groups of counters over the whole test have
+/// none.
 pub(super) fn has_brackets(group: &str) -> bool {
     const WITHOUT: [&str; 11] = [
         "duration",
@@ -243,7 +244,7 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
     lines
 }
 
-/// Returns the colour of a verdict.
+/// Returns the tone of a cell that shows a verdict; the cell's colour follows from its tone.
 #[must_use]
 pub const fn tone(verdict: Verdict) -> Tone {
     match verdict {

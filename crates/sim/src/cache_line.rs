@@ -13,7 +13,7 @@ use std::cell::Cell;
 /// The time that a cache line takes to travel between CPUs, and the number of lines that each kind of access moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLines {
-    /// Time until a line that another CPU wrote last arrives.
+    /// Time that a line takes to arrive if another CPU was the last to write it.
     pub travel: Nanos,
     /// Number of lines that travel with a lock, for each lock class: the line of the lock itself, and the lines of the
     /// data that its holders write.
@@ -42,7 +42,7 @@ impl CacheLines {
     }
 }
 
-/// The value of [`LastCpu`] before the first access.
+/// The value of a [`LastCpu`] that no CPU has accessed yet.
 const NOBODY: u16 = u16::MAX;
 
 /// The CPU that last accessed a piece of data.

@@ -2,8 +2,8 @@
 
 use machine::LockClass;
 
-/// The number of the cause "a per-CPU slot". Smaller numbers stand for lock classes: they are indices in
-/// [`LockClass::ALL`].
+/// The number that stands for a per-CPU slot as the cause for which a CPU spins or has interrupts off. A smaller number
+/// stands for a lock class: it is the class's index in [`LockClass::ALL`].
 pub(crate) const SLOT: u8 = LockClass::ALL.len() as u8;
 pub(crate) const HANDLER: u8 = SLOT + 1;
 pub(crate) const CAUSES: usize = HANDLER as usize + 1;

@@ -10,13 +10,14 @@ use std::cell::Cell;
 
 /// Picoseconds in a nanosecond.
 pub(crate) const PICOS: u64 = 1000;
-/// Number of low bits for the CPU's number in a key, which combines a CPU's clock and number.
+/// Number of low bits of a key that hold a CPU's number. The other bits of the key hold the CPU's clock.
 pub(crate) const CPU_BITS: u32 = 8;
 /// Largest number of CPUs of a simulated machine.
 pub const CPUS_MAX: usize = 1 << CPU_BITS;
 /// The end of virtual time, ps: 20 hours. No clock reaches it, and an event that is due later never comes.
 pub(crate) const END_OF_TIME: u64 = (1 << (64 - CPU_BITS)) - 1;
-/// The key (in place of clock and number) of a CPU that is idle or spins.
+/// The key of a CPU that does not compete to run next, because it is idle or spins. The key of every CPU that competes
+/// is smaller.
 pub(crate) const NOT_RUNNING: u64 = u64::MAX;
 
 /// Converts a time of the `machine` crate, which is in nanoseconds, to picoseconds.
@@ -29,8 +30,8 @@ pub(crate) fn nanos(picos: u64) -> Nanos {
     Nanos(picos / PICOS)
 }
 
-/// Returns the latest time, ps, up to which CPU `cpu` may run before it is the turn of the CPU with the key (clock and
-/// number) `other`.
+/// Returns the latest time, ps, up to which CPU `cpu` may run before it is the turn of the CPU whose key (clock and
+/// number) is `other`.
 pub(crate) fn horizon_below(other: u64, cpu: usize) -> u64 {
     other.saturating_sub(1 + cpu as u64) >> CPU_BITS
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Config {
     /// Number of CPUs, 1 to 256.
     pub cpus: usize,
-    /// Cost of each step.
+    /// CPU time that each kind of work costs.
     pub cost: CostModel,
     /// Policy by which tasks share the CPUs.
     pub scheduler: Scheduler,
@@ -28,7 +28,7 @@ pub struct Config {
     pub cache_lines: Option<CacheLines>,
     /// Memory nodes of the machine; `None` if there is only one.
     pub nodes: Option<Nodes>,
-    /// The seed of all random numbers.
+    /// The seed of all random numbers of the run.
     pub seed: u64,
     /// Number of frames of memory. Needed only if page contents are kept (`stamps`) or frames have cache lines
     /// (`cache_lines`).
@@ -57,8 +57,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Creates the configuration of a machine with this number of CPUs, the same cost for every step, no disks and no
-    /// memory; for tests.
+    /// Creates the configuration of a machine for tests, with `cpus` CPUs, no disks and no memory. Each step of work
+    /// costs `step_ns` nanoseconds.
     #[must_use]
     pub fn uniform(cpus: usize, step_ns: u64) -> Self {
         Self {
@@ -97,7 +97,8 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Returns the cost of work on a frame. `cost` is the cost of the same work on memory of the CPU's own node.
+    /// Returns the cost of work that a CPU of node `cpu_node` does on a frame. `cost` is the cost of the same work on
+    /// memory of the CPU's own node.
     pub(crate) fn cost(&self, cost: u64, cpu_node: usize, frame: machine::FrameNumber) -> u64 {
         let node = self.first_frames.partition_point(|first| *first <= frame.0) - 1;
         cost * u64::from(self.distances[cpu_node][node]) / 10
@@ -109,8 +110,8 @@ impl Nodes {
 pub struct Scheduler {
     /// Time that a task runs before it yields to a task that waits for its CPU. Default: 4 ms.
     pub slice: Nanos,
-    /// A woken task preempts the running task if the running task has had at least this much more CPU time. Default: 1
-    /// ms.
+    /// A woken task preempts the running task if the running task's virtual runtime is larger than the woken task's by
+    /// more than this time. Default: 1 ms.
     pub wakeup_granularity: Nanos,
 }
 
@@ -131,19 +132,20 @@ pub enum LockFairness {
     Random,
 }
 
-/// The role of chance in the order in which CPUs and tasks run; the rest is decided by virtual time.
+/// Ways in which chance affects the order in which CPUs and tasks run. Virtual time decides whatever chance does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interleaving {
-    /// The CPU with the earliest clock continues. Only the winner of a lock is random, and only with
-    /// [`LockFairness::Random`].
+    /// The CPU with the earliest clock continues. The only random decision is which CPU gets a contended lock, and only
+    /// with [`LockFairness::Random`].
     #[default]
     InTime,
-    /// The order is disturbed at random: steps take longer and tasks give up their CPUs.
+    /// The order is disturbed at random: some steps take longer, and some tasks give up their CPUs.
     Perturbed(Perturb),
-    /// Tasks run one at a time by random priorities that change at a few steps. This finds, with a known probability,
-    /// bugs that need only a few steps in a certain order. It does not measure time, because the clocks of CPUs that
-    /// are held back stand still.
+    /// Each task has a random priority, which changes at a few steps. Tasks run one at a time: only the task with the
+    /// highest priority runs. This finds, with a known probability, bugs that need only a few steps in a certain order.
+    /// It does not measure time, because the clocks of CPUs that are held back stand still.
     ByPriority(Pct),
-    /// The decisions of an earlier run are repeated. The rest of the configuration must be that of the earlier run.
+    /// The decisions of an earlier run are repeated. All other values of the configuration must be those of the earlier
+    /// run.
     Replayed(Arc<Decisions>),
 }

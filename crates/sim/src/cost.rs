@@ -59,7 +59,7 @@ impl CostModel {
         Self { picos: [ns * 1000; Step::ALL.len()], origins: vec![origin; Step::ALL.len()] }
     }
 
-    /// Returns the model with the cost of `step` replaced by `ns` nanoseconds.
+    /// Returns this model with a cost of `ns` nanoseconds for `step`.
     #[must_use]
     pub fn with(mut self, step: Step, ns: u64) -> Self {
         self.picos[step as usize] = ns * 1000;

@@ -8,10 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr::null;
 
-/// Number of a lane, which is the place on a CPU for a task or for an interrupt handler: twice the CPU's number, plus 1
-/// for the handler.
+/// Number of a lane. Each CPU has two lanes: one for its task, with twice the CPU's number, and one for its interrupt
+/// handler, with 1 more.
 pub(crate) type LaneId = u32;
-/// The lane number that stands for no lane (no task or handler of a CPU).
+/// The lane number that stands for no lane: neither a task nor a handler of any CPU.
 pub(crate) const NO_LANE: LaneId = LaneId::MAX;
 
 pub(crate) fn task_lane(cpu: usize) -> LaneId {
@@ -44,21 +44,22 @@ pub(crate) struct Lane {
     pub(crate) mark: Cell<u64>,
     /// CPU time charged since the task came on the CPU, ps.
     pub(crate) used: Cell<u64>,
-    /// Numbers of locks held, one byte for each lock class, in order of rank.
+    /// Number of held locks of each class: one byte for each class, in the order of the classes' ranks.
     pub(crate) held: Cell<u64>,
-    /// Number of per-CPU slots held.
+    /// Number of per-CPU slots that the task or handler holds.
     pub(crate) slots: Cell<u32>,
-    /// Number of reasons for interrupts to be off.
+    /// Number of reasons why interrupts are off; 0 if they are on.
     pub(crate) masked: Cell<u32>,
-    /// Time at which interrupts were turned off, ps, and the cause of that (`masked_by`). Later reasons change neither.
+    /// Time at which interrupts were turned off, ps. The next field, `masked_by`, is the cause. If more reasons for
+    /// interrupts to be off come later, both fields stay as they are.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
-    /// Begin and end of the last period in which the task or handler had interrupts off, ps. `longest_off` is the
-    /// length of the longest period.
+    /// Begin and end of the last period in which the task or handler had interrupts off, ps. The next field,
+    /// `longest_off`, is the length of the longest such period.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
-    /// Length of a period with interrupts off, ps. A shorter period is only counted. A longer one may also be recorded,
-    /// or kept in the world's `off_windows`.
+    /// Smallest length of a period with interrupts off, ps, that may be recorded in the trace or kept in the world's
+    /// `off_windows`. A shorter period is only counted.
     pub(crate) note_off_from: Cell<u64>,
     /// Clock at which the task resumes after the handler that runs in front of it: the clock that the task had reached
     /// before, or, if it got a lock meanwhile, the time of the handover.
@@ -127,7 +128,7 @@ pub(crate) struct Queued {
 
 /// A virtual CPU.
 pub(crate) struct Cpu {
-    /// Clock of the CPU while it is suspended. While the CPU runs, the world's `clock` is ahead of this one.
+    /// Clock of the CPU while it is suspended. While the CPU runs, the world's `clock` is ahead of this field.
     pub(crate) clock: Cell<u64>,
     /// The task that is on the CPU.
     pub(crate) task: Cell<Option<TaskId>>,
@@ -142,13 +143,13 @@ pub(crate) struct Cpu {
     pub(crate) keep_off_from: Cell<u64>,
     /// Tasks that wait for this CPU. The next task to run is the last in the list.
     pub(crate) queue: RefCell<Vec<Queued>>,
-    /// The largest virtual runtime with which a task has come on this CPU. Tasks that wake up or move here are placed
-    /// relative to it.
+    /// The largest virtual runtime with which a task has come on this CPU. The virtual runtime of a task that wakes up
+    /// on this CPU, or moves to it, is set relative to this value.
     pub(crate) runtime_floor: Cell<u64>,
     pub(crate) slice_end: Cell<u64>,
     /// Time of the earliest pending event that ends a time slice on this CPU; `u64::MAX` if there is none.
     pub(crate) slice_event: Cell<u64>,
-    /// `true` if the task has to leave the CPU as soon as it may be taken off.
+    /// `true` if the task has to leave the CPU as soon as preemption is allowed.
     pub(crate) wants_switch: Cell<bool>,
     /// `true` if an interrupt waits until interrupts are on, or a switch waits until preemption is on.
     pub(crate) attention: Cell<bool>,

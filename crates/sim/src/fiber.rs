@@ -54,8 +54,8 @@ pub(crate) struct Fiber {
 }
 
 impl Fiber {
-    /// Creates a fiber with a stack of `stack_bytes` bytes. `colour` shifts the stack's base, so that the hot ends of
-    /// different stacks are not in the same cache sets.
+    /// Creates a fiber with a stack of `stack_bytes` bytes. `colour` shifts the stack's base, so that the most used
+    /// parts of different stacks do not compete for the same cache sets.
     pub(crate) fn new(stack_bytes: usize, colour: usize) -> Self {
         let inside = Rc::new(Inside { job: Cell::new(None), yielder: Cell::new(null()) });
         let shared = Rc::clone(&inside);
@@ -78,7 +78,7 @@ impl Fiber {
         self.inside.job.set(Some(job));
     }
 
-    /// Runs the job until it returns control to the main loop. Returns the reason.
+    /// Runs the job until it returns control to the main loop. Returns the reason for the return.
     #[inline]
     pub(crate) fn resume(&self) -> Ask {
         match self.coroutine.borrow_mut().resume(()) {
@@ -87,7 +87,7 @@ impl Fiber {
         }
     }
 
-    /// Asserts that the caller may leave the fiber's stack.
+    /// Asserts that the caller runs on the fiber's own stack, which it is about to leave.
     ///
     /// # Panics
     /// When the caller runs on another stack.

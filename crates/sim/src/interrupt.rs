@@ -50,8 +50,8 @@ impl World {
         }
     }
 
-    /// Starts the interrupt handler, or the switch to another task, that had to wait until the task on `cpu` turned
-    /// interrupts on again.
+    /// Starts what had to wait until the task on `cpu` turned interrupts or preemption on again: the interrupt handler
+    /// if an interrupt waits, otherwise the switch to another task.
     pub(crate) fn unmasked(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         state.attention.set(false);

@@ -64,7 +64,7 @@ impl RawLock {
 
 impl World {
     /// Takes a lock or a per-CPU slot, and spins while another task or handler holds it. The caller has already counted
-    /// it as held by the running task or handler.
+    /// the lock or slot among those that the running task or handler holds.
     pub(crate) fn acquire(&self, raw: &RawLock, cause: u8) {
         let id = self.lane.get();
         if id == NO_LANE {
@@ -107,8 +107,8 @@ impl World {
         self.spend_picos(self.lock_travel(&raw.last_cpu, id, cause));
     }
 
-    /// Releases a lock or a per-CPU slot. Returns whether the running task or handler held it; if so, the caller notes
-    /// the release.
+    /// Releases a lock or a per-CPU slot. Returns `true` if the running task or handler held it; the caller then notes
+    /// the release. Returns `false` if the lock was taken outside of the run, or if the run is over or ending.
     ///
     /// # Panics
     /// When another task or handler holds the lock or per-CPU slot.

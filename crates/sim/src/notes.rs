@@ -38,7 +38,7 @@ impl World {
         })
     }
 
-    /// Records an activity that has just ended, as a slice with its begin and end. Does nothing if recording is off.
+    /// Records an activity that has just ended, as a slice from `from` to `to`. Does nothing if recording is off.
     #[inline]
     pub(crate) fn note(&self, from: u64, to: u64, what: impl FnOnce() -> Activity) {
         if self.recorder.is_on() {
@@ -64,8 +64,8 @@ impl World {
         }
     }
 
-    /// Records that interrupts are on again on the CPU of the running task or handler. Times shorter than the
-    /// recorder's `shortest_off` are left out.
+    /// Records the period with interrupts off that has just ended on the CPU of the running task or handler. Leaves out
+    /// a period that is shorter than the recorder's `shortest_off`.
     pub(crate) fn note_off(&self, from: u64, to: u64, cause: u8) {
         if to - from >= self.recorder.shortest_off.get() {
             let cpu = crate::cpu::cpu_of(self.lane.get());
@@ -175,8 +175,8 @@ impl World {
         }
     }
 
-    /// Records that a handler has ended a request. With the last request of a command, the command is recorded as a
-    /// slice.
+    /// Records that a handler has ended a request. If the request is the last one of its command, the command is
+    /// recorded as a slice.
     pub(crate) fn note_ended(&self, way: Way, has_failed: bool, is_last: bool) {
         if !self.recorder.is_on() {
             return;

@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 /// Largest number of runs of consecutive blocks that a task holds back.
 const HELD_MAX: usize = 16;
 
-/// Length, in blocks, of a long run: 128 KiB. If the last held run has at least this length, no further run is held.
+/// Length, in blocks, of a long run: 128 KiB. If the run that was held last is at least this long, the task does not
+/// begin to hold another run.
 const LONG: u64 = (128 << 10) / BLOCK_BYTES as u64;
 
 /// The disk requests that a task holds back to merge them.
@@ -37,8 +38,8 @@ impl Held {
         Self { kind: kind_of(&request), block, end, parts: VecDeque::from([request]) }
     }
 
-    /// Adds a request to this run if it is of the same kind and its blocks are adjacent. Returns the request if this is
-    /// not so, or if the run would have more than `blocks_max` blocks.
+    /// Adds a request to this run if the request is of the same kind and continues the run at either end. Returns the
+    /// request if that is not so, or if the run would have more than `blocks_max` blocks.
     fn join(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
         let end = end_of(&request);
         if kind_of(&request) != self.kind || self.end - self.block + end - request.block > blocks_max {

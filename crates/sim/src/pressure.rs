@@ -26,7 +26,8 @@ const fn part_of(task: &Task) -> Part {
 }
 
 impl World {
-    /// Makes a change of a task, and counts the task for pressure as it is after the change.
+    /// Changes a task by `change`. If the task then counts for pressure (PSI) in another way or on another CPU, updates
+    /// the counts of all groups that the task belongs to.
     #[inline]
     fn recount(&self, task: &Task, change: impl FnOnce()) {
         let before = (part_of(task), task.cpu.get());
@@ -58,13 +59,13 @@ impl World {
         self.recount(&task, || task.stalls.set(if begins { before + 1 } else { before - 1 }));
     }
 
-    /// Excludes a task of the kernel from pressure. Called right after the task is spawned.
+    /// Excludes a task of the kernel from pressure (PSI). Called right after the task is spawned.
     pub(crate) fn set_aside(&self, id: TaskId) {
         let task = self.task(id);
         self.recount(&task, || task.is_aside.set(true));
     }
 
-    /// Notes that a memory control group was created, without tasks.
+    /// Notes that a memory control group was created. It has no tasks yet.
     pub(crate) fn note_new_group(&self, group: u16, parent: u16) {
         let parent = self.pressure_of(parent);
         let new = GroupPressure::new(self.cpus.len(), Some(parent), self.clock.get());

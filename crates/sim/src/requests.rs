@@ -125,7 +125,8 @@ impl World {
         }
     }
 
-    /// Wakes the tasks that wait for the end of congestion, if it has ended.
+    /// Wakes the tasks that wait for the end of congestion, if the device's congestion in either direction has just
+    /// ended.
     fn note_congestion(&self, device: &Device) {
         let mut has_ended = false;
         for operation in OPERATIONS {

@@ -3,12 +3,14 @@
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A seeded generator. The same seed and stream give the same numbers on every computer and in every version.
+/// A seeded generator of random numbers. The same seed and stream give the same numbers on every computer and in every
+/// version of this crate.
 #[derive(Clone, Debug)]
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// Returns the generator number `stream` for a seed. The generators of one seed give different numbers.
+    /// Returns the generator with number `stream` for a seed. Generators with the same seed and different numbers give
+    /// different random numbers.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mixed = seed ^ stream.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

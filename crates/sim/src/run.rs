@@ -140,8 +140,8 @@ impl World {
         }
     }
 
-    /// Returns the key of the CPU whose task has the lowest rank, with the time at which the CPU can continue;
-    /// [`NOT_RUNNING`] if no CPU competes.
+    /// Returns the key of the CPU whose task has the lowest rank, and so runs first. The clock in the key is the time
+    /// at which the CPU can continue. Returns [`NOT_RUNNING`] if no CPU competes.
     #[cold]
     fn first_by_rank(&self) -> u64 {
         let rank = |cpu: usize| match self.cpus[cpu].task.get() {

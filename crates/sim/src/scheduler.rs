@@ -69,8 +69,8 @@ impl World {
         task.bound_to.is_none_or(|node| self.node_of_cpu(cpu) == node)
     }
 
-    /// Moves a task to CPU `to`. Virtual runtimes of different CPUs are not comparable, so the task keeps only its
-    /// distance from the CPU's `runtime_floor`.
+    /// Moves a task to CPU `to`. Virtual runtimes of different CPUs are not comparable, so the task keeps only the
+    /// amount by which its virtual runtime exceeds the `runtime_floor` of its CPU.
     fn move_runtime(&self, task: &Task, to: usize) {
         let from = self.set_cpu(task, to);
         if from != to {
@@ -94,8 +94,8 @@ impl World {
         self.arm_slice(cpu);
     }
 
-    /// Lets a woken task preempt the running task if the running task has had much more CPU time. With a schedule by
-    /// rank, CPU time does not matter, and the task with the lower rank runs.
+    /// Lets a woken task preempt the running task if the running task has had much more CPU time than the woken one. If
+    /// the schedule is by rank, CPU time does not matter, and the task with the lower rank runs.
     fn preempt_for(&self, cpu: usize, woken: &Task) {
         let state = &self.cpus[cpu];
         let Some(current) = state.task.get() else { return };

@@ -45,11 +45,12 @@ pub struct CpuStatistics {
     pub switches: u64,
     /// The longest time for which interrupts were off.
     pub longest_off: Nanos,
-    /// Number of runs of interrupt handlers that ended I/O. A handler keeps running while it finds completed requests.
+    /// Number of times that an interrupt handler was started and ended I/O. A handler keeps running while it finds
+    /// completed requests.
     pub handlers: u64,
     /// Number of pages whose I/O ended in a handler on this CPU.
     pub handled_pages: u64,
-    /// Largest number of pages whose I/O ended in one run of a handler.
+    /// Largest number of pages whose I/O a handler ended between its start and its end.
     pub handled_pages_max: u64,
 }
 
@@ -94,8 +95,8 @@ impl Sim {
         self.0.spawn(name, node.into(), Box::new(main))
     }
 
-    /// Excludes a task from pressure. The caller calls this right after spawning the task. This is meant for tasks of
-    /// the kernel, whose stalls stall no program.
+    /// Excludes a task from pressure (PSI). This is meant for tasks of the kernel, because their stalls stall no
+    /// program. The caller calls this right after spawning the task.
     pub fn set_aside(&self, id: TaskId) {
         self.0.set_aside(id);
     }
@@ -187,7 +188,7 @@ impl Sim {
         self.0.main.get()
     }
 
-    /// Tells a task to end, and ends its sleep.
+    /// Tells a task to end, and ends its sleep if it sleeps.
     pub fn kill(&self, id: TaskId) {
         self.0.kill(id);
     }
@@ -320,8 +321,8 @@ impl Sim {
     }
 
     /// Sets a function that is called with the number of each process that the engine kills
-    /// ([`Machine::kill_process`]). The task that kills the process calls the function. The function kills the tasks of
-    /// the process ([`Sim::kill`]), and may spawn tasks.
+    /// ([`Machine::kill_process`]). The task that kills the process calls the function. The function has to kill the
+    /// tasks of the process ([`Sim::kill`]), and may spawn tasks.
     pub fn on_kill_process(&self, end: impl Fn(u32) + 'static) {
         *self.0.at_kill.borrow_mut() = Some(Rc::new(end));
     }

@@ -8,7 +8,7 @@
 use machine::Nanos;
 use std::cell::Cell;
 
-/// Number of places in which a translation can be.
+/// Number of places in the TLB at which the translation of a given address can be: its ways.
 const WAYS: usize = 4;
 
 /// The number of translations that a CPU keeps, and the cost of a miss.
@@ -24,7 +24,7 @@ pub struct TlbConfig {
     pub walk_2m: Nanos,
 }
 
-/// The translations of one CPU.
+/// The TLB of one CPU: its translations of small and of huge pages.
 #[derive(Debug)]
 pub(crate) struct Tlb {
     small: Box<[Cell<[u64; WAYS]>]>,

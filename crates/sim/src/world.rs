@@ -106,15 +106,15 @@ pub(crate) struct World {
     pub(crate) last_cpu_of_frame: Box<[LastCpu]>,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
-    /// The kept periods with interrupts off, each with begin and end, ps.
+    /// The periods with interrupts off that were kept for [`crate::Sim::off_windows`], each with begin and end, ps.
     pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
     pub(crate) recorder: Recorder,
-    /// Pressure of the machine, at place 0, and of each memory control group, by its number.
+    /// The pressure of the machine, at index 0, and of each memory control group, at the index that is its number.
     pub(crate) groups: RefCell<Vec<Option<Rc<GroupPressure>>>>,
     me: Weak<World>,
 }
 
-/// A function that is called with the time of the end of a run.
+/// A function that is called with the time at which the main task has returned.
 type AtEnd = Box<dyn FnOnce(u64)>;
 
 /// The function that [`crate::Sim::on_kill_process`] sets, called with the number of the process.
@@ -240,15 +240,15 @@ impl World {
     }
 
     /// Returns the time, in ps, until the cache lines of a lock arrive at the CPU of `lane`, which has just got the
-    /// lock. This CPU now counts as the last that had the lock.
+    /// lock. Records this CPU as the last one that had the lock.
     #[inline]
     pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
         let cost = self.lock_travel[usize::from(cause)];
         if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
     }
 
-    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU. This CPU now counts as the
-    /// last that touched the frame.
+    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU. Records this CPU as the
+    /// last one that touched the frame.
     #[inline]
     pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
         if self.frame_travel == 0 {

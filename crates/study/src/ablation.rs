@@ -18,12 +18,12 @@ use report::{Table, TableRow};
 
 /// Two kernels with the differences between them.
 pub struct Ablation {
-    /// Columns, by the kernels' names on the command line. The first two are compared.
+    /// Names of the kernels of all columns, as on the command line. The first two are the kernels to compare.
     kernels: Vec<String>,
     switches: Vec<Switch>,
 }
 
-/// A difference, with the columns that show its effect.
+/// A difference between the two kernels, with the columns that show its effect.
 struct Switch {
     difference: Difference,
     /// Index of the column of the first kernel with only this difference applied.
@@ -37,8 +37,8 @@ const FROM: usize = 0;
 /// Index of the column of the second kernel.
 const TO: usize = 1;
 
-/// Smallest relative difference of two values that counts as a gap; below this value no share is meaningful. Reports
-/// state this number in words.
+/// Smallest relative difference of two values that counts as a gap. Shares of a smaller difference mean nothing. Texts
+/// of reports state this number in words.
 const GAP_MIN: f64 = 0.01;
 
 /// The effect of each difference between two kernels on one row.
@@ -55,13 +55,13 @@ pub struct RowAblation {
     pub from: f64,
     /// The row's value with the second kernel: the median over the seeds.
     pub to: f64,
-    /// Smallest and largest value over the seeds with the first kernel; none for one seed.
+    /// Smallest and largest value over the seeds with the first kernel; none if there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_range: Option<Range>,
-    /// Smallest and largest value over the seeds with the second kernel; none for one seed.
+    /// Smallest and largest value over the seeds with the second kernel; none if there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_range: Option<Range>,
-    /// The change from the first kernel to the second; none for too few seeds.
+    /// The change from the first kernel to the second; none if there are too few seeds to judge it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
     /// The effect of each difference.
@@ -76,24 +76,26 @@ pub struct Effect {
     pub difference: Difference,
     /// The row's value with the first kernel and only this difference applied.
     pub alone: Option<f64>,
-    /// The share of the gap that the difference closes alone; none without a gap, as [`RowAblation::has_gap`] returns.
+    /// The share of the gap that the difference closes alone; none if there is no gap ([`RowAblation::has_gap`]).
     pub alone_share: Option<f64>,
     /// The row's value with the second kernel and only this difference reverted.
     pub undone: Option<f64>,
-    /// The share of the gap that reverting the difference opens; none without a gap.
+    /// The share of the gap that reverting the difference opens; none if there is no gap ([`RowAblation::has_gap`]).
     pub undone_share: Option<f64>,
-    /// Smallest and largest value over the seeds with the first kernel and only this difference applied; none for one
-    /// seed.
+    /// Smallest and largest of the values over the seeds, with the first kernel and only this difference applied. None
+    /// if there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_range: Option<Range>,
-    /// Smallest and largest value over the seeds with the second kernel and only this difference reverted; none for one
-    /// seed.
+    /// Smallest and largest of the values over the seeds, with the second kernel and only this difference reverted.
+    /// None if there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_range: Option<Range>,
-    /// The change from the first kernel to the first kernel with this difference; none for too few seeds.
+    /// The change from the first kernel to the first kernel with only this difference applied; none if there are too
+    /// few seeds to judge it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_change: Option<Change>,
-    /// The change from the second kernel without this difference to the second kernel; none for too few seeds.
+    /// The change from the second kernel with only this difference reverted to the second kernel; none if there are too
+    /// few seeds to judge it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_change: Option<Change>,
     /// Reason why runs with only this difference applied failed; none if no run failed.
@@ -107,28 +109,28 @@ pub struct Effect {
 /// Smallest and largest value over several seeds.
 pub type Range = [f64; 2];
 
-/// Returns the range of a column's values in a row; none for one seed.
+/// Returns the smallest and largest value of a column in a row; none if there is only one seed.
 fn range(row: &TableRow, column: usize) -> Option<Range> {
     row.cells[column].value.filter(|value| value.n > 1).map(|value| [value.low, value.high])
 }
 
-/// The change of a row that a difference causes, over several seeds.
+/// The change of a row's value from one column to another, over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Increase of the row's value.
+    /// Increase of the row's value; negative for a decrease.
     pub difference: f64,
-    /// Lower end of the interval of the increase.
+    /// Lower end of the confidence interval of the increase.
     pub low: f64,
-    /// Upper end of the interval of the increase.
+    /// Upper end of the confidence interval of the increase.
     pub high: f64,
-    /// Probability that the interval contains the increase.
+    /// Probability that the confidence interval contains the increase.
     pub coverage: f64,
-    /// Verdict on the change.
+    /// The verdict on the change: whether the columns differ, and which is better.
     pub verdict: Verdict,
 }
 
 impl Change {
-    /// Returns the change of a row from column `base` to column `column`; none for too few seeds.
+    /// Returns the change of a row from column `base` to column `column`; none if there are too few seeds to judge it.
     fn of(row: &TableRow, base: usize, column: usize) -> Option<Self> {
         let Comparison { shift, verdict, .. } = row.compared(base, column)?;
         let Shift { value, low, high, coverage } = shift;
@@ -136,7 +138,7 @@ impl Change {
     }
 }
 
-/// Returns a share in whole percent; a result of 0 has no sign.
+/// Returns a share in whole percent; never returns -0.
 #[must_use]
 pub fn percent(share: f64) -> f64 {
     (100.0 * share).round() + 0.0
@@ -155,9 +157,10 @@ impl RowAblation {
         is_gap(self.from, self.to)
     }
 
-    /// Returns whether a difference changes the row. If verdicts are known, at least one of them must tell the values
-    /// apart. Otherwise the change must be at least half a percent of the gap, or a hundredth of the value if there is
-    /// no gap. With several seeds, the ranges of both values must also not overlap.
+    /// Returns whether a difference changes the row. If there are verdicts, at least one must tell the values with and
+    /// without the difference apart. Otherwise the value must change by at least half a percent of the gap (by a
+    /// hundredth if there is no gap), and with several seeds the ranges with and without the difference must be
+    /// disjoint.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
         let mut known = [effect.alone_change, effect.undone_change].into_iter().flatten().peekable();
@@ -214,8 +217,9 @@ impl Ablation {
         Ok(Self { kernels, switches })
     }
 
-    /// Returns the kernels to run, by their names on the command line: both kernels, then the first kernel with each
-    /// difference alone, then the second kernel without each difference.
+    /// Returns the names, as on the command line, of the kernels to run: the two compared kernels, then for each
+    /// difference the first kernel with only this difference applied, then for each difference the second kernel with
+    /// only this difference reverted.
     #[must_use]
     pub fn kernels(&self) -> &[String] {
         &self.kernels

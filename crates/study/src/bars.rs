@@ -23,7 +23,7 @@ use kit::words::counted;
 /// Interval at which the lines are redrawn.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Width of a title, columns. With a bar and a message a line fits a terminal of 80 columns.
+/// Width of a title, in columns of the terminal. A line of title, bar and message fits a terminal of 80 columns.
 const TITLE: usize = 26;
 
 /// Progress on standard error. A terminal shows a line for each running job. Elsewhere there is one line when the work
@@ -73,8 +73,8 @@ impl Bars {
     }
 }
 
-/// A line with the elapsed time during work of unknown length. It is shown on a terminal until this value is dropped.
-/// Without a terminal there is no line.
+/// A line that shows how long a piece of work of unknown length has taken so far. It is shown on a terminal until this
+/// value is dropped. Without a terminal there is no line.
 pub struct Waiting(ProgressBar);
 
 impl Waiting {
@@ -190,7 +190,8 @@ fn cut(title: &str) -> String {
     std::iter::once('…').chain(title.chars().skip(length + 1 - TITLE)).collect()
 }
 
-/// Returns the message "`8000 of 32000 ops, 4.1 s, 24 s left`": operations, virtual time, remaining wall time.
+/// Returns a message such as "`8000 of 32000 ops, 4.1 s, 24 s left`", which states the operations, the virtual time and
+/// the remaining wall time.
 fn message_of_operations(done: u64, of: u64, now_ns: u64, wall: Duration) -> String {
     let told = format!("{done} of {of} ops, {:.1} s", now_ns as f64 / 1e9);
     // After the last operation the run may still do other work.
@@ -200,7 +201,8 @@ fn message_of_operations(done: u64, of: u64, now_ns: u64, wall: Duration) -> Str
     format!("{told}, {:.0} s left", wall.as_secs_f64() * (of - done) as f64 / done as f64)
 }
 
-/// Returns the message "`512 of 1165 s, 34 s/s, 19 s left`": virtual time, its rate, remaining wall time.
+/// Returns a message such as "`512 of 1165 s, 34 s/s, 19 s left`", which states the virtual time, its rate and the
+/// remaining wall time.
 fn message(now_ns: u64, total_ns: u64, wall: Duration) -> String {
     let (now_s, total_s) = (now_ns as f64 / 1e9, total_ns as f64 / 1e9);
     let rate = now_s / wall.as_secs_f64().max(1e-3);

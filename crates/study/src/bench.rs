@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Numbers of virtual CPUs whose tasks take turns.
+/// Numbers of virtual CPUs with which `spend` calls are measured. The tasks on these CPUs take turns.
 const CPUS: [usize; 3] = [1, 8, 64];
 
 /// Sizes of the measurements.
@@ -31,19 +31,19 @@ pub struct Amount {
     pub rounds: u64,
     /// Number of `spend` calls.
     pub spends: u32,
-    /// Scale of parallelio.
+    /// Scale of the runs of the experiment `parallelio`.
     pub scale: Scale,
-    /// Number of pages in the file.
+    /// Number of pages in the file that is read.
     pub pages: u64,
     /// Number of pages read in place. A quarter of this number is read by copy.
     pub hits: u64,
 }
 
-/// Runs all measurements, with files in a fresh folder inside `folder`. Returns the table of their figures.
+/// Runs all measurements, with files in a fresh folder inside `folder`. Returns the table of their figures. If `folder`
+/// lies in memory, the running kernel is not measured, and a note says so.
 ///
 /// # Errors
-/// When a simulation fails, a page cannot be read, or the user interrupts. If `folder` lies in memory, this is no
-/// error: the running kernel is left out, with a note.
+/// When a simulation fails, a page cannot be read, or the user interrupts.
 pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     let _guard = interrupt::guard();
     let hits = Hits::new(amount.pages, folder)?;
@@ -90,7 +90,7 @@ fn rounds(count: u64) -> String {
     }
 }
 
-/// The kernel on which parallelio runs: the one whose reclaim does most work.
+/// The kernel on which the experiment `parallelio` runs: the one whose reclaim does most work.
 const KERNEL: &str = "3.10-rc4-vanilla";
 
 fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[Row; 2], Failure> {

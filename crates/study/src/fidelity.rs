@@ -15,13 +15,14 @@ use catalogue::experiment::{Published, PublishedRow, Statistic};
 use figures::statistics::Estimate;
 use report::Table;
 
-/// A published level counts only above this value, since a factor means little for a smaller figure.
+/// A published figure counts in the comparison of levels (the figures themselves) only if it is larger than this,
+/// because a factor between small figures means little.
 pub const LEVEL: f64 = 100.0;
 
-/// Largest factor between a simulated and a published level, in either direction, with which the level is met.
+/// Largest factor by which a simulated figure may lie above or below the published figure if the level is to be met.
 pub const FACTOR: f64 = 2.0;
 
-/// Smallest published effect that counts, as a share of the baseline.
+/// Smallest published effect (change from the baseline to a kernel, as a share of the baseline) that counts.
 pub const EFFECT: f64 = 0.05;
 
 /// Factor to which a change is capped when sizes of effects are compared. A larger change counts like a change from or
@@ -74,7 +75,7 @@ pub struct Row {
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Whether the row counts separately, because it is context or follows from other rows.
+    /// Whether the row counts separately from the plain rows, because it is context or follows from other rows.
     pub is_apart: bool,
     /// A cell for each published kernel.
     pub cells: Vec<Cell>,
@@ -92,11 +93,11 @@ pub struct Cell {
     /// The simulated figure divided by the published one: 1 if both are zero, none if only the published one is zero or
     /// there is no simulated figure.
     pub ratio: Option<f64>,
-    /// Whether the ratio is within [`FACTOR`], so that the level is met.
+    /// Whether the ratio is within [`FACTOR`], so that the level (the figure itself) is met.
     pub is_met: bool,
-    /// Whether the level counts, because it is above [`LEVEL`].
+    /// Whether the level counts, because the published figure is above [`LEVEL`].
     pub counts: bool,
-    /// The reason why chance decides the level; none if a mechanism can decide it.
+    /// The reason why chance decides whether the level is met; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
     /// The effect of the kernel against the baseline; none for the baseline itself, and none if the baseline is not
     /// published.
@@ -115,9 +116,9 @@ pub struct Effect {
     /// Whether the simulated change has the published sign.
     pub has_sign: bool,
     /// Whether the simulated change has the published sign and size. The logarithms of both changes must be within a
-    /// factor of [`FACTOR`]; each change is capped at a factor of a hundred.
+    /// factor of [`FACTOR`] of each other; each change is capped at a factor of a hundred.
     pub has_size: bool,
-    /// The reason why chance decides the effect; none if a mechanism can decide it.
+    /// The reason why chance decides whether the effect is met; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
 }
 
@@ -133,33 +134,34 @@ pub struct Share {
 /// Counts of effects and levels in some rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Effects whose sign is met.
+    /// The share of the effects whose sign is met.
     pub signs: Share,
-    /// Effects whose sign and size are met.
+    /// The share of the effects whose sign and size are met.
     pub sizes: Share,
-    /// Levels that are met, within [`FACTOR`].
+    /// The share of the levels that are met, within [`FACTOR`].
     pub levels: Share,
 }
 
 /// The summary of an experiment's rows: how many figures are met, and the level that is farthest off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Counts for rows that are neither context nor follow from other rows.
+    /// Counts for the rows that are not context and do not follow from other rows.
     pub plain: Tally,
     /// Counts for the figures of `plain` that are not left to chance.
     pub decidable: Tally,
     /// Counts for rows that are context, or follow from other rows.
     pub apart: Tally,
-    /// The level that is farthest off among the levels that count; none if no level counts.
+    /// The published figure from which the simulated one is farthest off, among those whose level counts; none if no
+    /// level counts.
     pub worst: Option<Worst>,
 }
 
-/// The level that is farthest from its published figure.
+/// The published figure from which the simulated one is farthest off.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Worst {
-    /// Name of the level's row.
+    /// Name of the figure's row.
     pub row: String,
-    /// Name of the level's kernel.
+    /// Name of the figure's kernel.
     pub kernel: String,
     /// The published figure.
     pub published: f64,
@@ -187,7 +189,8 @@ impl Share {
 }
 
 impl Tally {
-    /// Counts the level and the effect of a cell, each if `is_wanted` returns true for its [`LeftToChance`].
+    /// Counts the level and the effect of a cell. Calls `is_wanted` with the reason why chance decides each of the two,
+    /// and leaves out what it returns false for.
     fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
         if cell.counts && is_wanted(cell.left_to_chance) {
             self.levels.add(cell.is_met);
@@ -272,7 +275,8 @@ impl Cell {
         Self { kernel, published: figure, simulated, ratio, is_met, counts, left_to_chance: None, effect }
     }
 
-    /// Returns the factor by which the level is off; infinite if a figure is missing or zero while the other is not.
+    /// Returns the factor by which the simulated figure is off the published one. It is infinite if a figure is
+    /// missing, or if one figure is zero and the other is not.
     fn factor(&self) -> f64 {
         self.ratio.map_or(f64::INFINITY, |ratio| ratio.max(ratio.recip()))
     }
@@ -345,7 +349,8 @@ fn change((base, figure): (f64, f64)) -> f64 {
     if base == figure { 0.0 } else { (figure - base) / base.abs() }
 }
 
-/// Returns the logarithm of a change, capped at the logarithm of [`FAR`] in either direction.
+/// Returns the logarithm of the factor from a baseline to a figure, capped at the logarithm of [`FAR`] in either
+/// direction.
 fn reach((base, figure): (f64, f64)) -> f64 {
     let log = if base == figure { 0.0 } else { (figure / base).ln() };
     log.clamp(-FAR.ln(), FAR.ln())

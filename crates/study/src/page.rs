@@ -16,10 +16,10 @@ use report::plot::lines::{Lines, Plot};
 use report::plot::{over_time, packets};
 use report::{Show, Table};
 
-/// Number of lines in the longest list of differences that is not folded.
+/// Largest number of lines of a list of differences that is shown open, not folded.
 const DIFFERENCES_OPEN: usize = 40;
 
-/// Returns the page with the results of `command`, for one plan or several, with sections for each plan.
+/// Returns the page with the results of `command`, which ran one plan or several. The page has sections for each plan.
 #[must_use]
 pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     let mut sections = Vec::new();
@@ -68,8 +68,8 @@ fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     sections
 }
 
-/// Returns charts of a picture's panels: first the plots with an axis of their own, then the plots over time, which are
-/// zoomed together. Returns none if there are no panels.
+/// Returns charts: first of the plots that have an axis of their own, then of the plots over time, which are zoomed
+/// together. Returns none if there is nothing to plot.
 fn charts(lines: Lines) -> Option<Part> {
     let Lines { names, across, panels, beside, .. } = lines;
     let own = beside.into_iter().flatten().map(|plot: Plot| Chart::of_plot(plot, &names));
@@ -87,7 +87,8 @@ fn counters(table: &Table, series: &[RunSeries]) -> Option<Part> {
     (!counters.is_empty()).then_some(Part::Counters(counters))
 }
 
-/// Returns the section of counters over time, from a file that `--series` wrote; none without counters.
+/// Returns the section with charts of counters over time, from a file that `--series` wrote. Shows the first seed; none
+/// if the file has no runs.
 #[must_use]
 pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     let seed = runs.first()?.seed;
@@ -117,8 +118,8 @@ fn of_flames(columns: &[ColumnProfile], flames: Vec<Flame>) -> Option<Section> {
     (!flames.is_empty()).then(|| Section::new("Where time goes", vec![words, Part::Flames(flames)]))
 }
 
-/// Returns the section of folded stacks from a file that `--profile` wrote: each of its lines begins with the name of a
-/// run.
+/// Returns the section of folded stacks from a file that `--profile` wrote. Each line of the file begins with the name
+/// of a run.
 #[must_use]
 pub fn of_stacks(text: &str) -> Option<Section> {
     let columns = profile::columns(&profile::read(text), View::default());
@@ -139,7 +140,7 @@ pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
 struct Apart<'k> {
     from: &'k str,
     to: &'k str,
-    /// Number of values in each of the two kernels.
+    /// Number of values that are set in each of the two kernels, equal ones included.
     values: usize,
     found: Vec<Difference>,
     /// Names of the experiments that compare the two kernels.
@@ -194,13 +195,13 @@ pub fn difference_grid(found: &[Difference]) -> Grid {
     }
 }
 
-/// Returns `words` as cells of a heading.
+/// Returns `words` as the cells of a table's heading.
 #[must_use]
 pub fn head(words: &[&str]) -> Vec<Cell> {
     words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
 }
 
-/// Returns every value of a machine, with its origin.
+/// Returns a folded part of a page with every value of a machine and its origin.
 #[must_use]
 pub fn machine(machine: &Machine) -> Part {
     let about = if machine.about.is_empty() { String::new() } else { format!(": {}", machine.about) };
@@ -208,7 +209,8 @@ pub fn machine(machine: &Machine) -> Part {
     Part::folded(caption, values(&machine.node))
 }
 
-/// Returns a table of cells with every value in a file, by section, with its place and the comment on its line.
+/// Returns a table of cells with every value in a file, by section. Each value has its place in the file and the
+/// comment on its line.
 #[must_use]
 pub fn values(node: &Node) -> Grid {
     let mut lines = Vec::new();

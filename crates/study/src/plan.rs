@@ -47,17 +47,19 @@ use workloads::system::page_bytes;
 pub struct Request {
     /// Name or file of the experiment.
     pub experiment: String,
-    /// Names or files that replace the experiment's kernels, if any are given.
+    /// Names or files of kernels to run in place of the experiment's kernels; empty for the experiment's kernels.
     pub kernels: Vec<String>,
-    /// Names or files of further kernels.
+    /// Names or files of kernels to run in addition to those of the experiment or of `kernels`.
     pub more_kernels: Vec<String>,
-    /// Values for each run; several keys with several values give every combination.
+    /// Values for keys of the kernels, of the machine or of the workload. If several keys have several values, each
+    /// combination runs.
     pub set: Vec<Set>,
-    /// Name or file that replaces the experiment's machine.
+    /// Name or file of a machine to use in place of the experiment's machine, if one is given.
     pub machine: Option<String>,
-    /// Control groups that are added to those of the machine and of the experiment, or replace keys of them.
+    /// Control groups that the user defines. They are added to those of the machine and of the experiment, or replace
+    /// keys of them.
     pub groups: Vec<group::Asked>,
-    /// The first seed.
+    /// The first seed. The other seeds are the numbers after it.
     pub seed: u64,
     /// Number of seeds, at least 1.
     pub runs: u64,
@@ -73,7 +75,7 @@ pub struct Request {
     pub generations_every: Option<Nanos>,
     /// Whether to record the data for a picture of the runs.
     pub picture: bool,
-    /// The part of each run that is traced.
+    /// The part of each run that is traced; `None` traces nothing.
     pub trace: Option<Window>,
     /// Whether to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
@@ -108,7 +110,7 @@ pub struct Plan {
     store: Option<Store>,
     /// Requested grounds that are left out, with reasons.
     skipped: Vec<String>,
-    /// Further lines to show below the report.
+    /// Further lines to show below the report, after the lines about `skipped`.
     notes: Vec<String>,
 }
 
@@ -122,7 +124,7 @@ struct Run {
     /// The run's job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
     seed: u64,
-    /// The description of the job for the process that runs it in real time.
+    /// The description of the job that is passed to the process that runs it in real time.
     order: NamedJob,
     /// The command that repeats the run.
     replay: String,
@@ -134,21 +136,21 @@ impl Run {
     }
 }
 
-/// A kernel, with the word that names it: its name or file, and its changes.
+/// A kernel, with the word by which a command names it: its name or file, and its changes.
 #[derive(Clone, Debug)]
 struct NamedKernel {
     word: String,
     kernel: Kernel,
 }
 
-/// The subject of a column: a kernel, a machine with parameters, and the ground (system) to run on.
+/// What the runs of one column have in common: a kernel, a machine with parameters, and the ground (system) to run on.
 #[derive(Clone, Copy)]
 struct Subject<'r> {
     named: &'r NamedKernel,
     setup: &'r Setup,
     ground: Ground,
-    /// Number of pages that fit on the device with the ground's files; none if it is unknown or the machine file states
-    /// it.
+    /// Number of pages that fit on the device that holds the ground's files. None if this number is unknown, or if the
+    /// machine file states it.
     device_pages: Option<u64>,
     /// The kernel image that a guest boots.
     image: Option<&'r Path>,
@@ -173,7 +175,7 @@ pub struct Results {
     pub kernel_logs: Vec<RunKernelLog>,
     /// Events over time of every job; empty if not requested.
     pub traces: Vec<RunTrace>,
-    /// Curves for pictures, in addition to counters; empty if the workload has none.
+    /// Curves for pictures that are not counters over time; empty if the workload has none.
     pub curves: Vec<RunCurves>,
     /// Failed runs. The other fields hold the results of the other runs.
     pub failures: Vec<JobFailure>,
@@ -249,8 +251,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Checks that runs with the parameters of the experiment's file can report its main row and main rows. Names of
-    /// rows may contain sizes: names at full size and names at this scale are accepted.
+    /// Checks that runs with the parameters of the experiment's file can report the rows that the file names as
+    /// `main_row` and `main_rows`. Names of rows may contain sizes: names at full size and names at this scale are
+    /// accepted.
     fn check_main_row(&self, plain: &Setup) -> Result<(), Error> {
         let Experiment { main_row, main_row_place, main_rows, main_rows_place, .. } = &self.experiment;
         let (Some(row), Some(first)) = (main_row, self.runs.first()) else { return Ok(()) };
@@ -405,7 +408,8 @@ impl Plan {
         Some(names)
     }
 
-    /// Returns the id and the kernel of each column whose runs a kernel file determines.
+    /// Returns the id and the kernel of each column, apart from columns that run on this computer's own kernel and so
+    /// by no kernel file.
     #[must_use]
     pub fn kernels(&self) -> Vec<(&str, &Kernel)> {
         let job = |n: usize| self.runs.iter().find(|run| run.column == n).map(|run| &run.job);
@@ -480,7 +484,8 @@ fn check_all(
     Err(Failure(if wrong.len() == subjects.len() { why } else { format!("{}: {why}", column(subject, grounds).id) }))
 }
 
-/// Returns the subjects of the columns of `ground`: each kernel with each setup and each kernel image.
+/// Returns the subjects of the columns of `ground`: one for each combination of a kernel, a setup (machine and
+/// parameters) and a kernel image.
 fn subjects_of<'r>(
     ground: Ground,
     place: &'r GroundOptions,
@@ -504,7 +509,7 @@ fn subjects_of<'r>(
 }
 
 impl Subject<'_> {
-    /// Returns this subject's job with the seed `seed`. Values common to all subjects come from `plain`.
+    /// Returns the job of this subject with the seed `seed`. Values common to all subjects are taken from `plain`.
     fn job(&self, plain: &Job, seed: u64) -> Job {
         Job {
             kernel: self.named.kernel.clone(),
@@ -518,7 +523,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Returns the description of a job of this subject for the process that runs it.
+    /// Returns the description of a job of this subject that is passed to the process that runs it.
     fn order(&self, job: &Job) -> NamedJob {
         NamedJob {
             experiment: self.setup.experiment_word.clone(),
@@ -532,7 +537,7 @@ impl Subject<'_> {
     }
 }
 
-/// Checks that the kernel has generations of pages.
+/// Checks that the kernel has generations of pages (multi-gen LRU).
 fn check_generations(named: &NamedKernel) -> Result<(), Error> {
     if let PolicyKind::Multigen = named.kernel.choices.lru.policy {
         return Ok(());

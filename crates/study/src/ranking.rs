@@ -11,7 +11,7 @@ use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 use report::{Column, Table};
 
-/// The kernels in one experiment, the best first.
+/// The ranking of the kernels of one experiment by one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranking {
     /// Name of the experiment.
@@ -38,10 +38,10 @@ pub struct Ranking {
 pub struct Ranked {
     /// Name of the kernel.
     pub kernel: String,
-    /// The kernel's figure over the seeds; none if no run has the row.
+    /// The kernel's figure, a median over the seeds with its interval; none if no run has the row.
     pub value: Option<Estimate>,
-    /// The kernel's lead over the best other kernel, as a share of the other kernel's figure; negative if this kernel
-    /// is worse. None if the other figure is 0, or if one of the figures is missing.
+    /// The kernel's lead over the best other kernel, as a share of the other kernel's figure. The lead is negative if
+    /// this kernel is worse. None if the other figure is 0, or if one of the figures is missing.
     pub ahead: Option<f64>,
     /// The verdict on the kernel's lead.
     pub verdict: Standing,

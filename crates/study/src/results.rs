@@ -20,7 +20,7 @@ use report::{Column, Table, TableHead, rows};
 /// A selection of runs: a run is selected if its value for `key` is one of `values`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Where {
-    /// The key: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key that was changed.
+    /// The key: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key whose value was changed for a run.
     pub key: String,
     /// The accepted values.
     pub values: Vec<String>,
@@ -80,8 +80,8 @@ pub fn matching(runs: Vec<StoredRun>, wanted: &[Where]) -> Result<Vec<StoredRun>
 }
 
 /// Makes a table for each experiment, machine and scale, with a column for each kernel and its changes, over all seeds.
-/// Columns are in the order of a comparison: first the experiment's kernels, then other kernels by name; columns of one
-/// kernel by the size of their changed values.
+/// Columns are ordered as in a comparison: first the experiment's kernels, then other kernels by name. Columns of one
+/// kernel are ordered by the size of their changed values.
 #[must_use]
 pub fn tables(runs: &[StoredRun]) -> Vec<Table> {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&StoredRun>> = BTreeMap::new();
@@ -146,7 +146,8 @@ fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     place(a).cmp(&place(b)).then_with(|| a.kernel.cmp(&b.kernel)).then_with(by_size).then_with(|| a.id.cmp(&b.id))
 }
 
-/// Keeps only the rows whose names contain one of `words`; keeps all rows if there are no words.
+/// Keeps only the rows that `words` select: a word selects each row that has the word in its name, and the block of
+/// rows that is called so. Keeps all rows if there are no words.
 pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     if !words.is_empty() {
         let is_meant = |row: &Row| words.iter().any(|word| rows::is_meant(&row.group, &row.name, word));
@@ -154,7 +155,7 @@ pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     }
 }
 
-/// Runs as one list: a line for each figure, and a column for each key that any of the runs changes.
+/// Runs as one list, with a line for each figure of each run, and a column for each key that any of the runs changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
     /// Columns of text, each with its name. A cell is none if its run does not have the column's key.
@@ -165,7 +166,7 @@ pub struct Frame {
     pub values: Vec<f64>,
 }
 
-/// Number of text columns before the seed, without the columns of changed keys.
+/// Number of text columns before the seed, apart from the columns of changed keys.
 const BEFORE_SEED: usize = 4;
 
 impl Frame {

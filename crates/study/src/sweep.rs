@@ -30,13 +30,15 @@ use grounds::job::{Failure, Outcome, Runnable};
 use kit::progress::Progress;
 use report::{Table, rows};
 
-/// A sweep, ready to run.
+/// A sweep (the runs of all combinations of experiments, kernels, machines, scales, values and seeds that a file
+/// lists), ready to run.
 pub struct Sweep {
     /// A plan for each experiment, machine and scale.
     plans: Vec<Plan>,
     /// The runs of all plans, each run once.
     runs: Vec<SweepRun>,
-    /// Words for the rows that the file selects.
+    /// Words by which the sweep's file selects rows. A word stands for each row that has the word in its name, and for
+    /// the block of rows that is called so. Empty if all rows are selected.
     rows: Vec<String>,
 }
 
@@ -61,7 +63,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The only part of a sweep that is not divided.
+    /// The part that contains all runs of a sweep.
     pub const ALL: Self = Self { index: 1, count: 1 };
 
     /// Returns whether the part contains run number `number`.
@@ -83,10 +85,10 @@ impl FromStr for Shard {
     }
 }
 
-/// The outcome of running a part of a sweep.
+/// The outcome of performing the runs of a part of a sweep.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Number of runs that were done.
+    /// Number of runs that were performed.
     pub done: usize,
     /// Number of runs that were found in the store.
     pub found: usize,
@@ -111,11 +113,11 @@ const KEYS: [&str; 8] = ["experiments", "kernels", "machines", "scales", "seed",
 /// Largest number of runs in a sweep.
 const RUNS_MAX: u64 = 1_000_000;
 
-/// Largest number of combinations, seeds not counted. Each combination has a kernel and a machine in memory, about 100
-/// KB, so all take 2 GB.
+/// Largest number of combinations, seeds not counted. For each combination a kernel and a machine are in memory, about
+/// 100 KB, so that the largest sweep takes 2 GB.
 const COMBINATIONS_MAX: u64 = 20_000;
 
-/// A word of a list, with its place in the file.
+/// A word from a list in a sweep's file, with its place in the file.
 struct Word {
     text: String,
     place: Place,
@@ -224,7 +226,7 @@ impl Sweep {
         &self.runs
     }
 
-    /// Returns the words for the rows that the file selects; empty for all rows.
+    /// Returns the words by which the sweep's file selects rows; empty if it selects all rows.
     #[must_use]
     pub fn rows(&self) -> &[String] {
         &self.rows
@@ -357,7 +359,7 @@ fn words(node: &Node, key: &str) -> Result<Vec<Word>, Error> {
     nodes.iter().map(word).collect()
 }
 
-/// Returns the whole number at a key, which must be at least `least`; none if the key is missing.
+/// Returns the whole number that a key holds; none if the key is missing. The number must be at least `least`.
 fn number(node: &Node, key: &str, least: u64) -> Result<Option<u64>, Error> {
     let Some(node) = node.get(key) else { return Ok(None) };
     let wrong =
@@ -432,7 +434,7 @@ fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tries each value alone, so that an error has the line of its value.
+/// Makes a plan with each value alone to check it, so that an error has the line of its value.
 fn check_sets(
     request: &Request,
     sets: &[(Set, Vec<Place>)],

@@ -32,18 +32,19 @@ pub struct Suite {
 pub struct Rule {
     /// Names of the counters.
     pub names: Vec<String>,
-    /// The kernel's counters whose sum is each counter in `names`; empty if the counters in `names` are the kernel's
-    /// own.
+    /// The kernel's own counters, whose sum is each counter in `names`. Empty if the counters in `names` are the
+    /// kernel's own.
     #[serde(default)]
     pub sum_of: Vec<String>,
-    /// The largest accepted distance of the simulated value from the guest's, percent. Without this value, the counters
-    /// are shown and not judged.
+    /// The largest accepted distance of the simulated value from the guest's, in percent of the guest's value. If this
+    /// is missing, the counters are shown but not judged.
     pub percent: Option<f64>,
-    /// Smallest value of a counter that is compared. A smaller value says nothing.
+    /// A counter is compared only if its median in the guest or its simulated median is at least this. Smaller values
+    /// say nothing.
     pub least: f64,
 }
 
-/// A load: the workload of an experiment, with fixed values.
+/// A load: the workload of an experiment, with fixed values of its parameters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
@@ -78,7 +79,7 @@ pub struct Held {
     pub load: String,
     /// Name of the guest's column.
     pub guest: String,
-    /// The compared counters, causes before their effects.
+    /// The compared counters, in causal order: causes before their effects.
     pub counters: Vec<Compared>,
 }
 
@@ -93,10 +94,11 @@ pub struct Compared {
     pub sim: Spread,
     /// The simulated median divided by the guest's; none if the guest's is 0.
     pub ratio: Option<f64>,
-    /// Whether the guest's range, widened by what the rule allows, overlaps the simulated range; none if the rule does
-    /// not judge.
+    /// Whether the guest's range, widened by what the rule allows, overlaps the simulated range; none if the rule has
+    /// no `percent`.
     pub agrees: Option<bool>,
-    /// Whether the medians alone differ by no more than the rule allows; none if the rule does not judge.
+    /// Whether the two medians differ by no more than the rule allows, whatever the ranges are; none if the rule has no
+    /// `percent`.
     pub medians_agree: Option<bool>,
 }
 
@@ -123,13 +125,13 @@ impl Difference {
     }
 }
 
-/// Counts of guests, kept so that simulations can be compared with them without a guest.
+/// What guests counted, recorded so that simulations can be compared with it without a guest.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// Notes about the guests: the kernel, and further lines.
     pub notes: Vec<String>,
-    /// The counts for each load with each kernel file.
+    /// What guests counted, for each load with each kernel file.
     pub runs: Vec<Recorded>,
 }
 
@@ -158,7 +160,7 @@ impl Record {
     }
 }
 
-/// Counts of guests with one load, with the settings of one kernel file.
+/// What guests counted with one load and the settings of one kernel file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
@@ -210,7 +212,7 @@ pub fn suite() -> &'static Suite {
     &SUITE
 }
 
-/// The last result of the comparison with one record of guests.
+/// The last result of comparing simulations with one record of guests.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Last {
@@ -322,13 +324,13 @@ impl Rule {
 }
 
 impl Suite {
-    /// Returns each counter with its rule, causes before their effects.
+    /// Returns each counter with its rule. Causes come before their effects.
     fn named(&self) -> impl Iterator<Item = (&Rule, &String)> {
         self.counters.iter().flat_map(|rule| rule.names.iter().map(move |name| (rule, name)))
     }
 }
 
-/// Returns the counts of the guests in `table`, which holds the runs of `load`. Guests that failed are left out.
+/// Returns what each guest in `table` counted. The table holds the runs of `load`. Guests that failed are left out.
 #[must_use]
 pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     let spread =
@@ -350,7 +352,7 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     columns.map(of_column).filter(|run| !run.counters.is_empty()).collect()
 }
 
-/// Returns a guest's counts with those of the simulated column of the same kernel file; `None` if `table` has no such
+/// Returns a guest's counters with those of the simulated column of the same kernel file; `None` if `table` has no such
 /// column.
 #[must_use]
 pub fn counted(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Counted> {
@@ -363,7 +365,7 @@ pub fn counted(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Counted
     Some(Counted { load: guest.load.clone(), guest: guest.guest.clone(), counters })
 }
 
-/// Returns the comparison of a load's simulated counters with the guest's, each by its rule.
+/// Returns the comparison of a load's simulated counters with the guest's, each by the rule for the counter.
 #[must_use]
 pub fn held(suite: &Suite, counted: &Counted) -> Held {
     let compared = |(rule, name): (&Rule, &String)| {
@@ -423,7 +425,7 @@ impl Held {
     }
 }
 
-/// The number of counters that agree, by two criteria.
+/// The number of counters that agree, by two criteria: by ranges and by medians.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     /// Number of counters whose guest range, widened by what the rule allows, overlaps the simulated range.

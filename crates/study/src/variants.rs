@@ -16,20 +16,20 @@ use grounds::job::Runnable;
 use report::plot::memory::VariantMemory;
 use report::{Column, Table, TableCell, TableRow, rows};
 
-/// Name of the unchanged experiment in the table.
+/// Name by which the table shows the unchanged experiment.
 const PLAIN: &str = "as it is";
 
-/// The variants of an experiment, checked and ready to run.
+/// The unchanged experiment and its variants, checked and ready to run.
 pub struct Variants {
     plans: Vec<VariantPlan>,
     rows: Vec<String>,
 }
 
-/// A variant with its plan.
+/// A variant, or the unchanged experiment, with the plan of its runs.
 struct VariantPlan {
     name: String,
     plan: Plan,
-    /// For each column of the plan, the index of the unchanged experiment's column.
+    /// For each column of `plan`, the index of the same column in the plan of the unchanged experiment.
     columns: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl VariantPlan {
 struct Found {
     name: String,
     table: Table,
-    /// For each column of the table, the index of the unchanged experiment's column.
+    /// For each column of `table`, the index of the same column in the table of the unchanged experiment.
     columns: Vec<usize>,
 }
 
@@ -55,15 +55,16 @@ impl Borrow<Plan> for VariantPlan {
 }
 
 impl Variants {
-    /// Makes the variants of the experiment that `request` names. If a variant sets a key that the request sets, too,
-    /// the variant's value counts. `rows` are words in the names of the figures to show; without words the experiment
-    /// chooses them. `only` are words in the names of the variants to run; without words all variants run. A variant
-    /// that applies to none of the request's kernels is left out.
+    /// Makes the plans of the experiment that `request` names and of its variants. If a variant and the request set the
+    /// same key, the variant's value counts. `rows` are words that choose the figures to show: those whose names
+    /// contain one of the words. Without words, the experiment's file chooses the figures. `only` are words that
+    /// choose, in the same way, the variants to run; without words, all variants run. A variant that applies to none of
+    /// the request's kernels is left out.
     ///
     /// # Errors
-    /// The errors of [`Plan::new`]. Also when the experiment has no variants, or none that matches `only`; when neither
-    /// the experiment nor `rows` selects rows; and when a variant sets a key to which the request gives several values,
-    /// since that variant would lack columns.
+    /// The errors of [`Plan::new`]. Also when the experiment has no variants, or a word of `only` names none of them;
+    /// when neither the experiment nor `rows` selects rows; and when a variant sets a key to which the request gives
+    /// several values, since that variant would lack columns.
     pub fn new(
         request: &Request,
         rows: &[String],
@@ -106,7 +107,7 @@ impl Variants {
         Ok(Self { plans, rows })
     }
 
-    /// Returns the plans: that of the unchanged experiment and one for each variant.
+    /// Returns the plan of the unchanged experiment, then the plan of each variant.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.plans.iter().map(|it| &it.plan)
     }
@@ -117,14 +118,14 @@ impl Variants {
         self.plans[0].plan.title()
     }
 
-    /// Returns the name of each run in all plans.
+    /// Returns the names of all runs of all plans.
     #[must_use]
     pub fn titles(&self) -> Vec<String> {
         self.plans.iter().flat_map(|variant| variant.plan.titles()).collect()
     }
 
-    /// Runs all plans on `threads` threads. Returns the table, the memory over time of each variant's runs if
-    /// requested, and the failed runs.
+    /// Runs all plans on `threads` threads. Returns the table of results, the memory over time of each variant's runs
+    /// (if the request asks for it), and the failed runs.
     #[must_use]
     pub fn run(self, threads: usize) -> (Table, Vec<VariantMemory>, Vec<JobFailure>) {
         let results = {
@@ -164,13 +165,14 @@ pub fn named(request: &Request, word: &str) -> Result<Request, Error> {
     found.ok_or_else(|| told(format!("it is about {}, which is not among those that run", variant.kernels.join(", "))))
 }
 
-/// Returns whether a variant applies to the kernel of this name.
+/// Returns whether `variant` applies to the kernel named `kernel`.
 fn is_about(variant: &Variant, kernel: &str) -> bool {
     variant.kernels.is_empty() || variant.kernels.iter().any(|name| name == kernel)
 }
 
-/// Returns the request for a variant: the variant's own values, the values of `request` for other keys, and those
-/// kernels of `request` to which the variant applies; none if it applies to none of them.
+/// Returns the request that runs `variant`. It has the variant's own values, and the values of `request` for all other
+/// keys. Of the kernels of `request` it has those to which the variant applies. If there is no such kernel, returns
+/// none.
 fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> Result<Option<Request>, Error> {
     let mut set = request.set.clone();
     for (key, value) in &variant.set {
@@ -203,8 +205,8 @@ fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> 
     Ok((!kernels.is_empty()).then(|| Request { set, kernels, more_kernels, ..request.clone() }))
 }
 
-/// Returns one table made from the tables of `found`, the first of which is the unchanged experiment. Each of the
-/// wanted rows is a block with a line for each of `found`.
+/// Joins the tables of `found` into one table. The first of `found` is the unchanged experiment. Each row that `wanted`
+/// names becomes a block, in which each of `found` has a line.
 fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
     let plain = &found[0].table;
     let line = |Found { name: variant, table, columns }: &Found, name: &str| -> Option<TableRow> {
@@ -255,7 +257,7 @@ mod tests {
     use super::*;
     use report::samples::{head, ops};
 
-    /// Returns a result with kernels x and y. A variant may apply only to y.
+    /// Returns a result with a column for each number in `columns`: 0 stands for kernel x, 1 for kernel y.
     fn found(name: &str, columns: &[usize], value: f64) -> Found {
         let kernels: Vec<&str> = columns.iter().map(|column| ["x", "y"][*column]).collect();
         let runs = columns.iter().map(|column| vec![vec![ops("Ops a", value), ops("Ops b", value + *column as f64)]]);

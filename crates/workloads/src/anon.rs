@@ -25,7 +25,7 @@ use figures::scale::Scale;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Number of the first task's random stream.
+/// Task number `n` draws its random numbers from stream `STREAM + n` ([`System::rng`]).
 const STREAM: u64 = 5000;
 
 /// Parameters of the workload `anon`, from `[params]` in an experiment's file.
@@ -36,22 +36,22 @@ pub struct Params {
     pub region_percent: u64,
     /// Size of all regions together in MiB at full scale, instead of `region_percent`.
     pub region_mib: Option<u64>,
-    /// `true`: a region is a private mapping of a file of equal size, whose pages are copied when they are first stored
-    /// to. Nothing is stored before the random touches. Default: `false`.
+    /// `true`: each region is a private mapping of a file of the same size, and a page is copied at the first store to
+    /// it. No page is stored to before the random touches begin. Default: `false`, which makes the regions anonymous.
     pub private_file: bool,
     /// How often each page of a region is touched. Default: all pages equally often.
     pub distribution: Distribution,
     /// Exponent of the distribution `zipf`: above 0. Default 1.2.
     pub theta: f64,
-    /// Share of touches that store, percent. Default 50.
+    /// Share of touches that store to the page after they have loaded it, percent. Default 50.
     pub store_percent: u64,
     /// Number of tasks, each with a region of its own. Default 4.
     pub tasks: u64,
-    /// Number of measured operations of each task at which the run ends. Default: the run ends after a time.
+    /// Number of measured operations by each task after which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,
-    /// Operations of each task before the measurement begins. Default 0.
+    /// Number of operations that each task does before the measurement begins. Default 0.
     pub warm_up_operations: u64,
-    /// Duration in seconds, if no number of operations ends the run. Default 10.
+    /// Duration of the measurement in seconds, if no number of operations ends the run. Default 10.
     pub touch_s: u64,
 }
 
@@ -78,7 +78,7 @@ impl Params {
     }
 }
 
-/// The workload `anon`: random touches of anonymous memory larger than memory.
+/// The workload `anon`: random touches of anonymous memory that exceeds physical memory.
 #[derive(Debug)]
 pub struct Anon;
 
@@ -141,13 +141,14 @@ fn rows(course: &Course) -> Vec<Row> {
     [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
 }
 
-/// Returns the name of a task's region. The region's file, if it has one, and its test pattern have this name, too.
+/// Returns the name of a task's region. The region's test pattern has the same name, and so has the file that a private
+/// mapping maps.
 fn name_of(task: u64) -> String {
     format!("anon {task}")
 }
 
-/// Maps a task's region and returns it. In an anonymous region, stores each page once, with version 1 of the test
-/// pattern.
+/// Maps a task's region. If the region is anonymous, fills each page once with version 1 of the test pattern. Returns
+/// the region.
 fn region_of<S: System>(
     system: &S,
     name: &str,

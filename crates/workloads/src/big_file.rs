@@ -4,11 +4,11 @@ use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
 use machine::PAGE_BYTES;
 
-/// Pages per write or read.
+/// Number of pages that one write or read covers.
 const PIECE_PAGES: u64 = 64;
 
-/// Writes the file `name`: `pages` pages with version 1 of its test pattern. Then syncs the file and drops it from
-/// memory.
+/// Writes a file named `name` that has `pages` pages with version 1 of its test pattern. Then syncs the file and drops
+/// it from memory.
 ///
 /// # Errors
 /// When the file cannot be written, or when the system does not drop caches.
@@ -30,8 +30,8 @@ pub fn make<S: System>(system: &S, name: &str, pages: u64) -> Result<(), SystemE
     system.drop_caches()
 }
 
-/// Provides a file of `pages` pages on the device, with none in memory. The file is made by [`System::import`] if the
-/// system can do this; otherwise [`make`] writes it.
+/// Puts a file of `pages` pages on the device, with no page in memory. [`System::import`] makes the file if the system
+/// supports it; otherwise [`make`] writes it.
 ///
 /// # Errors
 /// When the file cannot be written, when the device is full, or when the system does not drop caches.
@@ -66,7 +66,7 @@ pub fn read_through<S: System>(
     Ok(pages)
 }
 
-/// Fills `bytes` from a file.
+/// Fills `bytes` with the contents of a file from `offset` on.
 ///
 /// # Errors
 /// When the file cannot be read, or ends before `bytes` is full.

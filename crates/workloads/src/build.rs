@@ -13,13 +13,14 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of parts into which a compiler divides its touches of memory and its computation.
+/// Number of parts of a compiler's work. In each part the compiler reads some headers, touches a piece of its memory,
+/// and computes.
 const PARTS: u64 = 32;
 
-/// Name of the file with the compiler's text, which all builds share.
+/// Name of the file that holds the compiler's text. All builds share this file.
 pub const COMPILER: &str = "cc1";
 
-/// Parameters of a build at full scale. Sizes of memory and of the tree follow the scale.
+/// Parameters of a kernel build at full scale. A run multiplies the sizes of memory and of the tree by its scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -27,26 +28,27 @@ pub struct Params {
     pub tree_files: Sourced<u64>,
     /// Size of each file of the tree, KiB.
     pub tree_file_kib: Sourced<u64>,
-    /// Number of sources that are compiled.
+    /// Number of source files that are compiled.
     pub units: Sourced<u64>,
     /// Total size of the headers that each compiler reads, KiB.
     pub headers_kib: Sourced<u64>,
-    /// Number of headers.
+    /// Number of header files.
     pub headers: Sourced<u64>,
     /// Size of the compiler's text, MiB.
     pub text_mib: Sourced<u64>,
-    /// Memory that a compiler uses, MiB: smallest and largest.
+    /// Smallest and largest amount of memory that a compiler uses, MiB.
     pub memory_mib: Sourced<[u64; 2]>,
-    /// Mean time that a compiler computes, ms.
+    /// Mean CPU time for compiling one source file, ms.
     pub unit_ms: Sourced<u64>,
-    /// Size of an object, KiB.
+    /// Size of an object file, KiB.
     pub object_kib: Sourced<u64>,
-    /// Memory that the linker uses, and size of the image that it makes, MiB.
+    /// Two numbers: the memory that the linker uses, and the size of the image that the linker makes, MiB.
     pub link_mib: Sourced<[u64; 2]>,
-    /// Time that the linker computes, ms.
+    /// CPU time of the linker, ms.
     pub link_ms: Sourced<u64>,
-    /// Part of a compiler's touched memory that the compiler touches again in each part of its work, percent: one
-    /// contiguous stretch at a random place. Default 0: each page is touched only once.
+    /// Share of the memory touched so far that a compiler touches again in each of the 32 parts of its work, percent.
+    /// The pages that it touches again are contiguous and lie at a random place. Default 0: each page is touched only
+    /// once.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Whether memory of compilers and linkers may have huge pages. Default: no, since these programs allocate memory
@@ -59,7 +61,7 @@ impl Params {
     /// Checks the parameters before anything runs.
     ///
     /// # Errors
-    /// When the parameters describe no possible build, in words for the user.
+    /// When the parameters describe no possible build. The error is a text for the user.
     pub fn check(&self) -> Result<(), String> {
         if self.memory_mib.value[0] > self.memory_mib.value[1] {
             return Err("`memory_mib` is the least, then the most".to_owned());
@@ -81,7 +83,8 @@ impl Params {
         self.tree_files.value.saturating_mul(kib_pages(self.tree_file_kib.value))
     }
 
-    /// Returns the number of operations of one compiler: pages that it reads, touches, touches again and writes.
+    /// Returns the number of operations of one compiler. The operations are the pages that it reads, touches, touches
+    /// again and writes.
     #[must_use]
     pub fn unit_operations(&self) -> u64 {
         let [least, most] = self.memory_mib.value.map(|mib| mib_pages(mib, Scale::FULL));
@@ -91,7 +94,7 @@ impl Params {
         kib_pages(self.headers_kib.value).saturating_add(memory).saturating_add(again).saturating_add(1)
     }
 
-    /// Returns the time of the longest single computation by a task of a build, seconds.
+    /// Returns the duration of the longest single computation in a build, seconds.
     #[must_use]
     pub fn wait_s(&self) -> u64 {
         (self.unit_ms.value / 1000).max(self.link_ms.value / 1000)
@@ -118,7 +121,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Converts `params` to the scale of a run.
+    /// Converts `params`: multiplies the sizes that follow the scale by `scale`, and turns sizes into pages.
     #[must_use]
     pub fn of(params: &Params, scale: Scale) -> Self {
         let mib = |mib: u64| scale.of(mib * 256).max(1);
@@ -141,7 +144,8 @@ impl Build {
         }
     }
 
-    /// Returns the number of files of a tree. Sources come first, headers after them.
+    /// Returns the number of files in a tree. The source files have the lowest numbers, and the header files follow
+    /// them.
     #[must_use]
     pub fn files(&self) -> u64 {
         self.tree_files.max(self.units + self.headers)
@@ -162,7 +166,7 @@ impl Build {
         write_file(system, COMPILER, self.text_pages.into())
     }
 
-    /// Writes tree number `tree`.
+    /// Writes all files of tree number `tree`.
     ///
     /// # Errors
     /// When the device is full or memory is exhausted.
@@ -170,7 +174,7 @@ impl Build {
         (0..self.files()).try_for_each(|n| write_file(system, &tree_file(tree, n), self.file_pages(n)))
     }
 
-    /// Writes the compiler's text and a tree to the device, and drops them from memory.
+    /// Writes the compiler's text and all files of a tree to the device, and drops these files from memory.
     ///
     /// # Errors
     /// When the device is full, memory is exhausted, or the system does not drop caches.
@@ -194,7 +198,7 @@ impl Build {
         })
     }
 
-    /// Removes the sources of a tree.
+    /// Removes the files that a tree has before its build: sources, headers and all others.
     ///
     /// # Errors
     /// When a source is missing.
@@ -202,7 +206,7 @@ impl Build {
         (0..self.files()).try_for_each(|n| system.remove(&tree_file(tree, n)))
     }
 
-    /// Removes the sources, the objects and the image of a completely built tree.
+    /// Removes all files of a tree whose build is complete: the sources, the objects and the image.
     ///
     /// # Errors
     /// When a file is missing.
@@ -212,7 +216,8 @@ impl Build {
         system.remove(&image(tree))
     }
 
-    /// Removes the objects and the image of a tree, as far as they exist: the build may have been killed.
+    /// Removes the objects and the image of a tree. Missing files are not an error, since the build may have been
+    /// killed.
     pub fn remove_objects<S: System>(&self, system: &S, tree: u64) {
         for name in (0..self.units).map(|unit| object(tree, unit)).chain([image(tree)]) {
             // An error is expected, since most objects do not exist.
@@ -242,8 +247,9 @@ impl Build {
         Ok(system.now().since(started))
     }
 
-    /// Compiles units in order from `next` on, until none is left, the task is told to end or a unit fails. After a
-    /// failure, `next` holds the first unit that is not compiled.
+    /// Compiles units of a tree in order, beginning with the unit `next`. Several tasks may share `next`; each of them
+    /// takes the next unit that no task has taken. Ends when no unit is left, when the task is told to end, or when a
+    /// unit fails. After a failure, lowers `next` to the failed unit, so that this unit is compiled again.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
@@ -260,8 +266,8 @@ impl Build {
         }
     }
 
-    /// Compiles one unit: a program maps memory of its own, reads the source and the headers, writes an object, and
-    /// frees its memory at its end.
+    /// Compiles one unit, as a compiler process does: maps memory, reads the source and the headers, computes, frees
+    /// the memory, and writes an object.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
@@ -317,7 +323,7 @@ impl Build {
         if self.has_huge_pages { system.map_huge(pages) } else { system.map(pages) }
     }
 
-    /// Links the compiled objects.
+    /// Links the objects of a tree to its image.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
@@ -347,7 +353,7 @@ impl Build {
     }
 }
 
-/// Returns the name of the tasks of a build.
+/// Returns the name of the tasks that build tree number `tree`. All of them have the same name.
 #[must_use]
 pub fn task_name(tree: u64) -> String {
     format!("make-{tree}")

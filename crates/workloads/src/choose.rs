@@ -11,16 +11,17 @@ pub enum Distribution {
     /// kept.
     #[default]
     Uniform,
-    /// The page of rank k has a weight of k to the power of minus theta. The hit ratio depends on which pages are kept.
+    /// The page of rank k, counted from 1, is chosen with a probability proportional to k to the power of minus theta.
+    /// The hit ratio depends on which pages are kept.
     Zipf,
 }
 
 /// A chooser of random pages.
 #[derive(Clone, Debug)]
 pub enum Chooser {
-    /// Uniform among this number of pages.
+    /// Chooses uniformly among this number of pages.
     Uniform(u64),
-    /// By Zipf rank. Ranks are scattered over the pages.
+    /// Draws a Zipf rank, and chooses the page to which the scatter maps this rank.
     Zipf(Zipf, Scatter),
 }
 
@@ -38,8 +39,9 @@ impl Chooser {
         }
     }
 
-    /// Makes a chooser that samples Zipf ranks by rejection only. This sampler decides which pages of files are in a
-    /// simulated machine's memory before a run, so a change of the sampler changes published figures.
+    /// Makes a chooser that draws Zipf ranks by rejection only, without an alias table. This chooser decides which
+    /// pages of files are in a simulated machine's memory before a run, so any change of it changes the figures of
+    /// simulated runs.
     ///
     /// # Panics
     /// When `pages` is 0.
@@ -59,18 +61,18 @@ impl Chooser {
     }
 }
 
-/// A sampler of Zipf ranks, counted from 0; rank k has a weight of (k + 1) to the power of minus theta.
+/// Draws Zipf ranks, counted from 0. The probability of rank k is proportional to (k + 1) to the power of minus theta.
 ///
-/// Most draws give one of the first ranks. These come from an alias table, with two look-ups per draw (A. J. Walker:
+/// Most draws give one of the first ranks. An alias table gives these ranks, with two look-ups per draw (A. J. Walker:
 /// "An efficient method for generating discrete random variables with general distributions", 1977). A draw must not
-/// cost more than the operation that is measured, and the table must be small, since it lies in the measured memory.
-/// The other ranks are drawn by rejection from the integral (W. Hörmann, G. Derflinger: "Rejection-inversion to
-/// generate variates from monotone discrete distributions", 1996).
+/// cost more than the operation that a workload measures. The table must be small, since it lies in the memory that the
+/// workload measures. The ranks outside the table are drawn by rejection from the integral of the weights (W. Hörmann,
+/// G. Derflinger: "Rejection-inversion to generate variates from monotone discrete distributions", 1996).
 #[derive(Clone, Debug)]
 pub struct Zipf {
-    /// The table of the first ranks, in columns of equal probability.
+    /// The alias table of the first ranks. A draw from the table picks each column with equal probability.
     columns: Vec<Column>,
-    /// Probability that a draw gives a rank outside the table.
+    /// Probability that a draw gives a rank outside the alias table.
     others: f64,
     ranks: f64,
     theta: f64,
@@ -79,7 +81,7 @@ pub struct Zipf {
     accepted_below: f64,
 }
 
-/// A column of the alias table. A draw below the threshold `own` gives the column's own rank, a draw above it gives the
+/// A column of the alias table. A draw below the threshold `own` gives the column's own rank; any other draw gives the
 /// rank `other`.
 #[derive(Clone, Copy, Debug)]
 struct Column {
@@ -87,11 +89,13 @@ struct Column {
     other: u32,
 }
 
-/// Number of ranks in the table: 32 KiB, which fits a processor's second-level cache.
+/// Largest number of ranks in the alias table. The full table has 32 KiB, which fits in a processor's second-level
+/// cache.
 const COLUMNS: u64 = 4096;
 
 impl Zipf {
-    /// Makes a sampler of `ranks` ranks, with `theta` above 0 and at most `columns_max` ranks in the table.
+    /// Makes a sampler of `ranks` ranks. The exponent `theta` must be above 0. At most `columns_max` ranks are in the
+    /// alias table.
     #[must_use]
     pub fn new(ranks: u64, theta: f64, columns_max: u64) -> Self {
         let in_table = ranks.min(columns_max);
@@ -196,7 +200,7 @@ fn columns(weights: &[f64], sum: f64) -> Vec<Column> {
     columns
 }
 
-/// Maps ranks to pages one to one, so that frequent pages are not neighbours.
+/// Maps ranks to pages one to one, so that frequently chosen pages are not neighbours.
 #[derive(Clone, Debug)]
 pub struct Scatter {
     pages: u64,

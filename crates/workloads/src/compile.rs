@@ -15,20 +15,20 @@ use figures::figure::{Row, RowName, names};
 use figures::scale::Scale;
 use serde::{Deserialize, Serialize};
 
-/// Number of the only tree.
+/// Number of the source tree. The workload has only this tree.
 const TREE: u64 = 0;
 
-/// Largest number of compilers at a time.
+/// Largest number of compilers that run at a time.
 const JOBS_MAX: u64 = 1024;
 
 /// Parameters of the workload `compile`, from `[params]` in an experiment's file. Sizes follow the scale of a run.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Number of compilers at a time. Default 4.
+    /// Number of compilers that run at a time. Default 4.
     #[serde(default = "jobs")]
     pub jobs: u64,
-    /// The build, of which each task compiles an equal part of the units.
+    /// Parameters of the build. Each task compiles an equal part of the build's units.
     pub build: build::Params,
 }
 
@@ -36,7 +36,7 @@ const fn jobs() -> u64 {
     4
 }
 
-/// The workload `compile`: the compilers of one kernel build, measured by operations.
+/// The workload `compile`: the compilers of one kernel build. The measure is operations per second.
 #[derive(Debug)]
 pub struct Compile;
 

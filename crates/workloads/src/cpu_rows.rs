@@ -10,16 +10,17 @@ use std::collections::BTreeMap;
 pub struct Who<'a> {
     /// Prefix of the tasks' names.
     pub prefix: &'a str,
-    /// Name of these tasks in report rows.
+    /// Name under which report rows show these tasks.
     pub name: &'a str,
-    /// Whether, if there are several tasks, each of them has a row of its own.
+    /// `true`: if there are several tasks, each of them has a row of its own, in addition to their common row.
     pub tells_each: bool,
 }
 
 /// All instances of kswapd.
 pub const KSWAPD: Who<'static> = Who { prefix: "kswapd", name: "kswapd", tells_each: true };
 
-/// Reported parts of the tasks' CPU time: a function, and the name of the time spent in its calls.
+/// Reported parts of the tasks' CPU time. Each part has a function and a name: it is the time that the tasks spend in
+/// the function and its callees.
 const PARTS: [(Func, &str); 4] = [
     (Func::RemoveMapping, "removal from indexes"),
     (Func::AddToPageCache, "insertion into indexes"),
@@ -30,9 +31,9 @@ const PARTS: [(Func, &str); 4] = [
 /// Classes of locks whose waits are reported.
 const LOCKS: [LockClass; 3] = [LockClass::IPages, LockClass::Lru, LockClass::Zone];
 
-/// Returns rows of the CPU time of some tasks: the total in percent of one CPU, its parts in percent of the total, and
-/// the spinning by lock in percent of one CPU. Returns no rows if the system has no profile, or if the tasks used no
-/// CPU time.
+/// Returns rows of the CPU time that the tasks `who` used since memory was full: the total in percent of one CPU, its
+/// parts in percent of the total, and the time spent spinning for each class of locks in percent of one CPU. Returns no
+/// rows if the system has no profile, or if the tasks used no CPU time.
 #[must_use]
 pub fn rows(course: &Course, who: Who<'_>) -> Vec<Row> {
     let spent = course.spent.last().filter(|spent| !spent.profile.is_empty()).unwrap_or(&course.spent[0]);

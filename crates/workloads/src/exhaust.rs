@@ -40,11 +40,11 @@ pub enum Of {
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Exhausted resource: `"memory"` or `"disk"`. Default `"memory"`.
+    /// Resource that the programs exhaust: `"memory"` or `"disk"`. Default `"memory"`.
     pub of: Of,
     /// Number of programs, which run one after the other. Default 3.
     pub programs: u64,
-    /// Time between two programs, ms. Default 200.
+    /// Time between the end of a program and the start of the next, ms. Default 200.
     pub pause_ms: u64,
     /// Free disk space at the start, percent of memory. Default 200.
     pub room_percent: u64,
@@ -56,7 +56,7 @@ impl Default for Params {
     }
 }
 
-/// The workload `exhaust`: programs that want more memory, or more of the disk, than there is.
+/// The workload `exhaust`: programs that request more memory, or more of the disk, than there is.
 #[derive(Debug)]
 pub struct Exhaust;
 
@@ -136,12 +136,12 @@ impl Workload for Exhaust {
 enum Fate {
     /// The program was killed.
     Killed,
-    /// A request or a write of the program was refused.
+    /// The system refused the program's request for memory, or its write.
     Refused,
 }
 
-/// Stores pages until the program is killed, or a request is refused because nobody can be killed. Returns the number of
-/// pages stored, and how the program ended.
+/// Runs a program that stores page after page until it is killed, or until a request for memory is refused because no
+/// process can be killed. Returns the number of pages stored, and how the program ended.
 fn store_until_killed<S: System>(system: &S) -> Result<(u64, Fate), SystemError> {
     let kept = system.kept();
     let exhausted = |system: &S| system.vmstat().get("oom").copied().unwrap_or(0);
@@ -166,8 +166,8 @@ fn store_until_killed<S: System>(system: &S) -> Result<(u64, Fate), SystemError>
     fate(system, was_refused, ended).map(|fate| (pages, fate))
 }
 
-/// Appends to a file until the disk is full, and removes the file. Returns the number of pages written, and how the
-/// program ended.
+/// Runs a program that appends to a file until the disk is full, and then removes the file. Returns the number of pages
+/// written, and how the program ended.
 fn write_until_refused<S: System>(system: &S) -> Result<(u64, Fate), SystemError> {
     let kept = system.kept();
     let pattern = Pattern::new(FILE, 1);
@@ -188,8 +188,8 @@ fn write_until_refused<S: System>(system: &S) -> Result<(u64, Fate), SystemError
     fate(system, was_refused, ended).map(|fate| (pages, fate))
 }
 
-/// Returns how a program ended. `ended` is the outcome of the program's last operation. Returns its error if the
-/// program was neither killed nor refused what it wanted.
+/// Returns how a program ended. `ended` is the outcome of the program's last operation. If the operation failed
+/// although the program was neither killed nor refused memory or disk space, returns the operation's error.
 fn fate<S: System>(system: &S, was_refused: bool, ended: Result<(), SystemError>) -> Result<Fate, SystemError> {
     if system.is_killed() {
         Ok(Fate::Killed)

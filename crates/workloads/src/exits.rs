@@ -18,10 +18,10 @@ use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 use sim::Rng;
 
-/// Number of the random stream for the touches.
+/// The touches draw from the random stream of this number ([`System::rng`]).
 const STREAM: u64 = 7500;
 
-/// Name of the staying program's memory.
+/// Name from which the test pattern of the staying program's memory is made.
 const STAYS: &str = "stays";
 
 /// Parameters of the workload `exits`, from `[params]` in an experiment's file.
@@ -40,9 +40,9 @@ pub struct Params {
     pub programs: u64,
     /// `true`: memory of the programs that end may have huge pages. Default: `false`.
     pub huge_pages: bool,
-    /// Pages that a program stores before each touch by the staying program. Default 4.
+    /// Number of pages that each program that ends stores before each touch by the staying program. Default 4.
     pub stores_per_touch: u64,
-    /// Touches by the staying program after the end of each other program. Default 10000.
+    /// Number of touches that the staying program does each time another program has ended. Default 10000.
     pub touches_after: u64,
 }
 
@@ -62,14 +62,14 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the number of pages of the staying program, and of each program that ends.
+    /// Returns two numbers of pages: that of the staying program, and that of each program that ends.
     fn pages(&self, memory_pages: u64, scale: Scale) -> (u64, u64) {
         let stays = Size { percent: self.stays_percent, mib: self.stays_mib };
         let program = Size { percent: self.program_percent, mib: self.program_mib };
         (stays.pages(memory_pages, scale), program.pages(memory_pages, scale))
     }
 
-    /// Returns the number of touches by the staying program, if each other program has `program` pages.
+    /// Returns the number of touches that the staying program does in a run, if each other program has `program` pages.
     fn touches(&self, program: u64) -> u64 {
         (program / self.stores_per_touch.max(1)).saturating_add(self.touches_after).saturating_mul(self.programs)
     }
@@ -191,7 +191,8 @@ impl<S: System> Staying<S> {
     }
 }
 
-/// Runs program number `number`, which has `pages` pages, from its start to its end.
+/// Runs program number `number` from its start to its end: stores its `pages` pages, with touches by the staying
+/// program in between, and frees them.
 fn run_program<S: System>(
     system: &S,
     staying: &mut Staying<S>,

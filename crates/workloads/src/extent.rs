@@ -3,10 +3,11 @@
 
 use figures::scale::Scale;
 
-/// Longest time of a run by its own clock, seconds: ten hours. The simulator's clock ends at twenty hours.
+/// Longest duration of a run by its own clock, seconds: ten hours. The simulator's clock ends at twenty hours.
 pub const TIME_MAX_S: u64 = 36_000;
 
-/// Largest memory of one program at full scale, MiB: 1 TiB. Page numbers have 32 bits.
+/// Largest memory of one program at full scale, MiB: 1 TiB. Page numbers of 32 bits, which can reach 16 TiB, then
+/// suffice.
 pub const MEMORY_MAX_MIB: u64 = 1 << 20;
 
 /// Largest number of operations in a run. A simulator does some million operations a second, so such a run takes hours.
@@ -27,7 +28,7 @@ pub struct Extent {
 
 impl Extent {
     /// Refuses a run that exceeds the limits of time or operations. Also refuses a run whose files exceed
-    /// `device_pages`, the device's room for files, if this is known.
+    /// `device_pages`, the device's room for files, if this room is known.
     ///
     /// # Errors
     /// When a quantity is too large. The message names the quantity and its limit.
@@ -61,7 +62,7 @@ pub fn kib_pages(kib: u64) -> u64 {
     kib.div_ceil(4)
 }
 
-/// Returns the number of pages in `mib` MiB at a scale.
+/// Returns the number of pages in `mib` MiB at full scale, multiplied by the scale `scale`.
 #[must_use]
 pub fn mib_pages(mib: u64, scale: Scale) -> u64 {
     scale.of(mib.saturating_mul(256))

@@ -23,35 +23,37 @@ const FILE: &str = "read";
 /// Name from which the test pattern of the anonymous memory is made.
 const MEMORY: &str = "memory";
 
-/// Pages of a MiB.
+/// Number of pages in a MiB.
 const MIB_PAGES: u64 = 256;
 
 /// Largest size of a file or of memory, MiB: 8 TiB.
 const MIB_MAX: u64 = 8 << 20;
 
-/// Largest number of timed MiB, each of which has a row.
+/// Largest value of [`Params::timed_mib`]. Each timed MiB has a row in the report.
 const TIMED_MAX: u64 = 64;
 
 /// Parameters of the workload `grow`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Default, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The memory control group of the program, a section `[[group]]` of the machine file. Default: the group of the
-    /// task.
+    /// The memory control group of the program, a section `[[group]]` of the machine file. Default: the program stays
+    /// in the group in which its task starts.
     pub group: Option<String>,
     /// Size of the file that is read once at the beginning, MiB. Default 0.
     pub file_mib: u64,
     /// Anonymous memory that is written once, MiB. Default 0.
     pub anon_mib: u64,
-    /// Number of MiB at the end of the anonymous memory whose writing is timed, each by itself. Default 0.
+    /// Number of MiB at the end of the anonymous memory for which the time to write each MiB is measured. Default 0.
     pub timed_mib: u64,
-    /// MiB that the group is asked to free in the end (`memory.reclaim`). Default 0: it is not asked.
+    /// Number of MiB that the group is asked to free in the end, through `memory.reclaim`. Default 0: the group is not
+    /// asked.
     pub reclaim_mib: u64,
-    /// Controller beside the program: `"none"`, `"senpai"`, `"oomd"`, `"kubelet"`. Default `"none"`.
+    /// Controller that runs beside the program: `"none"`, `"senpai"`, `"oomd"`, `"kubelet"`. Default `"none"`.
     pub controller: Kind,
     /// Constants of the controllers.
     pub controls: Controls,
-    /// Value of `swappiness=` in `memory.reclaim`. Default: none is written.
+    /// Value of `swappiness=` in the request that is written to `memory.reclaim`. Default: the request has no
+    /// `swappiness=`.
     pub reclaim_swappiness: Option<u64>,
 }
 
@@ -140,7 +142,8 @@ impl Workload for Grow {
     }
 }
 
-/// Runs the program as a process of its own beside a controller, which may kill it. Returns the rows of both.
+/// Runs the program as a process of its own beside a controller, which may kill the program. Returns the rows of the
+/// program and of the controller.
 fn grow_beside<S: System>(system: &S, params: &Params, kind: Kind) -> Result<Vec<Row>, SystemError> {
     let name = params.group.clone().unwrap_or_default();
     let groups = vec![Steered { name: name.clone(), request_pages: 0 }];
@@ -159,7 +162,7 @@ fn with_controller(was_killed: bool, done: &Done) -> Vec<Row> {
     [vec![killed], controller::rows(done)].concat()
 }
 
-/// Runs the program. Returns its rows, and whether it was told to end.
+/// Runs the program. Returns its rows, and whether the program was told to end.
 fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), SystemError> {
     let [file, anon] = params.sizes(system.given().scale);
     if let Some(group) = &params.group {
@@ -212,7 +215,7 @@ fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), Syst
 }
 
 /// Asks the group to free pages, if the parameters say so. Returns the group's counters before and after, and whether
-/// the group freed as much as was requested.
+/// the group freed as much as was requested. Returns none if the group is not asked.
 fn reclaim<S: System>(system: &S, params: &Params) -> Result<Option<(Vmstat, Vmstat, bool)>, SystemError> {
     let Some(group) = params.group.as_ref().filter(|_| params.reclaim_mib > 0) else { return Ok(None) };
     let stat = || system.group_stat(group).map(Option::unwrap_or_default);

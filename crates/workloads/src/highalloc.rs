@@ -29,23 +29,25 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// Number of the tree that is unpacked first. The other trees are its copies. The primary build uses this tree.
+/// Number of the source tree that is unpacked first. All other trees are copies of this one. The build of this tree
+/// starts last.
 const PRIMARY: u64 = 0;
 
-/// Pages per write or read of the file as large as memory: 256 KiB, an assumed value.
+/// Number of pages that one write or read covers: 256 KiB, an assumed value.
 const PIECE_PAGES: u64 = 64;
 
-/// Pages of one MiB.
+/// Number of pages in a MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Name of the file with the inode tables that `updatedb` reads in addition to the trees.
+/// Name of the file that holds the inode tables. `updatedb` reads this file in addition to the trees.
 const INODE_TABLES: &str = "inode tables";
 
-/// Name of the file as large as memory.
+/// Name of the file that is as large as memory.
 const LARGE_FILE: &str = "testfile";
 
 /// Parameters of the workload `highalloc` at full scale, from `[params]` in an experiment's file. Sizes and the number
-/// of inodes follow the scale. Values of the MMTests script have defaults; assumed values have none.
+/// of inodes follow the scale. A parameter that the MMTests script sets has the script's value as its default; a
+/// parameter with an assumed value has no default.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -54,7 +56,7 @@ pub struct Params {
     /// Order of the requested blocks. Default 9, a huge page of x86-64.
     #[serde(default = "order")]
     pub order: u8,
-    /// Number of blocks that a pass requests, percent of the blocks that memory consists of. Default 95.
+    /// Number of blocks that a pass requests, percent of all blocks of this order in memory. Default 95.
     #[serde(default = "percent")]
     pub percent: u64,
     /// Time from the start of one request to the start of the next, ms. If a request takes longer, the next request
@@ -73,23 +75,23 @@ pub struct Params {
     /// Time between the rest after the second pass and the kill of the builds, s. Default 180.
     #[serde(default = "before_kill_s")]
     pub before_kill_s: u64,
-    /// A pass ends with a successful request that took longer than this, s. Default 600.
+    /// A pass ends early after a successful request that took longer than this time, s. Default 600.
     #[serde(default = "success_max_s")]
     pub success_max_s: u64,
-    /// A pass ends with a failed request that took longer than this, s. Default 1200.
+    /// A pass ends early after a failed request that took longer than this time, s. Default 1200.
     #[serde(default = "failure_max_s")]
     pub failure_max_s: u64,
-    /// Value of the sysctl `min_free_kbytes` on the idle machine. Default 1024.
+    /// Value of the sysctl `min_free_kbytes` during the third pass, on the idle machine. Default 1024.
     #[serde(default = "rested_min_free_kib")]
     pub rested_min_free_kib: u64,
     /// Share of the trees' pages that can be neither freed nor moved while the trees exist, per mille. Default 0.
     #[serde(default)]
     pub unmovable_per_mille: u64,
-    /// Number of inodes of the rest of the system, which `updatedb` looks up after the trees' inodes.
+    /// Number of inodes outside of the trees. `updatedb` looks them up after the files of the trees.
     pub inodes: Sourced<u64>,
     /// Number of inodes in a page of an inode table.
     pub inodes_per_page: Sourced<u64>,
-    /// Number of pages read at once from the inode tables.
+    /// Number of pages that one read of the inode tables covers.
     pub inode_readahead_pages: Sourced<u64>,
     /// CPU time that `updatedb` spends on one file, us.
     pub look_up_us: Sourced<u64>,
@@ -140,7 +142,7 @@ const fn rested_min_free_kib() -> u64 {
 }
 
 impl Params {
-    /// Returns the number of requests in a pass on a machine with `memory_pages`.
+    /// Returns the number of requests in a pass on a machine that has `memory_pages` pages of memory.
     fn attempts(&self, memory_pages: u64) -> u64 {
         (memory_pages >> self.order) * self.percent / 100
     }
@@ -294,10 +296,10 @@ impl Workload for Highalloc {
     }
 }
 
-/// Largest number of copies: each copy has tasks and files of its own.
+/// Largest value of [`Params::copies`]. There is a limit because each copy has tasks and files of its own.
 const COPIES_MAX: u64 = 1000;
 
-/// Largest number of inodes: each inode costs the simulation an object.
+/// Largest value of [`Params::inodes`]. There is a limit because each inode is an object of the simulation.
 const INODES_MAX: u64 = 1 << 24;
 
 /// Largest number of pages per read of the inode tables: 16 MiB.
@@ -312,15 +314,15 @@ const MIN_FREE_MAX_KIB: u64 = 1 << 30;
 /// Names of the passes in published tables.
 const PASSES: [&str; 3] = ["Pass 1", "Pass 2", "while Rested"];
 
-/// Names of the two marks of each pass: right before its first request, and right after its last request, when the pass
-/// still holds its blocks.
+/// Names of the two marks that each pass sets in records of memory over time. A pass sets the first mark right before
+/// its first request. It sets the second right after its last request, while it still holds its blocks.
 const MARKS: [[&str; 2]; 3] = [
     ["Pass 1 begins", "Pass 1 has asked"],
     ["Pass 2 begins", "Pass 2 has asked"],
     ["rested pass begins", "rested pass has asked"],
 ];
 
-/// CPU time by part of the run, as folded stacks.
+/// CPU time of each part of the run, as folded stacks.
 #[derive(Debug)]
 struct Profile {
     lines: Vec<String>,
@@ -332,24 +334,25 @@ impl Profile {
         Self { lines: Vec::new(), seen: system.profile() }
     }
 
-    /// Adds the CPU time spent since the end of the previous part to `part`.
+    /// Ends the part of the run named `part`: adds the folded stacks of the CPU time spent since the previous part
+    /// ended.
     fn end_part<S: System>(&mut self, system: &S, part: &str) {
         add_profile(&mut self.lines, part, &mut self.seen, system.profile());
     }
 }
 
-/// The inodes of the rest of the system, at the scale of a run.
+/// The inodes outside of the trees, at the scale of a run.
 #[derive(Clone, Copy, Debug)]
 struct Inodes {
     count: u64,
     per_page: u64,
-    /// Pages of the inode tables per read.
+    /// Number of pages that one read of the inode tables covers.
     pages_at_once: u64,
     look_up: Nanos,
 }
 
 impl Inodes {
-    /// Writes the file with the inode tables. Returns the inodes.
+    /// Writes the file that holds the inode tables. Returns the inodes.
     fn make<S: System>(system: &S, params: &Params) -> Result<Self, SystemError> {
         let (count, per_page) = (system.given().scale.of(params.inodes.value), params.inodes_per_page.value);
         write_file(system, INODE_TABLES, count.div_ceil(per_page))?;
@@ -359,7 +362,8 @@ impl Inodes {
         Ok(Self { count, per_page, pages_at_once, look_up })
     }
 
-    /// Looks up every file: those of the trees, then those of the rest of the system. Returns the number of files.
+    /// Looks up every file: first the files of the trees, then the files outside of them. Returns the number of files
+    /// looked up.
     fn walk<S: System>(self, system: &S, copies: u64, model: Build) -> Result<u64, SystemError> {
         let mut looked_up = 0;
         for tree in PRIMARY..=PRIMARY + copies {
@@ -396,7 +400,7 @@ const FAILED: u8 = 2;
 /// A started build of one tree: its task, its progress and its state.
 struct Running<S: System> {
     tree: u64,
-    /// The first unit that is not compiled.
+    /// Number of the next unit to compile.
     next: Arc<AtomicU64>,
     /// `RUNNING`, `DONE` or `FAILED`.
     state: Arc<AtomicU8>,
@@ -412,7 +416,7 @@ struct Builds<S: System> {
     running: Vec<Running<S>>,
     restarts: u64,
     held: Vec<HeldPage>,
-    /// Number of pages written to trees so far.
+    /// Number of tree pages from which [`Builds::hold`] has chosen, so far, the pages to pin.
     pages: u64,
 }
 
@@ -430,7 +434,7 @@ impl<S: System> Builds<S> {
         }
     }
 
-    /// Unpacks a tree and copies it. The build of each copy starts as soon as the copy exists.
+    /// Unpacks the first tree and makes copies of it. Starts the build of each copy as soon as the copy exists.
     fn start_all(&mut self, system: &S, params: &Params) -> Result<(), SystemError> {
         self.model.unpack(system, PRIMARY)?;
         self.trees = 1;
@@ -444,8 +448,8 @@ impl<S: System> Builds<S> {
         Ok(())
     }
 
-    /// Pins `unmovable_per_mille` of the file pages of a source tree, spread evenly. Pinned pages can be neither freed
-    /// nor moved until [`Builds::remove`] releases them.
+    /// Pins some pages of a tree's files: `unmovable_per_mille` of every thousand, spread evenly. Pinned pages can be
+    /// neither freed nor moved until [`Builds::remove`] releases them.
     fn hold(&mut self, system: &S, tree: u64) -> Result<(), SystemError> {
         if self.unmovable_per_mille == 0 {
             return Ok(());
@@ -478,7 +482,7 @@ impl<S: System> Builds<S> {
         self.running.push(Running { tree, next, state, task });
     }
 
-    /// Waits until the first pass begins. Restarts each build that fails meanwhile at the unit that failed.
+    /// Waits until the first pass begins. If a build fails meanwhile, starts it again at the unit that failed.
     fn warm_up(&mut self, system: &S, params: &Params) {
         let end = system.now() + Nanos::from_secs(params.warm_up_s);
         while system.now() < end && !system.is_killed() {
@@ -495,7 +499,7 @@ impl<S: System> Builds<S> {
         }
     }
 
-    /// Ends all builds. Returns the number of compiled units, and the number of restarts.
+    /// Ends all builds. Returns the number of units that all builds have compiled, and the number of restarts.
     fn kill(&mut self, system: &S) -> (u64, u64) {
         self.running.iter().for_each(|running| running.task.kill(system));
         let mut compiled = 0;
@@ -507,7 +511,7 @@ impl<S: System> Builds<S> {
         (compiled, self.restarts)
     }
 
-    /// Deletes all trees.
+    /// Releases the pinned pages and deletes all trees.
     fn remove(&mut self, system: &S) -> Result<(), SystemError> {
         std::mem::take(&mut self.held).into_iter().for_each(|page| system.release_page(page));
         for tree in PRIMARY..PRIMARY + self.trees {
@@ -523,7 +527,7 @@ const fn is_held(page: u64, per_mille: u64) -> bool {
     page * per_mille / 1000 != (page + 1) * per_mille / 1000
 }
 
-/// Runs one build with one compiler at a time, while the build holds `held_pages` of memory.
+/// Runs one build with one compiler at a time. The build holds `held_pages` pages of memory until it ends.
 fn make<S: System>(system: &S, model: Build, tree: u64, held_pages: u32, next: &AtomicU64) -> Result<(), SystemError> {
     let held = system.map(held_pages)?;
     let mut result = system.touch(&held, 0..held_pages, true);
@@ -569,11 +573,11 @@ struct Attempt {
     reclaimed: u64,
 }
 
-/// The requests of one pass, with the counters at its beginning and their growth.
+/// The record of one pass: its requests, the counters at its beginning, and the growth of the counters during the pass.
 #[derive(Debug)]
 struct Pass {
     name: &'static str,
-    /// Number of planned requests.
+    /// Number of requests that the pass planned. A pass that ends early makes fewer requests.
     planned: u64,
     attempts: Vec<Attempt>,
     /// Counters and gauges at the beginning of the pass.
@@ -582,8 +586,8 @@ struct Pass {
     counters: Vmstat,
 }
 
-/// Returns the time at which the next request starts: `every` after `begun`, the start of the last request, or `now` if
-/// that time has passed.
+/// Returns the time at which the next request starts. This is the time `begun`, at which the last request started, plus
+/// `every`, or `now` if that time has passed.
 fn next_start(begun: Nanos, every: Nanos, now: Nanos) -> Nanos {
     (begun + every).max(now)
 }
@@ -635,7 +639,8 @@ fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, Sy
     Ok(Pass { name: PASSES[number], planned, attempts, before, counters })
 }
 
-/// Returns the latency in `sorted` at the percentile `per_mille`, by the nearest rank.
+/// Returns a percentile of the latencies in `sorted`, by the nearest rank. `per_mille` says which: 990 is the 99th
+/// percentile.
 fn percentile(sorted: &[Nanos], per_mille: usize) -> Nanos {
     let rank = (sorted.len() * per_mille).div_ceil(1000).max(1);
     sorted[rank - 1]
@@ -652,7 +657,7 @@ impl Pass {
         Row::new("success", self.name, "% of attempts", Better::Higher, Format::Points(2), percent as f64)
     }
 
-    /// Returns the rows of latency, separate for successful and failed requests.
+    /// Returns the rows of the requests' latency. Successful and failed requests have rows of their own.
     fn latency_rows(&self) -> Vec<Row> {
         let of = |is_success: bool| {
             let taken = self.attempts.iter().filter(|attempt| attempt.is_success == is_success);
@@ -672,7 +677,7 @@ impl Pass {
         [of(true), of(false)].concat()
     }
 
-    /// Returns the rows of memory at the beginning of the pass, and of reclaim during it.
+    /// Returns the rows of memory in use at the beginning of the pass, and of reclaim during the pass.
     fn memory_rows(&self) -> Vec<Row> {
         let sum = |names: &[&str]| names.iter().filter_map(|name| self.before.get(*name)).sum::<u64>();
         let held = [
@@ -758,7 +763,7 @@ impl Seen {
         self.passes.iter().flat_map(Pass::curves).collect()
     }
 
-    /// Returns the rows of builds and `updatedb`.
+    /// Returns the rows of compiled units, restarted builds, and files that `updatedb` looked up.
     fn load_rows(&self) -> Vec<Row> {
         let row = |name: &str, unit: &str, better, value: u64| {
             Row::new("load", name, unit, better, Format::Decimals(0), value as f64)
@@ -783,8 +788,8 @@ fn of_2012(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// Returns the name that MMTests gave a row in 2012. MMTests then wrote "Page" for "Sector"; the unit is KiB in both
-/// cases.
+/// Returns the name that a row of MMTests had in 2012: "Page Ins" for "Sector Reads", and "Page Outs" for "Sector
+/// Writes". The unit is KiB under both names.
 fn name_of_2012(name: String) -> String {
     match name.as_str() {
         "Sector Reads" => "Page Ins".to_owned(),
@@ -798,8 +803,8 @@ fn mmtests_row_names() -> Vec<RowName> {
     known.map(|row| RowName { name: name_of_2012(row.name), ..row }).collect()
 }
 
-/// Returns the rows of the group `compaction`: the engine's counters of compaction, of requests for several pages, and
-/// of programs' huge pages.
+/// Returns the rows of the group `compaction`: the engine's counters of compaction, of requests for blocks of several
+/// pages, and of programs' huge pages.
 fn compaction_rows(counters: &Vmstat) -> Vec<Row> {
     const BEGINNINGS: [&str; 5] = ["compact", "pgmigrate", "alloc_high_order", "alloc_failed", "thp_"];
     let is_meant = |name: &str| BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));

@@ -27,29 +27,29 @@ const OWN: &str = "own";
 /// Name of the hot file, which is read outside of the group.
 const HOT: &str = "hot";
 
-/// Number of the random stream for reads of the hot file.
+/// The reads of the hot file draw from the random stream of this number ([`System::rng`]).
 const STREAM: u64 = 7100;
 
-/// Pages that are filled between two looks at free memory.
+/// Number of pages that are filled between two checks of free memory.
 const STEP_PAGES: u32 = 16;
 
-/// Free memory that anonymous pages leave, percent of the high mark. The min mark is at two thirds of the high mark and
-/// the low mark at five sixths; this value is halfway between them. The some 100 pages that a group frees at a time
-/// must not raise free memory to the high mark.
+/// Anonymous pages fill memory until free memory has fallen to this percentage of the high mark. The min mark is at two
+/// thirds of the high mark and the low mark at five sixths, so this value is halfway between min and low. A group frees
+/// some 100 pages at a time, which must not raise free memory to the high mark.
 const FILL_TO_PERCENT: u64 = 75;
 
 /// Parameters of the workload `hopeless`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The memory control group of the reader, a section `[[group]]` of the machine file. Default: none; then nothing
-    /// but kswapd reclaims.
+    /// The memory control group of the reader, a section `[[group]]` of the machine file. Default: no group, so that
+    /// only kswapd reclaims.
     pub group: Option<String>,
     /// Size of the file that the group reads again and again, MiB at full scale. Default 32.
     pub own_mib: u64,
     /// Size of the hot file, MiB at full scale. Default 1.
     pub hot_mib: u64,
-    /// Pages that the group reads between two reads of the hot file. Default 16.
+    /// Number of pages that the group reads between two reads of the hot file. Default 16.
     pub own_pages: u64,
     /// Pause after each read of the hot file, us. Default 5000.
     pub pause_us: u64,
@@ -63,7 +63,7 @@ impl Default for Params {
     }
 }
 
-/// The workload `hopeless`: memory that cannot be reclaimed, beside a group that reclaims for itself.
+/// The workload `hopeless`: memory that cannot be reclaimed, beside a control group that reclaims its own pages.
 #[derive(Debug)]
 pub struct Hopeless;
 
@@ -137,7 +137,8 @@ impl Workload for Hopeless {
     }
 }
 
-/// Fills memory with anonymous pages until less than the low mark is free. Returns the regions.
+/// Fills memory with anonymous pages until free memory is below the low mark ([`FILL_TO_PERCENT`]). Returns the mapped
+/// regions.
 fn fill<S: System>(system: &S) -> Result<Vec<S::Region>, SystemError> {
     let mark = system.high_mark_pages().ok_or_else(|| SystemError("this ground does not tell its high mark".into()))?;
     let mut regions = Vec::new();
@@ -149,7 +150,7 @@ fn fill<S: System>(system: &S) -> Result<Vec<S::Region>, SystemError> {
     Ok(regions)
 }
 
-/// The open files, and the place of the next read.
+/// The open files, and the page of the group's file that is read next.
 struct Reader<S: System> {
     own: S::File,
     hot: S::File,
@@ -166,7 +167,7 @@ impl<S: System> Reader<S> {
         Ok(Self { own, hot, own_pages, hot_pages, next: 0, bytes: vec![0; PAGE_BYTES] })
     }
 
-    /// Reads the next pages of the group's file, in the group.
+    /// Reads the next `pages` pages of the group's file, as a member of the group.
     fn read_own(&mut self, system: &S, group: &Option<String>, pages: u64) -> Result<(), SystemError> {
         if group.is_some() {
             system.enter_group(group.as_deref())?;
@@ -202,7 +203,8 @@ struct Course {
     counters: Vmstat,
 }
 
-/// Reads alternately in the group and outside of it, for the duration that `params` states.
+/// Alternates between reads of the group's file in the group and reads of the hot file outside of it, for
+/// `params.seconds` seconds. Returns the measurements.
 fn alternate<S: System>(system: &S, params: &Params, reader: &mut Reader<S>) -> Result<Course, SystemError> {
     let mut rng = system.rng(STREAM);
     let (before, profile, began) = (system.vmstat(), system.profile(), system.now());

@@ -19,7 +19,7 @@ use figures::scale::Scale;
 use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 
-/// Number of the random stream for the hot touches.
+/// The touches of the hot set draw from the random stream of this number ([`System::rng`]).
 const STREAM: u64 = 7000;
 
 /// Parameters of the workload `hotset`, from `[params]` in an experiment's file.
@@ -30,21 +30,21 @@ pub struct Params {
     pub hot_percent: u64,
     /// Size of the hot set in MiB at full scale, instead of `hot_percent`.
     pub hot_mib: Option<u64>,
-    /// Size of the file of the pass, percent of memory. Default 400.
+    /// Size of the large file that is read once, percent of memory. Default 400.
     pub cold_percent: u64,
-    /// Size of the file of the pass in MiB at full scale, instead of `cold_percent`.
+    /// Size of the large file that is read once, in MiB at full scale, instead of `cold_percent`.
     pub cold_mib: Option<u64>,
-    /// Pages of the pass that are read before each touch of the hot set. Default 4.
+    /// Number of pages of the large file that are read before each touch of the hot set. Default 4.
     pub reads_per_touch: u64,
-    /// Way of reading a page of the hot set. Default: mapped.
+    /// How a page of the hot set is read. Default: through a mapping.
     pub access: Access,
     /// The memory control group in which the hot set is used, a section `[[group]]` of the machine file. Default: the
     /// group of the task.
     pub hot_group: Option<String>,
-    /// The group in which the hot set is read once before all else, so that its pages are charged to that group. Default:
-    /// none; then the first touches, in `hot_group`, charge them.
+    /// The group in which the hot set is read once before all else, so that its pages are charged to that group.
+    /// Default: no such read; the hot set is then charged to `hot_group`, where it is first touched.
     pub first_group: Option<String>,
-    /// The group in which the file of the pass is read. Default: the group of the task.
+    /// The group in which the large file is read. Default: the group of the task.
     pub cold_group: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the sizes of the hot set's file and the file of the pass.
+    /// Returns the sizes of the hot set's file and of the large file.
     fn files(&self, memory_pages: u64, scale: Scale) -> Files {
         let hot = Size { percent: self.hot_percent, mib: self.hot_mib };
         let cold = Size { percent: self.cold_percent, mib: self.cold_mib };
@@ -73,7 +73,7 @@ impl Params {
     }
 }
 
-/// The workload `hotset`: a hot set, touched at a fixed rate beside one pass over a file larger than memory.
+/// The workload `hotset`: a hot set that is touched at a fixed rate while a file larger than memory is read once.
 #[derive(Debug)]
 pub struct Hotset;
 
@@ -192,8 +192,8 @@ fn enter<S: System>(system: &S, group: &Option<String>) -> Result<(), SystemErro
     group.as_deref().map_or(Ok(()), |group| system.enter_group(Some(group)))
 }
 
-/// Touches the hot set twice from its beginning to its end. Then reads the large file once, with a hot touch after
-/// every `reads` pages; stops early if the measurement is over.
+/// Touches the hot set twice from its beginning to its end. Then reads the large file once, and touches a random page
+/// of the hot set after every `reads` pages. Stops early if the measurement is over.
 fn pass_beside<S: System>(
     system: &S,
     set: &mut HotSet<S>,
@@ -228,8 +228,9 @@ fn pass_beside<S: System>(
     Ok(())
 }
 
-/// Returns how many pages of the hot set are still in memory: touches each page, and counts those that do not wait for
-/// the disk. Returns none if the hot set is not mapped, or if the system does not count faults.
+/// Returns how many pages of the hot set are still in memory. Touches each page of the hot set, and counts those for
+/// which the task does not wait for the disk. Returns none if the hot set is not mapped, or if the system does not
+/// count faults.
 fn pages_left<S: System>(system: &S, pages: u64, access: Access) -> Result<Option<u64>, SystemError> {
     let mut set = HotSet::open(system, pages, access)?;
     if set.region.is_none() {

@@ -34,5 +34,6 @@ pub mod scan;
 pub mod simon;
 pub mod streaming;
 pub mod system;
+pub mod tasks;
 pub mod thp;
 pub mod workload;

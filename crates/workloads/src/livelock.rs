@@ -31,41 +31,44 @@ use sim::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Numbers of the random streams of the first worker and of the first other program.
+/// Worker number `n` of the server draws its random numbers from stream `STREAMS[0] + n` ([`System::rng`]), and program
+/// number `n` beside the server from stream `STREAMS[1] + n`.
 const STREAMS: [u64; 2] = [7000, 7500];
 
-/// Number of the hog's random stream.
+/// The hog draws its random numbers from the stream of this number ([`System::rng`]).
 const STREAM_OF_HOG: u64 = 6999;
 
 /// Name of the file with the server's code.
 const SERVER: &str = "server";
-/// Name of the files with the code of the other programs.
+/// Name of the files with the code of the programs beside the server.
 const PROGRAM: &str = "program";
 /// Name of the files with the code of the shared libraries.
 const LIBRARY: &str = "library";
 /// Name of the file with the hog's code.
 const HOG: &str = "hog";
 
-/// Name of the file that a task reads beside the programs.
+/// Name of the file that a task reads again and again while the programs run.
 const READ_BESIDE: &str = "read beside";
 
 /// Interval at which the workload checks whether memory is full and whether a request for memory was refused.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Shortest reported gap between the ends of two requests.
+/// A gap between the ends of two requests is reported if it has at least this length.
 const LONG_GAP: Nanos = Nanos::from_secs(1);
 
 /// Time between two steps of the hog.
 const HOG_STEP: Nanos = Nanos::from_millis(10);
 
-/// Time that a refused process waits before it tries again, while the hog is killed.
+/// Time for which a process waits after it was refused memory, before it tries again. The hog is killed meanwhile.
 const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 
-/// Largest number of processes of a kind: each process has a stack of its own.
+/// Largest number of workers, of other programs, and of libraries. There is a limit because each process has a stack of
+/// its own.
 const PROCESSES_MAX: u64 = 256;
 
-/// Parameters of the workload `livelock`, from `[params]` in an experiment's file. Counts "at full scale" shrink with
-/// memory. So the time in which all code is used once is equal at every scale.
+/// Parameters of the workload `livelock`, from `[params]` in an experiment's file. Counts "at full scale" are
+/// multiplied by the scale of a run, as memory is, so that the time in which all code is used once is equal at every
+/// scale.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -73,7 +76,7 @@ pub struct Params {
     pub workers: u64,
     /// Size of the server's executable, percent of memory. Default 4.
     pub server_percent: u64,
-    /// Number of other programs, each with an executable of its own. Default 6.
+    /// Number of programs beside the server, each with an executable of its own. Default 6.
     pub programs: u64,
     /// Size of the executable of each program except the server, percent of memory. Default 1.
     pub program_percent: u64,
@@ -81,45 +84,47 @@ pub struct Params {
     pub libraries: u64,
     /// Size of each library, percent of memory. Default 1.
     pub library_percent: u64,
-    /// Consecutive pages of code that are used together. Default 4.
+    /// Number of consecutive pages of code that form a function and are used together. Default 4.
     pub function_pages: u64,
     /// Exponent of Zipf's law for calls of functions: above 0. Default 1.
     pub theta: f64,
-    /// Functions that a request calls, at full scale: about 600 different functions with 10 MiB of code, as when a
-    /// browser draws a page. Default 1024.
+    /// Number of calls of functions that a request makes, at full scale. The default, 1024 calls, reaches about 600
+    /// different functions with 10 MiB of code, as when a browser draws a page.
     pub calls: u64,
     /// Share of a process's calls that go to functions in libraries, percent. Default 50.
     pub library_calls_percent: u64,
     /// Mean CPU time of a call, ns. Default 4000.
     pub call_ns: u64,
-    /// Mean time between a worker's requests, ms. Default 50.
+    /// Mean time from the end of a worker's request to the start of the worker's next request, ms. Default 50.
     pub think_ms: u64,
-    /// Mean time between two wake-ups of another program, ms. Default 200.
+    /// Mean time for which a program beside the server sleeps before it wakes again, ms. Default 200.
     pub wake_ms: u64,
-    /// Number of functions that a program calls at a wake-up, and the hog after each step, at full scale. Default 256.
+    /// Number of functions that a program beside the server calls at a wake-up, at full scale. The hog calls as many
+    /// after each step. Default 256.
     pub wake_calls: u64,
     /// Anonymous memory of each process, thousandths of memory. Default 2.
     pub heap_permille: u64,
-    /// Pages of the process's anonymous memory that a request stores to, at full scale. Default 32.
+    /// Number of stores that a request does, at full scale. Each goes to a random page of the process's anonymous
+    /// memory. Default 32.
     pub heap_stores: u64,
-    /// Size at which the hog stops, percent of memory. If memory and swap hold less, the hog grows until memory is
-    /// refused. Default 400.
+    /// Size at which the hog stops growing, percent of memory. If memory and swap cannot hold this size, the hog grows
+    /// until it is refused memory. Default 400.
     pub hog_percent: u64,
-    /// Growth of the hog while it does not wait, percent of memory a second. The hog grows every 10 ms and then runs
-    /// code. Like the other programs, it has an executable of its own. Default 10.
+    /// Growth of the hog per second while it does not wait for memory, percent of memory. The hog grows every 10 ms and
+    /// then runs code. Like the other programs, it has an executable of its own. Default 10.
     pub hog_percent_per_s: u64,
     /// Share of the hog's memory that the hog uses again each second, percent. Default 0: the hog never uses its memory
     /// again.
     pub hog_uses_percent_per_s: u64,
-    /// Size of a file that a task reads from beginning to end, again and again, percent of memory. Default 0: no such
-    /// task.
+    /// Size of a file that a task reads from beginning to end, again and again, percent of memory. Default 0: there is
+    /// no such task.
     pub read_beside_percent: u64,
-    /// Time that the server runs before the hog starts, s. Default 5.
+    /// Time for which the server runs before the hog starts, s. Default 5.
     pub before_s: u64,
-    /// Time that the server runs with the hog, s. Default 80.
+    /// Time for which the server runs with the hog, s. Default 80.
     pub beside_s: u64,
-    /// A second counts as without progress if the requests that end in it are fewer than this share of the mean number
-    /// per second before the hog, percent. Default 20.
+    /// A second counts as without progress if the number of requests that end in it is below this share of the mean
+    /// number per second before the hog started, percent. Default 20.
     pub progress_percent: u64,
 }
 
@@ -176,21 +181,22 @@ impl Params {
     }
 }
 
-/// Sizes of processes at a scale.
+/// Sizes and counts of the processes at the scale of a run.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
-    /// Pages of the server's executable, of another program's executable, and of a library.
+    /// Number of pages of the server's executable, of another program's executable, and of a library.
     pages: [u32; 3],
     libraries: u64,
     how: Use,
-    /// Number of functions called by a request, and by another program at a wake-up.
+    /// Two numbers of calls of functions: those of a request, and those of another program at a wake-up.
     calls: [u64; 2],
     library_calls_percent: u64,
     heap_pages: u32,
     heap_stores: u64,
 }
 
-/// The workload `livelock`: programs whose code an anonymous hog takes from them, page by page.
+/// The workload `livelock`: a hog takes more and more anonymous memory, and reclaim takes the code of all other
+/// programs from memory, page by page.
 #[derive(Debug)]
 pub struct Livelock;
 
@@ -309,7 +315,7 @@ struct Shared {
     is_hog_gone: AtomicBool,
     /// Number of requests that have ended.
     requests: AtomicU64,
-    /// Number of times that memory was exhausted before this run.
+    /// Number of requests for memory that were refused before this run.
     exhausted_before: u64,
 }
 
@@ -334,11 +340,11 @@ impl Shared {
         Some(self.refused_at.load(Relaxed)).filter(|at| *at > 0).map(Nanos)
     }
 
-    /// Checks the outcome of a use of memory. Returns `true` if the caller should try again: memory was refused, and
-    /// the hog is being killed. Records the time of the first refusal.
+    /// Returns whether the caller should repeat a use of memory that ended with `outcome`. This is so if memory was
+    /// refused and the hog is being killed. Records the time of the first refusal.
     ///
     /// # Errors
-    /// When the use failed for another reason than memory, or when there is no hog to kill.
+    /// When the use failed for another reason than a lack of memory, or when there is no hog to kill.
     fn is_refused<S: System>(&self, system: &S, outcome: Result<(), SystemError>) -> Result<bool, SystemError> {
         let Err(error) = outcome else { return Ok(false) };
         if self.is_over(system) {
@@ -353,7 +359,7 @@ impl Shared {
     }
 }
 
-/// Returns the number of requests for memory that were refused.
+/// Returns the number of requests for memory that the system has refused so far.
 fn exhausted<S: System>(system: &S) -> u64 {
     system.vmstat().get("oom").copied().unwrap_or(0)
 }
@@ -368,8 +374,8 @@ struct Process<S: System> {
 }
 
 impl<S: System> Process<S> {
-    /// Starts a process: maps its executable (file number `n` named `name`), libraries and memory, and uses all of them
-    /// once. Returns the process.
+    /// Starts a process: maps its executable (file number `n` of those named `name`), the libraries and anonymous
+    /// memory, and touches every page of them once. Returns the process.
     fn start(system: &S, stream: u64, name: &str, n: u64, pages: u32, shape: Shape) -> Result<Self, SystemError> {
         let own = Code::map(system, name, n..n + 1, pages, shape.how)?;
         let libraries = Code::map(system, LIBRARY, 0..shape.libraries, shape.pages[2], shape.how)?;
@@ -387,13 +393,13 @@ impl<S: System> Process<S> {
         code.call(system, &mut self.rng)
     }
 
-    /// Calls the number of functions that a program calls at a wake-up.
+    /// Calls as many functions as a program calls at a wake-up.
     fn run_code(&mut self, system: &S) -> Result<(), SystemError> {
         (0..self.shape.calls[1]).try_for_each(|_| self.call(system))
     }
 
-    /// Calls `calls` functions, then stores to random pages of the process's memory. Repeats each call or store that
-    /// was refused memory.
+    /// Calls `calls` functions, then stores to random pages of the process's memory. If a call or a store fails because
+    /// memory is refused, repeats it.
     fn work(&mut self, system: &S, calls: u64, shared: &Shared) -> Result<(), SystemError> {
         for _ in 0..calls {
             self.until_served(system, shared, Self::call)?;
@@ -438,7 +444,8 @@ struct Request {
     time: Nanos,
 }
 
-/// Runs a worker of the server: one request after another.
+/// Runs worker number `n` of the server, which does one request after another until the run is over. Returns its
+/// requests.
 fn serve<S: System>(
     system: &S,
     n: u64,
@@ -464,7 +471,8 @@ fn serve<S: System>(
     Ok(requests)
 }
 
-/// Runs another program, which wakes from time to time.
+/// Runs program number `n` beside the server. The program wakes from time to time and calls functions, until the run is
+/// over.
 fn wake_now_and_then<S: System>(
     system: &S,
     n: u64,
@@ -482,7 +490,8 @@ fn wake_now_and_then<S: System>(
     Ok(())
 }
 
-/// The hog's final size, the rate of its growth, and the share of its memory that it uses again.
+/// How the hog grows: its final size, the growth per second, and the share of its memory that it uses again each
+/// second.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     pages: u32,
@@ -503,8 +512,8 @@ impl Growth {
     }
 }
 
-/// Runs the hog: stores page after page until the hog has enough pages, is refused, or is killed. Returns the number of
-/// pages stored.
+/// Runs the hog. It stores page after page until it has its final size, and stays until the run is over. It ends
+/// earlier if it is refused memory or killed. Returns the number of pages stored.
 fn grow<S: System>(system: &S, growth: Growth, shape: Shape, shared: &Shared) -> Result<u64, SystemError> {
     let Growth { pages, pages_per_s, uses_percent_per_s } = growth;
     let mut process = Process::start(system, STREAM_OF_HOG, HOG, 0, shape.pages[1], shape)?;
@@ -589,13 +598,14 @@ impl Seen {
 /// The record of a run: when its phases began and ended, and the requests that the server completed.
 #[derive(Debug)]
 struct Course {
-    /// Time when all processes run, without a hog.
+    /// Time at which all processes but the hog had started.
     started: Nanos,
-    /// Time when the hog began.
+    /// Time at which the hog started.
     hog: Nanos,
-    /// State at the moment when memory was full, or when the hog began if memory never filled.
+    /// State at the moment when memory became full, or when the hog started if memory never became full.
     full: Seen,
-    /// State at the moment when the hog was killed or the run ended.
+    /// State at the moment when memory was first refused, right before the hog was killed, or when the run ended if
+    /// memory was never refused.
     trouble_ended: Seen,
     /// Time when the run ended.
     ended: Nanos,
@@ -604,11 +614,11 @@ struct Course {
     memory_pages: u64,
     /// Requests in the order of their ends.
     requests: Vec<Request>,
-    /// Durations of the requests before the hog, and of the requests while memory was full.
+    /// Durations of the requests before the hog started, and durations of the requests while memory was full.
     latencies: [Histogram<u64>; 2],
 }
 
-/// The running processes: the server's workers and the other programs, without the hog.
+/// The running processes except the hog: the server's workers and the other programs.
 struct Running<S: System> {
     workers: Vec<Started<S, Result<Vec<Request>, SystemError>>>,
     others: Vec<Started<S, Result<(), SystemError>>>,
@@ -617,7 +627,8 @@ struct Running<S: System> {
 }
 
 impl<S: System> Running<S> {
-    /// Starts the processes, and waits until every process has used its code once. Returns the processes.
+    /// Starts all processes except the hog, and waits until every process has used its code once. Returns the
+    /// processes.
     fn start(system: &S, params: &Params, shape: Shape, shared: &Arc<Shared>) -> Result<Self, SystemError> {
         let (think, wake) = (Nanos::from_millis(params.think_ms), Nanos::from_millis(params.wake_ms));
         let worker = |n: u64| {
@@ -665,7 +676,8 @@ impl<S: System> Running<S> {
     }
 }
 
-/// Starts all processes, then the hog, and watches them. Returns the record of the run.
+/// Starts the server and the other programs, later the hog, and watches them until the run is over. Returns the record
+/// of the run.
 fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Course, SystemError> {
     let memory_pages = system.memory_pages();
     let shared = Arc::new(Shared::new(system));
@@ -714,7 +726,8 @@ fn ending<T>(shared: &Shared, outcome: Result<T, SystemError>) -> Result<T, Syst
     outcome
 }
 
-/// Waits until `end`, until the run is over, or until `is_enough` returns true; checks at intervals.
+/// Waits until the time `end`. Returns earlier if the run is over, or if `is_enough` returns true, which is checked at
+/// intervals.
 fn watch_until<S: System>(system: &S, shared: &Shared, end: Nanos, mut is_enough: impl FnMut(&S) -> bool) {
     while system.now() < end && !shared.is_over(system) {
         system.sleep(LOOK_EVERY.min(end.since(system.now())));

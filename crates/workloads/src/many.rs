@@ -18,26 +18,26 @@ use figures::scale::Scale;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// The file.
+/// Name of the file that is read.
 const FILE: &str = "many";
 
-/// Number of the random stream for the reads.
+/// The reads draw from the random stream of this number ([`System::rng`]).
 const STREAM: u64 = 7100;
 
 /// Parameters of the workload `many`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The section `[[group]]` of the machine file whose groups share the load; its `count` is their number. Default: the
-    /// task stays in its group.
+    /// The section `[[group]]` of the machine file among whose groups the file is divided. The `count` of the section
+    /// is the number of groups. Default: the task stays in its own group.
     pub group: Option<String>,
     /// Size of the file, percent of memory. Default 200.
     pub file_percent: u64,
     /// Size of the file in MiB at full scale, instead of `file_percent`.
     pub file_mib: Option<u64>,
-    /// Number of pages that are read in all, percent of the file. Default 300.
+    /// Number of pages that are read in the whole run, percent of the file's pages. Default 300.
     pub read_percent: u64,
-    /// Number of pages that are read one after another before the next random choice. Default 16.
+    /// Number of consecutive pages that are read after each random choice. Default 16.
     pub run_pages: u64,
 }
 
@@ -48,19 +48,19 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the size of the file, a whole number of runs, pages.
+    /// Returns the number of pages in the file, a multiple of `run_pages`.
     fn file_pages(&self, memory_pages: u64, scale: Scale) -> u64 {
         let pages = Size { percent: self.file_percent, mib: self.file_mib }.pages(memory_pages, scale);
         pages.max(1).next_multiple_of(self.run_pages.max(1))
     }
 
-    /// Returns the number of runs that are read.
+    /// Returns the number of random choices in a run of the workload. After each choice, `run_pages` pages are read.
     fn runs(&self, file_pages: u64) -> u64 {
         (file_pages.saturating_mul(self.read_percent) / 100).div_ceil(self.run_pages.max(1)).max(1)
     }
 }
 
-/// The workload `many`: random reads of a file, divided among many control groups.
+/// The workload `many`: random reads of a file whose parts belong to many control groups.
 #[derive(Debug)]
 pub struct Many;
 
@@ -124,7 +124,8 @@ impl Workload for Many {
     }
 }
 
-/// Reads runs of the file at random, each in the group to which it belongs, until the measurement is over.
+/// Chooses stretches of `run_pages` pages at random and reads them, until the measurement is over. Reads each stretch
+/// as a member of the control group to which this part of the file belongs.
 fn read_in_groups<S: System>(
     system: &S,
     pages: u64,
@@ -153,7 +154,7 @@ fn read_in_groups<S: System>(
     Ok(())
 }
 
-/// Returns kswapd's CPU time during a measurement, and the numbers of pages that it scanned and reclaimed.
+/// Returns kswapd's CPU time during a measurement, and the numbers of pages that kswapd scanned and reclaimed.
 fn kswapd_work(course: &Course) -> (Nanos, [u64; 2]) {
     let spent = course.spent.iter().flat_map(|spent| &spent.profile);
     let of_kswapd = spent.filter(|(path, _)| path.starts_with(cpu_rows::KSWAPD.prefix));
@@ -161,8 +162,9 @@ fn kswapd_work(course: &Course) -> (Nanos, [u64; 2]) {
     (time, ["pgscan_kswapd", "pgsteal_kswapd"].map(|name| counters::sum(&course.counters, name).unwrap_or_default()))
 }
 
-/// Returns the rows of kswapd's CPU time and scans for each page that kswapd reclaimed; none if kswapd reclaimed nothing.
-/// A ground that does not measure CPU time by task has no row for it.
+/// Returns the rows of kswapd's CPU time and of scanned pages, both divided by the number of pages that kswapd
+/// reclaimed. Returns no rows if kswapd reclaimed nothing. A ground that does not measure CPU time by task has no row
+/// of CPU time.
 fn rows_of_reclaim((time, [scanned, reclaimed]): (Nanos, [u64; 2])) -> Vec<Row> {
     if reclaimed == 0 {
         return Vec::new();

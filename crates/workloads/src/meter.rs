@@ -18,15 +18,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Interval of the checks in most workloads.
+/// Interval at which most workloads check the progress of their tasks and whether memory is full.
 pub const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Number of operations after which a task compares its progress with that of the others, if the tasks keep step. A
+/// If the tasks keep step, each task compares its progress with that of the others after every `STEP` operations. A
 /// task that is more than this number ahead of the slowest task waits.
 ///
 /// If a fault takes 100 µs and three operations cause two faults, 64 operations take some milliseconds. This is long
 /// compared with the interval of the checks (`GATE_EVERY`) and short compared with a run. The number is also far below
-/// a region's number of pages, so that no task has memory for itself.
+/// a region's number of pages, so that no task is ever so far ahead that it has memory for itself.
 pub const STEP: u64 = 64;
 
 /// Interval at which a ready task checks whether all tasks are ready, and at which a task that is ahead checks the
@@ -47,7 +47,7 @@ pub enum Length {
     Time {
         /// Measured time after memory is full.
         full: Nanos,
-        /// Longest time until memory counts as full.
+        /// Time after which memory counts as full even if it is not.
         filling: Nanos,
     },
 }
@@ -57,17 +57,18 @@ pub enum Length {
 pub struct Signs {
     /// Number of free pages.
     pub free: u64,
-    /// Number of free pages that reclaim aims at, if the system reports it.
+    /// Number of free pages that reclaim aims at (the high mark), if the system reports it.
     pub high_mark: Option<u64>,
-    /// Number of pages that reclaim has freed since the beginning, if the system counts them.
+    /// Number of pages that reclaim has freed since the run began, if the system counts them.
     pub reclaimed: Option<u64>,
 }
 
 /// Detector of the moment when memory is full.
 ///
 /// Memory is full when free pages first fall below the system's high mark, which reclaim aims at, or when reclaim has
-/// freed its first page. If the system reports neither, memory is full when less than 1/128 of it is free. It is also
-/// full when free pages stop falling: no new minimum for a second, with less than 1/8 of memory free.
+/// freed its first page. If the system reports neither the high mark nor reclaimed pages, memory is full when less than
+/// 1/128 of it is free. Memory is also full when free pages stop falling: when their number has reached no new minimum
+/// for a second and is below 1/8 of memory.
 #[derive(Clone, Copy, Debug)]
 pub struct FullDetector {
     memory_pages: u64,
@@ -106,25 +107,30 @@ pub struct Measured<'a> {
     pub tasks: u64,
     /// The condition that ends the measurement.
     pub length: Length,
-    /// `true` if memory fills during the measurement.
+    /// `true` if memory fills during the measurement. Only then is the moment recorded at which memory became full.
     pub fills_memory: bool,
-    /// Interval of the checks. A workload that fills memory within a fraction of a second sets a shorter interval.
+    /// Interval of the checks of progress and of free memory. A workload that fills memory within a fraction of a
+    /// second sets a shorter interval than [`LOOK_EVERY`].
     pub look_every: Nanos,
-    /// `true` if the tasks keep step. Then no task is more than 128 operations, twice [`STEP`], ahead of the slowest.
+    /// `true` if the tasks keep step: a task that is ahead waits, so that no task is more than 128 operations, twice
+    /// [`STEP`], ahead of the slowest.
     pub keeps_step: bool,
 }
 
 /// State shared by the tasks and their watcher.
 #[derive(Debug)]
 struct Shared {
-    /// Number of tasks that are ready.
+    /// Number of tasks that have prepared their work and wait for the start.
     ready: AtomicUsize,
-    /// Whether tasks may begin.
+    /// `true` once all tasks are ready and may begin to do operations.
     is_open: AtomicBool,
     is_full: AtomicBool,
     is_over: AtomicBool,
     keeps_step: bool,
+    /// Number of measured tasks that have not ended.
     running: AtomicUsize,
+    /// Number of tasks that are not measured and have not ended.
+    others: AtomicUsize,
     operations: Vec<Alone>,
 }
 
@@ -164,8 +170,8 @@ impl Tally {
         self.operations >= self.most || self.shared.is_over.load(Relaxed)
     }
 
-    /// Waits until no other task is far behind, if the tasks keep step. A task calls this between operations, so that
-    /// no operation's time includes the wait.
+    /// If the tasks keep step, waits until no other task is far behind this one. A task calls this between operations,
+    /// so that no operation's time includes the wait.
     #[inline]
     pub fn keep_step<S: System>(&self, system: &S) {
         if self.shared.keeps_step && self.operations.is_multiple_of(STEP) {
@@ -192,15 +198,19 @@ impl Tally {
 }
 
 /// Reports the end of a task when dropped. If the task panicked, tells the other tasks to end.
-struct Ending(Arc<Shared>);
+struct Ending {
+    shared: Arc<Shared>,
+    is_measured: bool,
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The other tasks must not wait for this one.
-            self.0.is_over.store(true, Relaxed);
+            self.shared.is_over.store(true, Relaxed);
         }
-        self.0.running.fetch_sub(1, Relaxed);
+        let left = if self.is_measured { &self.shared.running } else { &self.shared.others };
+        left.fetch_sub(1, Relaxed);
     }
 }
 
@@ -217,7 +227,7 @@ struct Full {
 pub struct Spent {
     /// CPU time by call path; empty if the system does not measure it.
     pub profile: BTreeMap<String, Nanos>,
-    /// The part of this CPU time that was spent spinning for locks, by call path and class of lock.
+    /// The part of the CPU time that was spent spinning for locks, by call path and class of lock.
     pub lock_waits: BTreeMap<(String, &'static str), Nanos>,
 }
 
@@ -252,12 +262,13 @@ pub struct Course {
     cpu: CpuTimes,
     /// The growth of counters during the run.
     pub counters: Vmstat,
-    /// CPU time spent until memory was full (or in the whole run if it never was), and CPU time spent after.
+    /// Two values: the CPU time spent until memory was full, and the CPU time spent after. If memory never was full,
+    /// the first value covers the whole run.
     pub spent: [Spent; 2],
     times: [Histogram<u64>; 2],
 }
 
-/// Starts tasks that each run `body` with a number and a tally, and watches them. A body prepares, calls
+/// Starts tasks and watches them. Each task runs `body` with its number and a [`Tally`]. A body prepares, calls
 /// [`Tally::begin`], and does operations until [`Tally::is_over`] returns true. Returns the record of the measurement.
 ///
 /// # Errors
@@ -267,7 +278,22 @@ pub fn measure<S: System>(
     measured: &Measured<'_>,
     body: impl Fn(&S, u64, &mut Tally) -> Result<(), SystemError> + Clone + Send + 'static,
 ) -> Result<Course, SystemError> {
-    let Measured { name, tasks, length, .. } = measured;
+    let names: Vec<String> = (0..measured.tasks).map(|n| format!("{} {n}", measured.name)).collect();
+    measure_tasks(system, measured, &names, body)
+}
+
+/// Does what [`measure`] does, with tasks that have names of their own. The tasks after the first `measured.tasks` are
+/// not measured: their operations do not count, and they are told to end when the measured tasks have ended.
+///
+/// # Errors
+/// When a task failed.
+pub fn measure_tasks<S: System>(
+    system: &S,
+    measured: &Measured<'_>,
+    names: &[String],
+    body: impl Fn(&S, u64, &mut Tally) -> Result<(), SystemError> + Clone + Send + 'static,
+) -> Result<Course, SystemError> {
+    let Measured { tasks, length, .. } = measured;
     let shared = Arc::new(Shared {
         ready: AtomicUsize::new(0),
         is_open: AtomicBool::new(false),
@@ -275,15 +301,18 @@ pub fn measure<S: System>(
         is_over: AtomicBool::new(false),
         keeps_step: measured.keeps_step,
         running: AtomicUsize::new(*tasks as usize),
+        others: AtomicUsize::new(names.len() - *tasks as usize),
         operations: (0..*tasks).map(|_| Alone::default()).collect(),
     });
     let most = if let Length::Operations(operations) = length { *operations } else { u64::MAX };
-    let started: Vec<_> = (0..*tasks)
-        .map(|n| {
+    let started: Vec<_> = (0..)
+        .zip(names)
+        .map(|(n, name)| {
             let (shared, body) = (shared.clone(), body.clone());
-            system.start(&format!("{name} {n}"), move |system| {
-                let _ending = Ending(shared.clone());
-                let mut tally = Tally::new(&shared, n as usize, most);
+            let is_measured = n < *tasks;
+            system.start(name, move |system| {
+                let _ending = Ending { shared: shared.clone(), is_measured };
+                let mut tally = Tally::new(&shared, n as usize, if is_measured { most } else { u64::MAX });
                 let result = body(system, n, &mut tally);
                 if result.is_err() {
                     shared.is_over.store(true, Relaxed);
@@ -292,7 +321,7 @@ pub fn measure<S: System>(
             })
         })
         .collect();
-    while shared.ready.load(Relaxed) < *tasks as usize && !shared.is_over.load(Relaxed) && !system.is_killed() {
+    while shared.ready.load(Relaxed) < names.len() && !shared.is_over.load(Relaxed) && !system.is_killed() {
         system.sleep(GATE_EVERY);
     }
     let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());
@@ -366,13 +395,16 @@ fn watch<S: System>(
             shared.is_over.store(true, Relaxed);
         }
         if shared.running.load(Relaxed) == 0 {
-            return (looks, full, at_full);
+            shared.is_over.store(true, Relaxed);
+            if shared.others.load(Relaxed) == 0 {
+                return (looks, full, at_full);
+            }
         }
     }
 }
 
-/// Returns the current values for a [`FullDetector`]. `before` is the number of pages that reclaim had freed when the
-/// run began.
+/// Returns the current values from which a [`FullDetector`] sees whether memory is full. `before` is the number of
+/// pages that reclaim had freed when the run began.
 fn signs<S: System>(system: &S, before: Option<u64>) -> Signs {
     // Counters are read only if they were available at the start, because reading them affects the run: a kernel then
     // sums the counters of a cgroup, and it also uses these sums itself.
@@ -433,7 +465,8 @@ impl Course {
 
     /// Returns the row `name` with the share of operations that read no page from a device, percent. The row covers the
     /// time since memory was full, or the whole run if memory never was full. `others` is the number of pages that
-    /// other tasks read in the whole run. Returns none if the system does not count these reads.
+    /// tasks outside the measurement read from devices in the whole run. Returns none if the system does not count
+    /// pages read from devices.
     #[must_use]
     pub fn hit_row(&self, name: &str, others: u64) -> Option<Row> {
         let since = self.full.map_or((Some(0), 0), |full| (full.read_in, full.operations));
@@ -448,8 +481,8 @@ impl Course {
         hit_row(name, self.operations(), *self.counters.get("pgmajfault")?)
     }
 
-    /// Returns the rows of rates named `name`: the rate in the whole run, and the rates before and after memory was
-    /// full.
+    /// Returns the rows of rates named `name`: the rate in the whole run, the rate of the slowest task if there are
+    /// several tasks, and the rates before and after memory was full.
     #[must_use]
     pub fn rate_rows(&self, name: &str) -> Vec<Row> {
         let row = |part: &str, rate| {
@@ -470,13 +503,14 @@ impl Course {
         rows
     }
 
-    /// Returns the time span before and after the moment `full` over which rates are compared: a quarter of the time
-    /// that memory took to fill, or the time left after `full` if that is shorter.
+    /// Returns the length of the two spans, before and after the moment `full`, whose rates are compared. This is a
+    /// quarter of the time that memory took to fill, or the time left after `full` if that is shorter.
     fn span_at(&self, full: Full) -> Nanos {
         Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0))
     }
 
-    /// Returns the rate just before memory was full and the rate after; none if memory never was full.
+    /// Returns two rates: that just before memory was full, and that of the time from then to the end. Returns none if
+    /// memory never was full.
     #[must_use]
     pub fn before_and_after(&self) -> Option<[f64; 2]> {
         let full = self.full?;
@@ -499,27 +533,28 @@ impl Course {
         self.ended().since(self.full.map_or(self.started, |full| full.at))
     }
 
-    /// Returns rows with percentiles of the operations' durations before memory was full and after. `what` names the
-    /// operation.
+    /// Returns rows with percentiles of the operations' durations, separately for the time before memory was full and
+    /// the time after. `what` names the operation.
     #[must_use]
     pub fn latency_rows(&self, what: &str) -> Vec<Row> {
         let parts = self.parts();
         parts.iter().flat_map(|(part, n)| latency_rows(&format!("{what}{part}"), &self.times[*n])).collect()
     }
 
-    /// Returns the times that [`Self::latency_rows`] summarises, as histograms.
+    /// Returns the operations' durations as histograms, those that [`Self::latency_rows`] summarises.
     #[must_use]
     pub fn times(&self, what: &str) -> Vec<Times> {
         self.parts().iter().filter_map(|(part, n)| Times::of(format!("{what}{part}"), &self.times[*n])).collect()
     }
 
-    /// Returns the parts of the run: the suffix of each part's row names, and the index of its times.
+    /// Returns the parts of the run for which durations are reported. Each part has a suffix for the names of its rows,
+    /// and an index into `times`.
     fn parts(&self) -> &'static [(&'static str, usize)] {
         if self.full.is_some() { &[(" before full", 0), ("", 1)] } else { &[("", 0)] }
     }
 
-    /// Returns the rows of CPU time per million operations, of the time until memory was full, of durations, and of
-    /// counters.
+    /// Returns the rows of costs: the CPU time per million operations, the time until memory was full, the duration of
+    /// the run, and the main counters.
     #[must_use]
     pub fn cost_rows(&self) -> Vec<Row> {
         let millions = self.operations() as f64 / 1e6;
@@ -571,7 +606,8 @@ fn done_by(looks: &[(Nanos, u64)], at: Nanos) -> f64 {
     }
 }
 
-/// Returns the percentiles of times in ns as rows in microseconds.
+/// Returns rows with the mean, some percentiles and the maximum of `times`. The histogram has nanoseconds, the rows
+/// have microseconds.
 #[must_use]
 pub fn latency_rows(what: &str, times: &Histogram<u64>) -> Vec<Row> {
     if times.is_empty() {
@@ -627,19 +663,20 @@ pub fn counter_names() -> impl Iterator<Item = &'static str> {
     COUNTERS.iter().map(|(name, _)| *name)
 }
 
-/// Returns the rows of the growth of the main counters. There is no row for a counter that the system lacks.
+/// Returns the rows that say how much each main counter has grown. There is no row for a counter that the system lacks.
 #[must_use]
 pub fn counter_rows(counters: &Vmstat) -> Vec<Row> {
     let row = |(name, unit): &(&str, &str)| Some(event_row(name, unit, counters::sum(counters, name)?));
     COUNTERS.iter().filter_map(row).collect()
 }
 
-/// Returns the row of the growth of one counter.
+/// Returns a row that says how much one counter has grown.
 fn event_row(name: &str, unit: &str, value: u64) -> Row {
     Row::new("vmstat", name, unit, Better::Neutral, Format::Decimals(0), value as f64)
 }
 
-/// Adds the CPU time spent since `seen` to `profile`, in lines that begin with `part`. Sets `seen` to `now`.
+/// Adds to `profile` the CPU time that each call path has spent since `seen`, as lines that begin with `part`. Then
+/// sets `seen` to `now`.
 pub(super) fn add_profile(
     profile: &mut Vec<String>,
     part: &str,

@@ -24,44 +24,46 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const REAP_EVERY: Nanos = Nanos::from_secs(5);
 
 /// Parameters of the workload `multibuild` at full scale, from `[params]` in an experiment's file. Sizes of memory and
-/// of the tree follow the scale. Values of the MMTests script have defaults; assumed values have none.
+/// of the tree follow the scale. A parameter that the MMTests script sets has the script's value as its default; a
+/// parameter with an assumed value has no default.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Number of builds. Default 12.
     #[serde(default = "builds")]
     pub builds: u64,
-    /// Number of builds at a time. Default 2.
+    /// Number of builds that run at a time. Default 2.
     #[serde(default = "at_once")]
     pub at_once: u64,
-    /// Number of compilers of one build at a time. Default 8.
+    /// Number of compilers that run at a time in each build. Default 8.
     #[serde(default = "jobs")]
     pub jobs: u64,
     /// Number of files in an unpacked tree.
     pub tree_files: Sourced<u64>,
     /// Size of each file of the tree, KiB.
     pub tree_file_kib: Sourced<u64>,
-    /// Number of sources that are compiled.
+    /// Number of source files that are compiled.
     pub units: Sourced<u64>,
     /// Total size of the headers that each compiler reads, KiB.
     pub headers_kib: Sourced<u64>,
-    /// Number of headers.
+    /// Number of header files.
     pub headers: Sourced<u64>,
     /// Size of the compiler's text, MiB.
     pub text_mib: Sourced<u64>,
-    /// Memory that a compiler uses, MiB: smallest and largest.
+    /// Smallest and largest amount of memory that a compiler uses, MiB.
     pub memory_mib: Sourced<[u64; 2]>,
-    /// Part of a compiler's touched memory that the compiler touches again in each part of its work, percent. Default
-    /// 0.
+    /// Share of the memory touched so far that a compiler touches again in each of the 32 parts of its work, percent.
+    /// The pages that it touches again are contiguous and lie at a random place. Default 0: each page is touched only
+    /// once.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
-    /// Mean time that a compiler computes, ms.
+    /// Mean CPU time for compiling one source file, ms.
     pub unit_ms: Sourced<u64>,
-    /// Size of an object, KiB.
+    /// Size of an object file, KiB.
     pub object_kib: Sourced<u64>,
-    /// Memory that the linker uses, and size of the image that it makes, MiB.
+    /// Two numbers: the memory that the linker uses, and the size of the image that the linker makes, MiB.
     pub link_mib: Sourced<[u64; 2]>,
-    /// Time that the linker computes, ms.
+    /// CPU time of the linker, ms.
     pub link_ms: Sourced<u64>,
 }
 
@@ -98,7 +100,7 @@ impl Params {
     }
 }
 
-/// The workload `multibuild`: kernel builds, two at a time.
+/// The workload `multibuild`: kernel builds, some of which run at the same time.
 #[derive(Debug)]
 pub struct Multibuild;
 

@@ -31,7 +31,7 @@ const VALUE_BYTES: u64 = 16384;
 /// Size of an item, bytes: value, key and header.
 const ITEM_BYTES: u64 = VALUE_BYTES + 72;
 
-/// Size of an item, bytes, that the client assumes when it computes the number of items.
+/// Size that the client assumes for an item when it computes the number of items, bytes.
 const ITEM_BYTES_ASSUMED: u64 = VALUE_BYTES + 4096;
 
 /// Size of a chunk in the slab class that items fall into, bytes, with the default growth factor.
@@ -54,28 +54,29 @@ const STEPS_MAX: u64 = 1000;
 /// Time in which `dd` reads a block of zeroes: 1 MiB at 16 GB/s.
 const ZERO_BLOCK: Nanos = Nanos(64_000);
 
-/// Parameters of the workload `parallelio`, from `[params]` in an experiment's file. Values of the benchmark's own
-/// script have defaults. Fitted and assumed values have no defaults; the experiment's file states their origin.
+/// Parameters of the workload `parallelio`, from `[params]` in an experiment's file. A parameter that the benchmark's
+/// own script sets has the script's value as its default. Parameters with fitted or assumed values have no defaults;
+/// the experiment's file states the origin of these values.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Seconds for which the client queries the filled server. Default 200.
     #[serde(default = "run_s")]
     pub run_s: u64,
-    /// Seconds before the server starts. Default 10.
+    /// Seconds for which each round waits before it starts the server. Default 10.
     #[serde(default = "settle_s")]
     pub settle_s: u64,
     /// Time that one operation takes when everything is in memory, ns at full scale. At a smaller scale the time is
-    /// longer, so that each item is used at an equal rate.
+    /// longer, so that each item is used as often as at full scale.
     pub operation_ns: Sourced<u64>,
     /// Time that storing one item takes while the server is filled, ns at full scale.
     pub populate_ns: Sourced<u64>,
-    /// Number of background writes in addition to the empty one. The first of them is a tenth of memory. The range from
-    /// a tenth to four fifths of memory is divided into this number of equal parts, and each further write is larger by
-    /// one part. 0 leaves only the empty write. Default 3.
+    /// Number of rounds with a background write. They follow a first round without one. The smallest write is a tenth
+    /// of memory. Each later write is larger than the one before by the same step: the range from a tenth to four
+    /// fifths of memory, divided by this number. If it is 0, only the round without a write is run. Default 3.
     #[serde(default = "steps")]
     pub steps: u64,
-    /// Seconds between the moment when most of memory is in use and the start of the write. Default 5.
+    /// Seconds between the moment when most of memory is in use and the start of the background write. Default 5.
     #[serde(default = "write_delay_s")]
     pub write_delay_s: u64,
 }
@@ -113,7 +114,8 @@ impl Sizes {
         Self { memory_bytes, items, region_pages }
     }
 
-    /// Returns the size of each background write, bytes: first 0, then sizes from a tenth of memory up.
+    /// Returns the size of each round's background write, bytes: 0 for the first round, then sizes that grow from a
+    /// tenth of memory.
     fn writes(self, steps: u64) -> Vec<u64> {
         let rest = self.memory_bytes / 5;
         let (least, most) = (rest / 2, rest * 4);
@@ -122,7 +124,7 @@ impl Sizes {
     }
 }
 
-/// Returns the pages that an item in chunk number `chunk` touches.
+/// Returns the pages over which an item in chunk number `chunk` extends.
 fn chunk_pages(chunk: u64) -> Range<u32> {
     let start = chunk / SLAB_CHUNKS * SLAB_BYTES + chunk % SLAB_CHUNKS * CHUNK_BYTES;
     let page = PAGE_BYTES as u64;
@@ -137,8 +139,8 @@ struct Round {
     write_started: Nanos,
     write_time: Nanos,
     counters: Vmstat,
-    /// The first scan by reclaim at priority 0. `None`: the system does not show its engine. `Some(None)`: the round
-    /// had no such scan.
+    /// The first scan by reclaim at priority 0. `None` means that the system does not show its engine, and `Some(None)`
+    /// that the round had no such scan.
     priority_zero: Option<Option<PriorityZero>>,
 }
 
@@ -321,7 +323,8 @@ fn round_rows(rounds: &[(u64, Round)], params: &Params) -> Vec<Row> {
     rows
 }
 
-/// Runs a round. Returns its results, and the period in which the client queried the server.
+/// Runs round number `round` with a background write of `write_bytes` bytes. Returns the round's results, and the
+/// period in which the client queried the server.
 fn run_round<S: System>(
     system: &S,
     params: &Params,
@@ -360,8 +363,8 @@ fn run_round<S: System>(
     Ok((Round { operations, faults, write_started, write_time, counters, priority_zero }, asked))
 }
 
-/// Runs server and client: fills the server, then queries it for `run`. Returns the number of operations done and the
-/// faults of server and client.
+/// Runs server and client in one task: fills the server, then queries it for `run`. Returns the number of queries done,
+/// and the task's faults during the queries.
 fn serve<S: System>(
     system: &S,
     run: Nanos,
@@ -403,8 +406,8 @@ fn serve<S: System>(
     Ok((operations, during))
 }
 
-/// Runs `dd`: waits until most of memory is in use or the server is filled, waits for `delay`, then writes and syncs.
-/// Returns the start and the duration of the write.
+/// Runs `dd`: waits until most of memory is in use or the server is filled, and for `delay` after that. Then writes
+/// `bytes` bytes to a file and syncs the file. Returns the start and the duration of the write.
 ///
 /// The benchmark's script checks memory every two seconds. A random delay from the run's seed decides when the first
 /// check is, as if the script had been started by hand.

@@ -8,25 +8,25 @@ use figures::scale::Scale;
 /// Name of the hot set's file.
 pub(super) const HOT: &str = "hot.dat";
 
-/// Name of the file of the pass.
+/// Name of the large file that is read once.
 pub(super) const COLD: &str = "cold.dat";
 
-/// Sizes of the hot set's file and of the file of the pass, pages.
+/// Sizes of the hot set's file and of the large file that is read once, pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Files {
     /// Pages of the hot set's file.
     pub hot: u64,
-    /// Pages of the file of the pass.
+    /// Pages of the large file.
     pub cold: u64,
 }
 
 impl Files {
-    /// Returns both sizes on a system with `memory_pages`, at a scale.
+    /// Returns the sizes of both files for a system that has `memory_pages` pages of memory, at the scale `scale`.
     pub fn of(hot: Size, cold: Size, memory_pages: u64, scale: Scale) -> Self {
         Self { hot: hot.pages(memory_pages, scale), cold: cold.pages(memory_pages, scale) }
     }
 
-    /// Refuses files without pages, and a hot set with fewer pages than `tasks`.
+    /// Refuses a file without pages, and a hot set that has fewer pages than there are tasks.
     pub fn check(self, tasks: u64) -> Result<(), String> {
         check_sizes(tasks, self.hot, "a hot set")?;
         check_sizes(1, self.cold, "a file")

@@ -22,8 +22,8 @@ use sim::{CpuStatistics, MaskStatistics, OffWindow, RoundTrip, Sim, Sourced};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Parameters of the workload `ping`, from `[params]` in an experiment's file. Values of the posting (Hisashi Hifumi,
-/// 2007) have defaults; assumed values have none.
+/// Parameters of the workload `ping`, from `[params]` in an experiment's file. A parameter that the posting states
+/// (Hisashi Hifumi, 2007) has the posting's value as its default; a parameter with an assumed value has no default.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -32,9 +32,9 @@ pub struct Params {
     pub packets: u32,
     /// Time between two packets, ns.
     pub interval_ns: Sourced<u64>,
-    /// Tasks that write memory.
+    /// Number of hogs, the tasks that write memory.
     pub hogs: Sourced<u64>,
-    /// Time between the starts of two hogs, ms.
+    /// Time between the starts of two successive hogs, ms.
     pub apart_ms: Sourced<u64>,
     /// Memory that all hogs together write, percent of memory.
     pub percent: Sourced<u64>,
@@ -59,14 +59,15 @@ const PIECE: u32 = 256;
 /// Interval at which the workload checks whether a page was swapped out.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Longest wait for answers.
+/// Longest time for which the workload waits for missing answers after the last packet was sent.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// Largest random delay before a hog starts, ns: people do not start programs to the microsecond.
+/// Limit of the random delay before a hog starts, ns. There is such a delay because people do not start programs to the
+/// microsecond.
 const START_WITHIN: u64 = 1_000_000;
 
-/// Number of packet grids over which [`max_by_phase`] takes the median. A grid has one packet per interval. Each grid
-/// starts an equal part of the interval after the one before.
+/// Number of imaginary series of packets over which [`max_by_phase`] takes the median. A series sends one packet per
+/// interval. Each series starts later than the one before by an equal part of the interval.
 const PHASES: u64 = 20;
 
 /// Longest duration of any part of this workload.
@@ -366,8 +367,9 @@ impl Statistics {
     }
 }
 
-/// Returns the largest round trip, ms, that periods with interrupts off alone would cause. This is the median over
-/// several packet grids. A grid has one packet per interval, and each grid is shifted by a part of the interval.
+/// Returns the largest round trip, ms, that periods with interrupts off would cause if nothing else delayed packets.
+/// The round trip depends on the moments at which packets are sent. So it is computed for several series of packets,
+/// each of which starts a part of the interval after the one before, and the median is returned.
 fn max_by_phase(windows: &[OffWindow], began: Nanos, interval: Nanos, least_ms: f64) -> f64 {
     let of_phase = |phase: u64| {
         let first = began.0 + phase * interval.0 / PHASES;

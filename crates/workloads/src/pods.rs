@@ -13,10 +13,10 @@ use figures::scale::Scale;
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Pages of a MiB.
+/// Number of pages in a MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Number of the random stream of the first pod.
+/// Pod number `n` draws its random numbers from stream `STREAM + n` ([`System::rng`]).
 const STREAM: u64 = 7200;
 
 /// Largest number of pods.
@@ -25,24 +25,24 @@ const PODS_MAX: usize = 64;
 /// Largest memory of a pod, MiB: 8 TiB.
 const MIB_MAX: u64 = 8 << 20;
 
-/// Number of steps in which a pod grows.
+/// Number of steps in which a pod grows to its full size.
 const STEPS: u64 = 100;
 
 /// Parameters of the workload `pods`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Names of the pods: sections `[[group]]` of the machine file.
+    /// Names of the pods. Each name is that of a section `[[group]]` of the machine file.
     pub pods: Vec<String>,
-    /// Anonymous memory up to which each pod grows, MiB at full scale, in the order of `pods`.
+    /// Size to which the anonymous memory of each pod grows, MiB at full scale, in the order of `pods`.
     pub grow_mib: Vec<u64>,
     /// Memory that each pod has asked for (its *request*), MiB at full scale, in the order of `pods`.
     pub request_mib: Vec<u64>,
-    /// Time in which the pods grow, s. Default 60.
+    /// Time in which the pods grow to their full size, s. Default 60.
     pub grow_s: u64,
-    /// Time for which the pods use their memory afterwards, s. Default 60.
+    /// Time for which the pods use their memory after they have grown, s. Default 60.
     pub use_s: u64,
-    /// Controller beside the pods: `"none"`, `"senpai"`, `"oomd"`, `"kubelet"`. Default `"none"`.
+    /// Controller that runs beside the pods: `"none"`, `"senpai"`, `"oomd"`, `"kubelet"`. Default `"none"`.
     pub controller: Kind,
     /// Constants of the controllers.
     pub controls: Controls,
@@ -162,7 +162,7 @@ struct Fate {
     was_killed: bool,
 }
 
-/// A pod to be run.
+/// A pod before it runs: its control group, its size, its times, and its random stream.
 struct Pod {
     group: String,
     pages: u64,

@@ -15,21 +15,22 @@ use sim::{Rng, Sourced};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Number of bytes that the C library reads or writes at once for a program that requests 512 bytes.
+/// Number of bytes that the C library reads or writes at once, although the program requests 512 bytes at a time.
 const BUFFER_BYTES: u64 = 4096;
 
-/// Number of the program's 512-byte blocks in a buffer of the C library.
+/// Number of 512-byte blocks, as the program reads or writes them, in a buffer of the C library.
 const BUFFER_BLOCKS: u64 = BUFFER_BYTES / 512;
 
 /// Number of blocks into which the background program divides its memory.
 const HOG_BLOCKS: u64 = 8;
 
-/// Number of passes in which the background program's use of a block is simulated. Each pass touches the used part of
-/// the block once.
+/// Number of passes by which the workload simulates the background program's use of a block. Each pass touches the used
+/// part of the block once.
 const HOG_ROUNDS: u64 = 64;
 
-/// Parameters of the workload `postmark` at full scale, from `[params]` in an experiment's file. All but file sizes
-/// follow the scale. Values of the MMTests script have defaults; assumed values have none.
+/// Parameters of the workload `postmark` at full scale, from `[params]` in an experiment's file. The numbers of files
+/// and transactions and the memory of the background program follow the scale. A parameter that the MMTests script sets
+/// has the script's value as its default; a parameter with an assumed value has no default.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -45,16 +46,16 @@ pub struct Params {
     /// Largest size of a file, bytes. Default 524288.
     #[serde(default = "most_bytes")]
     pub most_bytes: u64,
-    /// Memory of the background program, MiB; 0 for none. Default 2048.
+    /// Memory of the background program, MiB; 0: there is no such program. Default 2048.
     #[serde(default = "hog_mib")]
     pub hog_mib: u64,
-    /// How much of each of its eight blocks the background program uses, MiB. Default 4.
+    /// Size of the part that the background program uses of each of the eight blocks of its memory, MiB. Default 4.
     #[serde(default = "hog_used_mib")]
     pub hog_used_mib: u64,
-    /// Time that the background program sleeps between two blocks, seconds. Default 15.
+    /// Time for which the background program sleeps after it has used a block, seconds. Default 15.
     #[serde(default = "hog_sleep_s")]
     pub hog_sleep_s: u64,
-    /// Random seed of postmark itself, equal in every run. Default 42.
+    /// Seed of postmark's own random numbers, equal in every run. Default 42.
     #[serde(default = "seed")]
     pub seed: u64,
     /// Time for which the background program uses a block, ms.
@@ -170,7 +171,8 @@ impl Workload for Postmark {
     }
 }
 
-/// Runs the background program: writes all its memory once, then uses a small part of each block in turn.
+/// Runs the background program, which writes all of its memory once and then uses a small part of one block after
+/// another until it is told to end.
 fn hold_memory<S: System>(system: &S, params: &Params, is_filled: &AtomicBool) -> Result<(), SystemError> {
     let scale = system.given().scale;
     let pages = |mib: u64| scale.of(mib * 256) as u32;
@@ -195,7 +197,7 @@ fn hold_memory<S: System>(system: &S, params: &Params, is_filled: &AtomicBool) -
     if system.is_killed() { Ok(()) } else { result }
 }
 
-/// Returns the rows that postmark prints, in its order.
+/// Makes rows of the seven figures that postmark prints, in the order in which postmark prints them.
 fn rows(figures: [f64; 7]) -> Vec<Row> {
     let columns = [
         ("Transactions", "transactions/s"),

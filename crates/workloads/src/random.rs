@@ -12,20 +12,21 @@ use figures::scale::Scale;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Number of the first task's random stream.
+/// Task number `n` draws its random numbers from stream `STREAM + n` ([`System::rng`]).
 const STREAM: u64 = 3000;
 
-/// Way of reading a page.
+/// How a page is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// By a copy, as with `pread`.
+    /// The page is copied, as by `pread`.
     #[default]
     Copy,
-    /// In place. The page is pinned by the engine, or on `linux` and `guest` is in a shared mapping of the file.
+    /// The page is read where it is in memory, without a copy. The engine pins it for that time; on the grounds `linux`
+    /// and `guest` the page is in a shared mapping of the file.
     InPlace,
-    /// Through a mapping of the file, with faults and with the accessed bits of page tables. A system that cannot map
-    /// files reads in place instead.
+    /// The page is read through a mapping of the file, which causes faults and sets accessed bits of page tables. A
+    /// system that cannot map files reads the page in place instead.
     Mapped,
 }
 
@@ -42,7 +43,7 @@ pub enum Verify {
 }
 
 impl Verify {
-    /// Returns how much of each page to verify, if the system keeps `kept` of it.
+    /// Returns how much of each page to verify, if the system keeps `kept` of the page's contents.
     fn of(self, kept: Kept) -> Kept {
         match (self, kept) {
             (Self::Stamps, Kept::Bytes | Kept::First(_)) => Kept::Stamps,
@@ -56,9 +57,9 @@ impl Verify {
 pub(super) struct Reads {
     pub access: Access,
     pub verify: Verify,
-    /// `true` if the kernel is told that reads are random.
+    /// `true` if the kernel is told that the reads are random.
     pub random_advice: bool,
-    /// Number of reads before the measurement.
+    /// Number of reads before the measurement begins.
     pub warm_up: u64,
     /// Number of measured reads between two drops of clean pages; 0: no page is dropped.
     pub drop_every: u64,
@@ -74,7 +75,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns the size in pages on a system with `memory_pages`, at a scale.
+    /// Returns the size in pages on a system that has `memory_pages` pages of memory, at the scale `scale`.
     #[must_use]
     pub fn pages(self, memory_pages: u64, scale: Scale) -> u64 {
         self.mib
@@ -82,7 +83,7 @@ impl Size {
     }
 }
 
-/// Refuses a `theta` from which no random numbers can be drawn.
+/// Refuses a `theta` for which the distribution `zipf` cannot be drawn. Other distributions do not use `theta`.
 pub(super) fn check_theta(distribution: Distribution, theta: f64) -> Result<(), String> {
     const MOST: f64 = 10.0;
     if distribution == Distribution::Zipf && !(theta > 0.0 && theta <= MOST) {
@@ -100,7 +101,8 @@ pub(super) fn extent(operations: Option<u64>, tasks: u64, time_s: u64, file_page
     Extent { time_s, operations: done.saturating_add(file_pages), file_pages, wait_s: 0 }
 }
 
-/// Refuses a number of tasks outside 1 to 1024, fewer pages than tasks, and 16 TiB of pages or more.
+/// Refuses a number of tasks that is not from 1 to 1024. Also refuses fewer pages than tasks, and pages that take 16
+/// TiB or more.
 pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), String> {
     if !(1..=1024).contains(&tasks) {
         return Err(format!("{tasks} tasks: from 1 to 1024 can be started"));
@@ -113,15 +115,15 @@ pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), Stri
     Ok(())
 }
 
-/// Returns the condition that ends the measurement: a number of operations of each task if it is given, otherwise a
-/// time.
+/// Returns the condition that ends the measurement: a number of operations by each task if `operations` gives one,
+/// otherwise a time.
 pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Length {
     let time = Length::Time { full: Nanos::from_secs(full_s), filling: Nanos::from_secs(filling_s) };
     operations.map_or(time, Length::Operations)
 }
 
-/// Reads random pages of a file and verifies each page. The first reads warm up. Later reads go on until the
-/// measurement is over, and `tally` records their times.
+/// Reads random pages of a file and verifies each page. The first `warm_up` reads are not measured. The reads after
+/// them go on until the measurement is over, and `tally` records their times.
 pub(super) fn read_at_random<S: System>(
     system: &S,
     name: &str,

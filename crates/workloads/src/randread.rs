@@ -15,7 +15,7 @@ use figures::figure::{RowName, names};
 use figures::scale::Scale;
 use serde::{Deserialize, Serialize};
 
-/// Name of the file.
+/// Name of the file that is read.
 const FILE: &str = "randread.dat";
 
 /// Parameters of the workload `randread`, from `[params]` in an experiment's file.
@@ -34,21 +34,21 @@ pub struct Params {
     pub tasks: u64,
     /// How a page is read. Default: copied.
     pub access: Access,
-    /// `true`: the kernel is told that reads are random, so that it reads no pages ahead. With multi-gen, uses through
-    /// a mapping with this advice do not protect a page. Default: `true`.
+    /// `true`: the kernel is told that the reads are random, so that it reads no pages ahead. Under multi-gen LRU,
+    /// accesses through a mapping with this advice do not protect a page from reclaim. Default: `true`.
     pub random_advice: bool,
-    /// Part of each page that is verified. Default: all.
+    /// Part of each page that is verified. Default: the whole page.
     pub verify: Verify,
-    /// Number of measured operations of each task at which the run ends. Default: the run ends after a time.
+    /// Number of measured operations by each task after which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,
-    /// Operations of each task before the measurement begins. Default 0.
+    /// Number of operations that each task does before the measurement begins. Default 0.
     pub warm_up_operations: u64,
-    /// Measured operations of each task between two drops of the files' clean pages from memory (`drop_caches`); 0: no
-    /// page is dropped. Default 0.
+    /// Number of measured operations after which each task drops the clean pages of files from memory (`drop_caches`),
+    /// again and again. Default 0: no page is dropped.
     pub drop_caches_every: u64,
     /// Measured time after memory is full, seconds, if no number of operations ends the run. Default 10.
     pub full_s: u64,
-    /// Longest time for memory to fill, s. Default 60.
+    /// Time after which memory counts as full even if it is not, s. Default 60.
     pub filling_s: u64,
 }
 
@@ -78,7 +78,7 @@ impl Params {
     }
 }
 
-/// The workload `randread`: random reads of 4 KiB of a file larger than memory.
+/// The workload `randread`: random reads of 4 KiB from a file larger than memory.
 #[derive(Debug)]
 pub struct Randread;
 

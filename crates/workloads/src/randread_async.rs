@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 /// Prefix of the names of the tasks that read.
 const READERS: &str = "reader";
 
-/// Number of the first task's random stream.
+/// Task number `n` draws its random numbers from stream `STREAM + n` ([`System::rng`]).
 const STREAM: u64 = 5000;
 
 /// Parameters of the workload `randread-async`, from `[params]` in an experiment's file.
@@ -34,7 +34,7 @@ pub struct Params {
     pub file_percent: u64,
     /// Number of files. Default 1.
     pub files: u64,
-    /// The files that a task reads. Default: each read is from any file.
+    /// Which files a task reads. Default: any file, chosen at each read.
     pub choice: Choice,
     /// How often each page of a file is read. Default: all pages equally often.
     pub distribution: Distribution,
@@ -42,24 +42,24 @@ pub struct Params {
     pub theta: f64,
     /// Number of tasks that read. Default 1.
     pub tasks: u64,
-    /// Largest number of one task's reads in flight. Default 256.
+    /// Largest number of reads that a task has in flight at a time. Default 256.
     pub depth: u64,
     /// Anonymous memory of an idle program, percent of memory. Default 0.
     pub idle_anon_percent: u64,
     /// Measured time after memory is full, milliseconds. Default 1000.
     pub full_ms: u64,
-    /// Longest time for memory to fill, s. Default 60.
+    /// Time after which memory counts as full even if it is not, s. Default 60.
     pub filling_s: u64,
 }
 
-/// The files that a task reads.
+/// Says which files a task reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// Any file, chosen at each read.
+    /// A task reads any file, chosen at random for each read.
     #[default]
     Any,
-    /// One file of the task's own. If there are more tasks than files, several tasks read the same file.
+    /// A task reads only one file. If there are more tasks than files, several tasks read the same file.
     Own,
 }
 
@@ -90,7 +90,8 @@ fn file_name(n: u64) -> String {
     format!("random-{n}.dat")
 }
 
-/// The workload `randread-async`: random reads of 4 KiB, many of them under way at a time, of files larger than memory.
+/// The workload `randread-async`: random reads of 4 KiB from files larger than memory, with many reads in flight at a
+/// time.
 #[derive(Debug)]
 pub struct RandreadAsync;
 
@@ -176,8 +177,8 @@ impl Workload for RandreadAsync {
     }
 }
 
-/// Maps and touches the memory of a program that then stays idle. Returns this region, or none if the program has no
-/// memory.
+/// Maps and touches the memory of a program that then stays idle. Returns the mapped region, or none if the program has
+/// no memory.
 fn touch_idle<S: System>(system: &S, params: &Params) -> Result<Option<S::Region>, SystemError> {
     let pages = (system.memory_pages() * params.idle_anon_percent / 100) as u32;
     if pages == 0 {
@@ -195,8 +196,8 @@ struct Started {
     at: Nanos,
 }
 
-/// Reads random pages of files with `depth` reads in flight until the tally is over. Records the time of each read from
-/// its start to its end.
+/// Reads random pages of files, with `depth` reads in flight, until the measurement is over. Records the time of each
+/// read from its start to its end.
 fn read_ahead_of_use<S: System>(
     system: &S,
     files: std::ops::Range<u64>,
@@ -246,11 +247,12 @@ fn swap_row(course: &Course) -> Row {
     Row::new("swap", "Swap traffic", "MB/s", Better::Lower, Format::Decimals(2), megabytes)
 }
 
-/// Number of parts of the time after memory was full. The rates in the slowest part and in the fastest part are
-/// reported.
+/// The time after memory was full is divided into this number of parts. The rates in the slowest part and in the
+/// fastest part are reported.
 const PARTS: u64 = 10;
 
-/// Returns the rows of bandwidth: before memory was full, after, and the ratio of both.
+/// Returns the rows of bandwidth: before memory was full, after, in the slowest and the fastest part of the time after,
+/// and the ratio of after to before. Returns no rows if memory never was full.
 fn bandwidth_rows(course: &Course) -> Vec<Row> {
     let Some([before, after]) = course.before_and_after() else { return Vec::new() };
     let parts = course.rates_after(PARTS);

@@ -19,10 +19,10 @@ use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Name of the file.
+/// Name of the file that is written.
 const FILE: &str = "randwrite.dat";
 
-/// Number of the first task's random stream.
+/// Task number `n` draws its random numbers from stream `STREAM + n` ([`System::rng`]).
 const STREAM: u64 = 4000;
 
 /// Parameters of the workload `randwrite`, from `[params]` in an experiment's file.
@@ -35,13 +35,13 @@ pub struct Params {
     pub file_mib: Option<u64>,
     /// Number of tasks that write. Default 4.
     pub tasks: u64,
-    /// Number of writes by a task between two of its syncs; 0 for no sync. Default 1000.
+    /// Number of writes after which a task syncs the file, again and again; 0 for no sync. Default 1000.
     pub sync_every: u64,
-    /// Number of measured operations of each task at which the run ends. Default: the run ends after a time.
+    /// Number of measured operations by each task after which the run ends. Default: the run ends after a time.
     pub operations: Option<u64>,
     /// Measured time after memory is full, seconds, if no number of operations ends the run. Default 10.
     pub full_s: u64,
-    /// Longest time for memory to fill, s. Default 60.
+    /// Time after which memory counts as full even if it is not, s. Default 60.
     pub filling_s: u64,
 }
 
@@ -65,10 +65,10 @@ impl Params {
     }
 }
 
-/// The results of the tasks, in addition to their tallies.
+/// What the tasks return in addition to their tallies.
 #[derive(Debug)]
 struct Written {
-    /// The last written version of each page, by task.
+    /// For each task, the last written version of each of its pages.
     versions: Vec<Vec<u32>>,
     /// Durations of syncs, ns.
     syncs: Histogram<u64>,
@@ -155,8 +155,9 @@ fn rows(course: &Course, syncs: &Histogram<u64>, verified: u64) -> Vec<Row> {
     [writes, latency_rows("Sync", syncs), course.cost_rows(), vec![verified]].concat()
 }
 
-/// Writes random pages of the file, chosen among the pages with the numbers `task`, `task + tasks`, `task + 2 * tasks`,
-/// …. Returns the last version of each of these `own` pages, and the durations of syncs.
+/// Writes random pages of the file. Task number `task` writes only its own pages, which have the numbers `task`, `task
+/// + tasks`, `task + 2 * tasks`, …; there are `own` of them. Returns the last version of each of these pages, and the
+/// durations of syncs.
 fn write_at_random<S: System>(
     system: &S,
     task: u64,

@@ -28,9 +28,9 @@ pub struct Params {
     pub hot_percent: u64,
     /// Size of the hot set in MiB at full scale, instead of `hot_percent`.
     pub hot_mib: Option<u64>,
-    /// Size of the file of the pass, percent of memory. Default 400.
+    /// Size of the large file that is read once, percent of memory. Default 400.
     pub cold_percent: u64,
-    /// Size of the file of the pass in MiB at full scale, instead of `cold_percent`.
+    /// Size of the large file that is read once, in MiB at full scale, instead of `cold_percent`.
     pub cold_mib: Option<u64>,
     /// How often each page of the hot set is read. Default: all pages equally often.
     pub distribution: Distribution,
@@ -38,9 +38,9 @@ pub struct Params {
     pub theta: f64,
     /// Number of tasks that read the hot set. Default 4.
     pub tasks: u64,
-    /// Way of reading a page of the hot set. Default: copied.
+    /// How a page of the hot set is read. Default: copied.
     pub access: Access,
-    /// Seconds for which the hot set is read alone. Default 3.
+    /// Seconds for which the hot set is read alone, before the pass over the large file begins. Default 3.
     pub alone_s: u64,
 }
 
@@ -61,7 +61,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the sizes of the hot set's file and the file of the pass.
+    /// Returns the sizes of the hot set's file and of the large file.
     fn files(&self, memory_pages: u64, scale: Scale) -> Files {
         let hot = Size { percent: self.hot_percent, mib: self.hot_mib };
         let cold = Size { percent: self.cold_percent, mib: self.cold_mib };
@@ -69,7 +69,7 @@ impl Params {
     }
 }
 
-/// The workload `scan`: one pass over a file larger than memory, beside a hot set that fits.
+/// The workload `scan`: one pass over a file larger than memory, beside a hot set that fits in memory.
 #[derive(Debug)]
 pub struct Scan;
 
@@ -141,7 +141,8 @@ impl Workload for Scan {
     }
 }
 
-/// Returns the rows for the time before the pass and for the time during it. The pass read `passed` pages in `time`.
+/// Returns the rows for the time before the pass over the large file and for the time during it. The pass read `passed`
+/// pages in `time`.
 fn rows(alone: &Course, beside: &Course, passed: u64, time: Nanos) -> Vec<Row> {
     let rate = passed as f64 / 256.0 / time.as_secs_f64();
     let pass_row = Row::new("Ops", "Ops scan-pass", "MiB/s", Better::Higher, Format::Decimals(0), rate);

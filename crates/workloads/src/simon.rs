@@ -30,17 +30,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Number of the daemons' random stream. The readers' streams have the numbers after it.
+/// The daemons draw their random numbers from the stream of this number ([`System::rng`]), and the readers from the
+/// streams after it.
 const STREAM: u64 = 7000;
 
-/// Interval of the samples of free memory.
+/// Interval at which free memory is sampled.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 
-/// Pages of one MiB.
+/// Number of pages in a MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Interval at which data received by clients are freed, and at which a reader that waits for a client checks again.
-/// The interval is short compared with the time that a client takes.
+/// Interval at which the server frees data that clients have received. A reader that may not serve another client yet
+/// checks again after this interval. It is short compared with the time that a client takes.
 const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Longest duration of a run, seconds.
@@ -71,18 +72,19 @@ pub struct Params {
     pub files_mib: u64,
     /// Size of each file, KiB. Default 64.
     pub file_kib: u64,
-    /// Tasks that read files, at most 4096. Default 32.
+    /// Number of tasks that read files, at most 4096. Default 32.
     pub readers: u64,
-    /// Mean time until a client has received its file, ms; times are uniform between 0 and twice the mean. Default 500:
-    /// 64 KiB at 1 Mbit/s. 0: nothing is sent.
+    /// Mean time until a client has received its file, ms. The times are uniform between 0 and twice the mean. Default
+    /// 500, which is 64 KiB at 1 Mbit/s. If it is 0, nothing is sent.
     pub client_ms: u64,
-    /// Largest number of clients served at a time, at full scale. A reader waits while so many are served. Default
-    /// 8192, which does not limit clients that take 500 ms. With files of 64 KiB, the data sent to 8192 clients take
-    /// 740 MiB.
+    /// Largest number of clients served at a time, at full scale. While this many clients are served, readers wait.
+    /// Default 8192, which does not limit clients that take 500 ms. With files of 64 KiB, the data sent to 8192 clients
+    /// take 740 MiB.
     pub clients: u64,
-    /// Start of the period in which free memory is judged, seconds after all tasks are at work. Default 480.
+    /// Start of the period from which the least, mean and most free memory are reported, seconds after all tasks are at
+    /// work. Default 480.
     pub judged_from_s: u64,
-    /// Duration of the period in which free memory is judged, seconds. Default 300.
+    /// Duration of the period that starts at `judged_from_s`, seconds. Default 300.
     pub judged_s: u64,
     /// Seconds between two printed samples of free memory. Default 60.
     pub print_every_s: u64,
@@ -313,7 +315,7 @@ impl Course {
     }
 }
 
-/// The clients that request files from the server.
+/// The clients that request files from the server, and wait for them.
 #[derive(Debug)]
 struct Clients {
     /// Mean time until a client has received its file; 0: nothing is sent.
@@ -321,12 +323,13 @@ struct Clients {
     waiting: Mutex<Waiting>,
 }
 
-/// The clients that wait for data, and the number of further clients that may ask.
+/// The clients that are being served, and the number of clients that the server may accept beside them.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Number of further clients that may ask.
+    /// Number of clients that the server may accept beside those that it serves now.
     more: u64,
-    /// Sent data, by the time at which the client has received them. The number of the read makes keys unique.
+    /// Data that were sent and not yet freed. The key is the time at which the client has received the data, with the
+    /// number of the read, which makes keys unique.
     sent: BTreeMap<(Nanos, u64), Unacknowledged>,
 }
 
@@ -339,7 +342,8 @@ impl Clients {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts a client's request for a file. Returns `false` while the largest number of clients wait for data.
+    /// Accepts a client's request for a file, and returns `true`. Returns `false` if the server already serves the
+    /// largest number of clients.
     fn accept(&self) -> bool {
         let mut waiting = self.waiting();
         let can = waiting.more > 0;
@@ -347,7 +351,8 @@ impl Clients {
         can
     }
 
-    /// Sends `bytes` bytes of a file to the client that asked for the file. The file was the `n`th read of the run.
+    /// Sends `bytes` bytes of a file to the client that asked for the file. The file was the `n`th read of the run. If
+    /// the mean time is 0, sends nothing, and the client has its file at once.
     fn answer<S: System>(&self, system: &S, rng: &mut Rng, n: u64, bytes: u64) -> Result<(), SystemError> {
         if self.mean_time == Nanos(0) {
             self.waiting().more += 1;
@@ -359,7 +364,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Frees the data that clients have received by `now`.
+    /// Frees the data that clients have received by the time `now`.
     fn take_until<S: System>(&self, system: &S, now: Nanos) {
         let received = {
             let mut waiting = self.waiting();
@@ -417,7 +422,7 @@ impl Files {
     }
 }
 
-/// Maps a region and touches random pages of it, one at each interval.
+/// Maps a region, and touches a random page of it at intervals of `every`, until the run is over.
 fn touch_at_random<S: System>(system: &S, pages: u32, every: Nanos, course: &Course) -> Result<(), SystemError> {
     let mut rng = system.rng(STREAM);
     let region = system.map(pages)?;
@@ -560,7 +565,8 @@ impl Seen {
         .concat()
     }
 
-    /// Returns the rows of free memory in all zones together, in the period in which it is judged.
+    /// Returns the rows of the least, mean and most free memory in the period that starts at `judged_from_s`. Free
+    /// memory is that of all zones together.
     fn judged_rows(&self, params: &Params) -> Vec<Row> {
         let judged = || self.looks.iter().filter(|look| look.at_s >= params.judged_from_s).map(|look| look.free);
         let row =
@@ -573,7 +579,7 @@ impl Seen {
         ]
     }
 
-    /// Returns the rows of free memory by zone, at intervals of `print_every_s`.
+    /// Returns the rows of each zone's free memory, at intervals of `print_every_s` seconds.
     fn course_rows(&self, params: &Params) -> Vec<Row> {
         let printed = self.looks.iter().filter(|look| look.at_s % params.print_every_s == 0);
         let row = |what: &str, at_s: u64, pages: u64| {

@@ -19,26 +19,26 @@ use sim::Sourced;
 /// Largest number of tasks.
 const TASKS_MAX: u64 = 1024;
 
-/// The kind of access to each page.
+/// How a task accesses each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
     /// Writes one word of the page.
     #[default]
     Write,
-    /// Reads one byte of the page. The mapping has advice for random access.
+    /// Reads one byte of the page. The mapping has advice for random access, so that nothing is read ahead.
     Read,
 }
 
-/// Parameters of the workload `streaming`, from `[params]` in an experiment's file. Values of the benchmark's own
-/// script have defaults; assumed values have none.
+/// Parameters of the workload `streaming`, from `[params]` in an experiment's file. A parameter that the benchmark's
+/// own script sets has the script's value as its default; a parameter with an assumed value has no default.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Size of all files together, percent of memory. Default 1000.
     #[serde(default = "percent")]
     pub percent: u64,
-    /// The kind of access to each page. Default `write`.
+    /// How a task accesses each page. Default `write`.
     #[serde(default)]
     pub access: Access,
     /// Number of tasks, each with a file of its own.
@@ -54,7 +54,7 @@ fn percent() -> u64 {
 /// Number of pages after which a task checks whether it must end.
 const PIECE: u32 = 1024;
 
-/// Time within which the tasks start.
+/// Each task starts after a random delay below this time.
 const START_WITHIN: Nanos = Nanos::from_millis(10);
 
 /// The workload `streaming`: tasks that touch each page of large mapped files once.

@@ -26,16 +26,16 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Number of the first task's random stream.
+/// Task number `n` draws its random numbers from stream `STREAM + n` ([`System::rng`]).
 const STREAM: u64 = 8000;
 
 /// Number of small pages in a huge page.
 const HUGE_PAGES: u64 = 512;
 
-/// Pages per write or copy: 256 KiB, an assumed value, as in `highalloc`.
+/// Number of pages that one write or one step of a copy covers: 256 KiB, an assumed value, as in `highalloc`.
 const PIECE_PAGES: u64 = 64;
 
-/// Interval at which coverage with huge pages is sampled.
+/// Interval at which the share of the program's memory that is in huge pages (the *coverage*) is sampled.
 const LOOK_EVERY: Nanos = Nanos::from_millis(500);
 
 /// Name of the program's tasks in a profile.
@@ -53,7 +53,7 @@ pub struct Params {
     pub program_percent: u64,
     /// Number of the program's tasks, each with a region of its own.
     pub tasks: Sourced<u64>,
-    /// Time for which the program touches its filled memory, s.
+    /// Time for which the program touches its memory after it has filled it, s.
     pub touch_s: Sourced<u64>,
     /// Share of touches that write, percent.
     pub store_percent: Sourced<u64>,
@@ -61,7 +61,7 @@ pub struct Params {
     pub touch_ns: Sourced<u64>,
     /// Number of touches that one simulated touch stands for.
     pub sample: Sourced<u64>,
-    /// Size of the copied file, percent of memory; 0: no file. Default 100.
+    /// Size of the file that is copied, percent of memory; 0: no file is copied. Default 100.
     #[serde(default = "file_percent")]
     pub file_percent: u64,
 }
@@ -75,7 +75,7 @@ const fn file_percent() -> u64 {
 }
 
 impl Params {
-    /// Returns the number of pages in each task's region, a multiple of a huge page.
+    /// Returns the number of pages in each task's region, a multiple of the pages of a huge page.
     fn region_pages(&self, memory_pages: u64) -> u64 {
         memory_pages.saturating_mul(self.program_percent) / 100 / self.tasks.value.max(1) / HUGE_PAGES * HUGE_PAGES
     }
@@ -85,7 +85,7 @@ impl Params {
     }
 }
 
-/// The workload `thp`: a program with huge pages beside the copy of a file.
+/// The workload `thp`: a program whose memory may have huge pages, beside a task that copies a file again and again.
 #[derive(Debug)]
 pub struct Thp;
 
@@ -226,7 +226,7 @@ const TOUCH_MAX_NS: u64 = 1_000_000;
 /// Largest size of the file, percent of memory: ten times memory.
 const FILE_MAX_PERCENT: u64 = 1000;
 
-/// Writes the file that is copied. Its pages fill memory.
+/// Writes the file that is copied later. A file of the default size fills memory with its pages.
 fn write_source<S: System>(system: &S, pages: u64) -> Result<(), SystemError> {
     if pages == 0 {
         return Ok(());
@@ -292,7 +292,7 @@ struct OfTask {
     touches: u64,
     /// Duration of the touches after filling.
     touching: Nanos,
-    /// Duration of each touch that faulted, while filling and after.
+    /// Duration of each touch that faulted, while the region was filled and after.
     faults: Vec<Nanos>,
 }
 
@@ -385,18 +385,18 @@ fn time_of(lines: &[String], func: Func) -> Nanos {
     Nanos(lines.iter().filter_map(of_line).sum())
 }
 
-/// The record of a run: the tasks' results, coverage with huge pages, counters and CPU time.
+/// The record of a run: the tasks' results, the share of memory in huge pages over time, counters and CPU time.
 #[derive(Debug, Default)]
 struct Seen {
     tasks: Vec<OfTask>,
-    /// Coverage with huge pages at each sample since the memory was filled, percent.
+    /// Share of the program's memory that is in huge pages, percent, at each sample since the memory was filled.
     coverage: Vec<f64>,
     copied_pages: u64,
     sample: u64,
     counters: Vmstat,
     elapsed: Nanos,
     cpu: CpuTimes,
-    /// CPU time that the program spent in direct compaction, and in direct reclaim.
+    /// Two CPU times of the program: that spent in direct compaction, and that spent in direct reclaim.
     direct: [Nanos; 2],
 }
 

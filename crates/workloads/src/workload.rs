@@ -12,7 +12,7 @@ use figures::scale::Scale;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The memory and swap of the system that a workload runs on, known before a run.
+/// The memory and swap of the system on which a workload runs, as known before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// Memory that the system manages, pages; equal to [`System::memory_pages`].
@@ -31,9 +31,9 @@ pub struct Measurements {
     /// Folded stacks, `part;task;func ns`, where `part` is the workload's name for a part of the run; empty if the
     /// system has no [`System::profile`].
     pub profile: Vec<String>,
-    /// The run's report as lines of text, shown below the table of rows.
+    /// A report in lines of text, which the command shows below the table of rows. It is empty for most workloads.
     pub report: Vec<String>,
-    /// Curves for pictures of the run, in addition to counters over time.
+    /// Curves of the run that are drawn in pictures, in addition to counters over time.
     pub curves: Vec<Curve>,
     /// Durations of the workload's operations, for histograms.
     pub times: Vec<Times>,
@@ -41,7 +41,7 @@ pub struct Measurements {
     pub steps: Steps,
 }
 
-/// A workload, written against [`System`] alone.
+/// A workload: a program that uses [`System`] alone, and so does not depend on a ground.
 pub trait Workload: Sync + 'static {
     /// The workload's parameters, read from `[params]` in an experiment's file; unknown keys are refused.
     type Params: DeserializeOwned + Serialize + 'static;
@@ -86,12 +86,13 @@ pub trait Workload: Sync + 'static {
     /// Checks parameters quickly before anything runs.
     ///
     /// # Errors
-    /// When the parameters are wrong, or the system is too small for them, in words for the user. Such an error is bad
-    /// input, which ends the command with status 2.
+    /// When the parameters are wrong, or the system is too small for them. The error is a text for the user. It counts
+    /// as bad input, which ends the command with status 2.
     fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
 
     /// Returns the extent of a run (duration, longest wait, operations, file pages), as far as the parameters determine
-    /// it. A run that cannot end is refused before [`Workload::check`]. The default extent is empty: nothing is known.
+    /// it. A run whose extent exceeds the limits is refused before [`Workload::check`]. The default is the empty
+    /// extent, which says that nothing is known.
     #[must_use]
     fn extent(params: &Self::Params, resources: &Resources, scale: Scale) -> Extent {
         let _ = (params, resources, scale);

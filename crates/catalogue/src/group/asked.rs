@@ -6,7 +6,8 @@ use placed::one_of;
 use std::fmt;
 use std::str::FromStr;
 
-/// A group as the command line gives it. It adds a group to the machine, or replaces keys of a group with its name.
+/// A group as the command line gives it. It adds a group to the machine, or replaces keys of the machine's group that
+/// has the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The group's name, as in `[[group]]`.
@@ -40,7 +41,7 @@ impl FromStr for Asked {
     }
 }
 
-/// Returns a value as TOML.
+/// Converts the value that the command line gives for `key` to TOML.
 fn written(key: &str, value: &str) -> Result<String, String> {
     let known: Vec<&str> = Group::FIELD_NAMES.iter().copied().filter(|key| *key != "name").collect();
     match key {
@@ -72,7 +73,7 @@ fn written(key: &str, value: &str) -> Result<String, String> {
 }
 
 impl Asked {
-    /// Returns the changes of a machine that add this group, each with a `+` in front, as a machine's name has them.
+    /// Returns the changes that add this group to a machine, as they follow the machine's name: each begins with a `+`.
     #[must_use]
     pub fn changes(&self) -> String {
         let Self { name, keys } = self;
@@ -80,8 +81,8 @@ impl Asked {
         std::iter::once(format!("+group={name}")).chain(keys).collect()
     }
 
-    /// Returns the option that gave a part of this group. `place` is the place of an error, which names a change of
-    /// [`Asked::changes`]. Returns none if the place is about something else.
+    /// Returns the option of the command line that caused an error about this group. `place` is the place of the error:
+    /// one of the changes that [`Asked::changes`] returns. Returns none if the error is about something else.
     #[must_use]
     pub fn option_at(&self, place: &str) -> Option<String> {
         let Self { name, keys } = self;
@@ -93,7 +94,7 @@ impl Asked {
     }
 }
 
-/// Returns a value in the form of the command line.
+/// Returns a TOML value as the command line has it: without brackets and quotes.
 fn plain(value: &str) -> String {
     value.replace(['[', ']', '"'], "")
 }

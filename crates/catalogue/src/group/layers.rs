@@ -15,8 +15,8 @@ pub(crate) fn tables(file: &Node) -> &[Node] {
     }
 }
 
-/// Returns the list of groups in a file. Adds an empty list if the file has none. Returns none if the key has another
-/// value.
+/// Returns the list of groups in a file. Adds an empty list if the file has none. Returns none if the key `group` holds
+/// a value that is not a list.
 fn list(file: &mut Node) -> Option<&mut Vec<Node>> {
     let place = file.place.clone();
     let Value::Table(entries) = &mut file.value else { return None };
@@ -42,8 +42,8 @@ fn is_called(table: &Node, name: &str) -> bool {
     own == name || path()
 }
 
-/// Returns the index of the group called `name` in a list: the group with this path, or else the only group whose last
-/// name this is.
+/// Returns the index of a group in a list: the group whose path is `name`, or else the only group whose own name is
+/// `name`.
 pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     let path = |table: &Node| {
         let own = text(table, "name")?;
@@ -56,8 +56,8 @@ pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     called.next().filter(|_| called.next().is_none())
 }
 
-/// Adds groups to those of a machine, whose node is `file`. The keys of a group with an equal name replace the keys of
-/// the machine's group; its other keys stay.
+/// Adds groups to the machine file `file`. If the file has a group with the name of an added one, the keys of the added
+/// group replace the same keys of the file's group, and its other keys stay.
 pub(crate) fn lay_over(file: &mut Node, groups: &[Node]) {
     if groups.is_empty() {
         return;
@@ -77,7 +77,7 @@ pub(crate) fn lay_over(file: &mut Node, groups: &[Node]) {
     }
 }
 
-/// Adds an empty group called `name` to a machine, unless it has one.
+/// Adds an empty group called `name` to the machine file `file`, unless the file has a group with this name.
 pub(crate) fn declare(file: &mut Node, name: &str, place: &Place) {
     let node = |value| Node { place: place.clone(), comment: None, value };
     let own = Entry { key: "name".into(), place: place.clone(), node: node(Value::Text(name.to_owned())) };
@@ -92,12 +92,12 @@ pub(super) const LEVELS_MAX: usize = 100;
 /// Length of the longest list of groups in an error.
 const HINT_MAX: usize = 300;
 
-/// Replaces the names and parents of a machine's groups by paths. Moves each parent that is listed after its children
-/// before them. Does nothing about values of a wrong type, which the reader of the groups refuses.
+/// Gives each group of a machine its path as its name, instead of a name and a parent. Moves parents before their
+/// children. Leaves groups with values of a wrong type as they are; the code that reads the groups later refuses them.
 ///
 /// # Errors
-/// When there are too many groups or levels, when a parent is unknown, when its name may be one of several groups, or
-/// when parents go round in a circle; with file and line.
+/// When there are too many groups or levels, when a parent is unknown, when several groups have the name of a parent, or
+/// when a group is its own ancestor. The error has file and line.
 pub(crate) fn resolve(file: &mut Node) -> Result<(), Error> {
     let given = tables(file).to_vec();
     if given.is_empty() || given.iter().any(|table| text(table, "name").is_none()) {
@@ -245,7 +245,7 @@ fn shortened(circle: &[&str]) -> String {
     format!("{first} -> ({} more) -> {last}", circle.len() - 2 * ENDS)
 }
 
-/// Adds group `n` to `order`, behind its ancestors.
+/// Adds group `n` to `order`. Adds its ancestors first, if `order` does not have them yet.
 fn put(paths: &[String], n: usize, order: &mut Vec<usize>) {
     if order.contains(&n) {
         return;

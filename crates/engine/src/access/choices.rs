@@ -3,19 +3,20 @@
 use crate::choice::choices;
 
 choices! {
-    /// Readahead, huge pages, khugepaged.
+    /// Readahead, huge pages, khugepaged, the throttling of writers, and the lists that new pages join.
     [access]
 
     /// Largest readahead window, KiB (`read_ahead_kb`). A window also takes at most a sixteenth of memory.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
     /// Order of the largest folio that readahead allocates. A window is filled with the largest aligned folios that
-    /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). 0: single pages.
+    /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). With 0, readahead
+    /// allocates single pages.
     file_folio_order: u32 = 0 in 0..=9, drawn 151: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
     /// Order of the largest folio, below a huge page, that an anonymous fault allocates. The folio covers the largest
     /// aligned range around the page for which a block is free, and in which no page was touched before
-    /// (`transparent_hugepage/hugepages-<size>kB/enabled`). 0: single pages.
+    /// (`transparent_hugepage/hugepages-<size>kB/enabled`). With 0, a fault allocates a single page.
     anonymous_folio_order: u32 = 0 in 0..=8, drawn 152: [0, 2, 4, 8];
 
     /// Readahead for a missing page of a mapped file, if the program has not announced its access pattern.
@@ -29,7 +30,7 @@ choices! {
     }
 
     /// Number of pages in an aligned block of a mapped file. A read fault maps all pages of its block that are in
-    /// memory (`fault_around_bytes`). A power of two; 1 maps the faulting page alone.
+    /// memory (`fault_around_bytes`). The number is a power of two; with 1, a fault maps only its own page.
     fault_around_pages: u32 = 1 in 1..=512, drawn 150: [1, 16];
 
     /// States whether a write counts as a use of its page, as a read does (`mark_page_accessed`).
@@ -60,7 +61,8 @@ choices! {
     khugepaged: Khugepaged = Off, drawn 105, with "access.huge_pages" in ["always"] {
         /// No: a range whose fault got no huge page never gets one.
         Off,
-        /// Yes, if `huge_pages` lets faults try for huge pages. The next five choices say how.
+        /// Yes, if `huge_pages` lets faults try for huge pages. The choices whose names begin with `khugepaged_` say
+        /// how.
         On,
     }
 
@@ -91,8 +93,9 @@ choices! {
         Sleeps,
         /// The task writes 1.5 times as many pages as it has dirtied, and sleeps if there is nothing to write.
         Writes,
-        /// At the limit the task sleeps until a page has been written. Each written page releases one task, the longest
-        /// waiting first. Writes to pages that are dirty already do not count.
+        /// While more pages are dirty than the limit allows, the task sleeps until a page has been written. Each
+        /// written page releases one task, first the task that has waited longest. Writes to pages that are dirty
+        /// already do not count.
         ForWriteback,
     }
 

@@ -13,8 +13,8 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::HeldBack;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
 
-/// Number of dirtied pages for which a pause is worth it. A new task is first checked after this many dirtied pages.
-/// While too many pages are dirty, a task is checked after at most a quarter of this number.
+/// Number of dirtied pages after which a pause is worth its cost. A new task is first checked after this many dirtied
+/// pages. While too many pages are dirty, a task is checked after at most a quarter of this number.
 const POLL_PAGES: u64 = 32;
 
 /// The longest pause of a writer.
@@ -23,8 +23,8 @@ const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 /// Intended length of a pause: long enough to be worth a sleep, short enough not to be noticed.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
-/// Time that a writer waits while pages of its file cannot be written, before the write fails with their error. By then
-/// the flusher has tried ten times, unless the disk takes longer.
+/// Time that a writer waits while pages of its file cannot be written. The writer's own write then fails with the error
+/// of these pages. By then the flusher has tried ten times, unless the disk takes longer.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
 /// Interval at which a writer checks again whether its file's pages can be written.
@@ -36,12 +36,12 @@ struct Pause {
     time: Nanos,
     /// Number of pages that the writer may dirty between the pause and its next check.
     poll_pages: u64,
-    /// `true` if the writer may dirty no page yet; it checks again at the end of the pause.
+    /// `true` if the writer may dirty no page yet. The writer then checks again at the end of the pause.
     is_blocked: bool,
 }
 
 impl<M: Machine> Access<M> {
-    /// Notes how long a writer was paused since `began`, and why. Notes nothing if it was not paused.
+    /// Notes how long a writer was paused since `began`, and why. Notes nothing if the writer was not paused.
     pub(super) fn note_held_back(&self, began: Nanos, device: DeviceId, state: DirtyState) {
         if self.machine.now() > began {
             self.machine.note(|| {
@@ -251,7 +251,8 @@ impl<M: Machine> Access<M> {
     }
 }
 
-/// Returns the shortest pause that is worth a sleep, and the number of pages to dirty before it.
+/// Returns the shortest pause that is worth a sleep, and the number of pages that the task may dirty before its next
+/// check.
 fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
     let goal = PAUSE_GOAL.min(pause_max);
     let pages = rate * goal.0 / NANOS_PER_SECOND;
@@ -264,7 +265,7 @@ fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
 }
 
 /// Returns the number of pages that a task below the limit dirties before its next check: the square root of the number
-/// of pages left to the limit, rounded to a power of two.
+/// of pages left to the limit, rounded down to a power of two.
 fn poll_interval(dirty: u64, limit: u64) -> u64 {
     if limit > dirty { 1 << ((limit - dirty).ilog2() / 2) } else { 1 }
 }

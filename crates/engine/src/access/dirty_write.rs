@@ -65,8 +65,9 @@ impl<M: Machine> Access<M> {
 
     /// Returns the dirty limits and the number of dirty pages, if the task must write pages itself; otherwise `None`.
     /// The task must write if the device's dirty pages exceed the task's limit, or all dirty pages exceed the global
-    /// limit. The task's limit is the device's limit, less up to an eighth in proportion to the task's share of all
-    /// pages dirtied since the start. So the task that dirties most is paused first.
+    /// limit. The task's limit is the device's limit minus up to an eighth, in proportion to the task's share of all
+    /// pages that were dirtied on the device since the start. So the task that dirties most is paused first. While so
+    /// few pages are dirty that no limit matters (`free_run`), no task must write.
     fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
         let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
         let device_limit = self.device_limit(backing, limits.dirty);

@@ -45,7 +45,7 @@ pub enum Error {
         /// The error that the device reported.
         source: IoError,
     },
-    /// Pages of a file could not be written since a task last asked for such errors.
+    /// A write of pages of a file has failed since a task last asked whether writes had failed.
     Write {
         /// Number of the file that the error is about.
         file: u32,
@@ -58,7 +58,7 @@ pub enum Error {
     NoSpace {
         /// Number of the file that the error is about.
         file: u32,
-        /// Offset in the file of the first byte that was not written.
+        /// Offset in the file of the first byte that was not written, bytes.
         offset: u64,
     },
     /// The system grants no memory for the file's index (its table from page numbers to frames) this far from the

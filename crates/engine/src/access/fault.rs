@@ -23,7 +23,7 @@ const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
     Yes,
-    /// The fault does not throttle the task, because it was already throttled for this write.
+    /// The fault does not throttle the task, because the task was already throttled for this write.
     No,
 }
 
@@ -98,14 +98,14 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Pins the page that is mapped at `page`: takes a reference to it, and its latch. Returns the page's frame.
-    /// Returns `None` if no page is mapped there with the rights that the access needs, or the mapping changed
+    /// Pins the page that is mapped at `page`: takes a reference to the page and takes its latch. Returns the page's
+    /// frame. Returns `None` if no page is mapped there with the rights that the access needs, or the mapping changed
     /// meanwhile.
     ///
     /// A huge page is split first, because each of its pages has its own latch. A smaller folio is latched as a whole.
     ///
-    /// Reclaim may still unmap the page, but writes it to swap only if nothing else refers to it. A page that is
-    /// latched for writing was marked dirty before.
+    /// Reclaim may still unmap the page, but writes it to swap only if nothing else refers to it. A page that this
+    /// function latches for writing is marked dirty already.
     ///
     /// # Errors
     /// When the page is to be read and has as many readers as its descriptor can count.
@@ -171,7 +171,7 @@ impl<M: Machine> Access<M> {
         result.map(|dirtied| dirtied.is_some())
     }
 
-    /// Maps a page. Returns the file's device if the fault dirtied a page of a file, otherwise `None`.
+    /// Maps the page of a fault. Returns the file's device if the fault dirtied a page of a file, otherwise `None`.
     fn handle_fault(
         &self,
         task: &mut Task,
@@ -350,8 +350,8 @@ impl<M: Machine> Access<M> {
         is_mapped
     }
 
-    /// Makes a fresh block the huge page of the range that begins at page `start`. The range's entry maps the block
-    /// already. The block's one reference is passed to the mapping. The caller holds the entries' lock.
+    /// Makes a fresh block the huge page of the range that begins at page `start`. The caller has already made the
+    /// range's entry map the block, and holds the entries' lock. The block's one reference is passed to the mapping.
     pub(super) fn map_new_huge(&self, region: &Region<M>, start: u32, head: FrameNumber) {
         self.frames.make_folio(head, PAGEBLOCK_ORDER);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));

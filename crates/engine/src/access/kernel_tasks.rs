@@ -17,7 +17,7 @@ pub enum KernelTask {
     Flusher(DeviceId),
     /// Khugepaged, which makes huge pages of small ones ([`crate::Engine::khugepaged`]).
     Khugepaged,
-    /// The reaper, which frees the memory of killed processes. Started before or at the first kill.
+    /// The reaper, which frees the memory of killed processes. It is started at the first kill or earlier.
     OomReaper,
 }
 

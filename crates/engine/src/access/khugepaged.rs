@@ -38,7 +38,7 @@ struct Place {
     page: u32,
 }
 
-/// The result of a look at one range, or at several ranges in one round.
+/// The result of the scan of one range, or of a round of several ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
     /// Khugepaged goes on: each range became a huge page or stays as it is.

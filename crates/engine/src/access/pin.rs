@@ -87,8 +87,8 @@ impl<M: Machine> Access<M> {
 
     /// Pins a page of a file for reading if it is in memory and valid. Returns the page's frame and the descriptor of
     /// its folio. Takes no lock, allocates nothing, and sleeps only for a writer's latch. `is_new_use` returns whether
-    /// the caller used another page last; several reads of one page in pieces count as one use. `is_new_use` is called
-    /// only where its answer matters.
+    /// the page that the caller used last is another page, because several reads of one page in pieces count as one
+    /// use. `is_new_use` is called only where its answer matters.
     #[inline(always)]
     pub fn pin_cached(
         &self,
@@ -163,7 +163,7 @@ impl<M: Machine> Access<M> {
         self.pin_dirty(task, file, page)
     }
 
-    /// Pins a page of a file for writing as [`Access::pin_for_write`], but does not throttle the task.
+    /// Pins a page of a file for writing as [`Access::pin_for_write`] does, but does not throttle the task.
     pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         let frame = self.grab_page(task, file, page, false)?;
         let offset = u64::from(page) * PAGE_BYTES as u64;

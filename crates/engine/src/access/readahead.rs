@@ -49,8 +49,8 @@ impl<M: Machine> Access<M> {
 
     /// Starts to read the missing pages of a range, and does not wait for them. If the range is longer than the largest
     /// readahead window, reads only its beginning: half as many pages as are free or on an inactive file list, but at
-    /// least one such window. A longer read would evict pages that were just read, and pages that other tasks use.
-    /// Stops early when memory is short. This function may sleep.
+    /// least as many as the largest window has. A longer read would evict pages that were just read, and pages that
+    /// other tasks use. Stops early when memory is short. This function may sleep.
     #[doc(alias = "force_page_cache_readahead")]
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Later);
@@ -64,7 +64,7 @@ impl<M: Machine> Access<M> {
 
     /// Returns the part of a range that is read at once: the whole range if it fits into the largest window of a
     /// sequential reader. Of a longer range, returns the beginning: half as many pages as are free or on an inactive
-    /// file list, but at least one such window.
+    /// file list, but at least as many as the largest window has.
     fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
         let least = self.window_max(ReadPattern::Sequential);
         if pages.len() <= least as usize {

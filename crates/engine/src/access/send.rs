@@ -19,7 +19,8 @@ use machine::{Func, Machine, PAGE_BYTES, Step};
 /// TCP and 12 for TCP's time stamps (RFC 7323).
 const SEGMENT_BYTES: u64 = 1448;
 
-/// Data that was sent and is not acknowledged yet. Dropping this leaks the data's memory: see [`Access::acknowledge`].
+/// Data that was sent and is not acknowledged yet. If this value is dropped without a call of [`Access::acknowledge`],
+/// the data's memory is never freed.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Unacknowledged(Vec<SlabNumber>);

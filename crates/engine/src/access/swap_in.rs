@@ -20,9 +20,9 @@ use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stall
 /// The swap slots that are read for a fault on one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
-    /// The wanted slot and its neighbours; the kernel's choices and the region's swap window decide how many.
+    /// The wanted slot and its neighbours are read. The kernel's choices and the region's swap window decide how many.
     Window,
-    /// Only the wanted slot.
+    /// Only the wanted slot is read.
     Nothing,
 }
 
@@ -48,7 +48,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Tries once to map the page of a swap slot. Returns the I/O error if the page could not be read; `None` if the
-    /// page is mapped now, or its entry has changed.
+    /// page is mapped now, or its page-table entry has changed.
     fn try_swap_page(
         &self,
         task: &mut Task,
@@ -129,7 +129,8 @@ impl<M: Machine> Access<M> {
     }
 
     /// Reads the wanted slot, and the slots around it that `swap_readahead` selects within the aligned block of
-    /// 2^`cluster` slots. Returns the wanted page with a reference; `None` if its entry changed meanwhile.
+    /// 2^`cluster` slots. Returns the wanted page with a reference; `None` if the page-table entry with the slot
+    /// changed meanwhile.
     fn swapin_readahead(
         &self,
         task: &mut Task,

@@ -10,8 +10,8 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
-/// Number of entries by which the prefetch of page descriptors runs ahead of the emptying of entries. The per-CPU lists
-/// use the same distance.
+/// Number of entries by which the prefetch of page descriptors runs ahead of the emptying of entries. The prefetch for
+/// per-CPU lists runs ahead by the same number.
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {
@@ -50,7 +50,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Empties entries of one page-table page, and releases their pages and swap slots.
+    /// Empties the page-table entries of `pages`, which lie in one page-table page, and releases the pages and swap
+    /// slots that the entries referred to.
     fn zap_pages(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
         let is_sequential = region.file.as_ref().is_some_and(|mapped| mapped.mode.pattern == ReadPattern::Sequential);
         let mut frames: Vec<FrameNumber> = Vec::new();

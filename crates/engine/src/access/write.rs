@@ -10,8 +10,8 @@ use machine::{FrameNumber, Func, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
-    /// Writes to a file at a byte offset, and extends the file if the bytes go beyond its end. The bytes are on the
-    /// device after [`Access::fsync`]. This function may sleep.
+    /// Writes to a file at a byte offset, and extends the file if the bytes go beyond its end. The bytes are sure to be
+    /// on the device only after [`Access::fsync`]. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, the device has no room, a page that is written in part cannot be read, or pages of the
@@ -24,7 +24,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Writes to a file only up to its present length, and does not extend it. Returns the number of bytes written,
-    /// which is smaller if the file became shorter meanwhile. This function may sleep.
+    /// which is smaller than the length of `bytes` if the file became shorter meanwhile. This function may sleep.
     ///
     /// # Errors
     /// Returns the errors of [`Access::write`].

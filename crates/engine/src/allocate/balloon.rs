@@ -11,18 +11,18 @@ use machine::{FrameNumber, Machine, Nanos, Order, WaitReason, Waiting};
 /// Time that the balloon waits after a reclaim that freed nothing, before it reclaims again.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
 
-/// Largest value of a score at which the balloon continues; above it, memory counts as too full to shrink. Each
-/// fruitless reclaim adds its weight to the score. With the weights in [`Allocate::take_offline_pages`], the score
-/// exceeds the limit after a tenth of a second if nothing can be scanned or freed, after a second while pages are being
-/// written, and after ten seconds while pages are freed and other tasks take them.
+/// Largest score at which the balloon goes on; above it, memory counts as too full to shrink. Each reclaim after which
+/// the balloon gets no page adds to the score, as [`Allocate::take_offline_pages`] says. The score exceeds the limit
+/// after a tenth of a second if nothing can be scanned or freed, after a second while pages are being written, and
+/// after ten seconds while pages are freed but other tasks take them.
 const FRUITLESS_MAX: u32 = 5000;
 
 impl<M: Machine> Allocate<M> {
-    /// Takes up to `most` pages offline, at least one, and adds them to `taken`. The calling task may sleep.
+    /// Takes at least one and at most `most` pages offline, and adds them to `taken`. The calling task may sleep.
     ///
     /// Above the low mark, takes free pages as any request does. Below the low mark, takes at most as many pages as
-    /// this task has just reclaimed. So the balloon does not reduce the number of free pages that other tasks find. The
-    /// marks are then computed anew for the memory that remains.
+    /// this task has just reclaimed, so that the balloon does not reduce the number of free pages that other tasks
+    /// find. Afterwards the marks are computed anew for the memory that remains.
     ///
     /// # Errors
     /// Fails when no page can be freed any more.

@@ -127,7 +127,7 @@ impl<M: Machine> Allocate<M> {
     }
 
     /// Reclaims in the group `full`, whose limit has no room for the pages, until the pages can be charged. Returns the
-    /// number of pages that were added to the counters.
+    /// number of pages by which the charge raised the groups' counters.
     fn make_room_in(
         &self,
         groups: &Groups<M>,
@@ -191,9 +191,10 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Puts pages that wait in per-CPU batches on the LRU lists, after the `rounds`-th reclaim that freed nothing.
-    /// Where no process can be killed, as in the library, also waits a little, because other tasks may hold pages that
-    /// can be freed a moment later, for example pages that are being read.
+    /// Prepares the next reclaim after the `rounds`-th reclaim that freed nothing. If processes can be killed, does
+    /// what `allocate.fruitless_reclaim` says. Otherwise, as in the library, puts pages that wait in per-CPU batches on
+    /// the LRU lists and waits a little, because other tasks may hold pages that can be freed a moment later, for
+    /// example pages that are being read.
     fn wait_for_others(&self, rounds: u32) {
         if self.has_mortal_processes() {
             self.list_for_next(Progress::Nothing);

@@ -3,7 +3,7 @@
 use crate::choice::choices;
 
 choices! {
-    /// The allocator's slow path.
+    /// The choice of a zone for a request, and the allocator's slow path.
     [allocate]
 
     /// States whether the dirty limit also applies to each zone by itself, when pages are allocated for writing.
@@ -14,8 +14,8 @@ choices! {
         Off,
     }
 
-    /// The time at which a request for the Normal zone may take a part of another migrate type's pageblock there,
-    /// because no block of its own type is free. This matters only on a node that has a DMA32 zone.
+    /// The time at which a request for the Normal zone may take memory from a pageblock of another migrate type, if the
+    /// zone has no free block of the request's own type. This matters only on a node that also has a DMA32 zone.
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
         /// At once, before the node's other zones are tried.
         AtOnce,
@@ -57,9 +57,9 @@ choices! {
 
     /// States whether a request for a huge page for a fault wakes kswapd (`__GFP_NO_KSWAPD`).
     huge_wakes_kswapd: HugeWakesKswapd = No, drawn 102 {
-        /// No.
+        /// No: a fault's request for a huge page leaves kswapd asleep.
         No,
-        /// Yes, like every request: this kernel does not have the flag.
+        /// Yes, as every other request does: this kernel does not have the flag `__GFP_NO_KSWAPD`.
         Yes,
     }
 

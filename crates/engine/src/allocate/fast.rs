@@ -167,7 +167,7 @@ impl<M: Machine> Allocate<M> {
         frame
     }
 
-    /// Returns the zones that a request may use, in order.
+    /// Returns the zones that a request may use, in the order in which they are tried.
     pub(super) fn zonelist(&self, gfp: Gfp) -> &[crate::memory::ZoneId] {
         let node = gfp.node.unwrap_or_else(|| self.local_node());
         &self.node(node).zonelists[gfp.highest_zone as usize]

@@ -24,13 +24,14 @@ pub(super) const RETRIES_MAX: u32 = 16;
 const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 /// Time after which a request that gets no page reports that memory is exhausted. The `linux` ground uses the same
-/// time. In this time, the counters that tell reclaim the lengths of its lists are updated ten times, because they are
-/// at most two seconds old (`lru.cgroup_counters`).
+/// time. Within this time, the counters from which reclaim knows the lengths of its lists are updated ten times,
+/// because they are at most two seconds old (`lru.cgroup_counters`).
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {
-    /// Makes room for 2^`order` pages under the limit, if the request is charged. Only requests for pages of files and
-    /// programs are charged. The calling task may sleep, if `gfp` allows it.
+    /// Makes room for 2^`order` pages under the limit of the memory cgroup that contains all tasks, if the request is
+    /// charged. Only requests for pages of files and programs are charged. The calling task may sleep, if `gfp` allows
+    /// it.
     ///
     /// # Errors
     /// Fails when nothing could be freed for 20 s. Fails earlier if `gfp` allows no wait or no retry, or if the order

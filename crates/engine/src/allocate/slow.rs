@@ -51,7 +51,7 @@ const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 /// The longest wait after a fruitless reclaim.
 const FRUITLESS_WAIT_MAX: Nanos = Nanos::from_millis(32);
 
-/// The right of a request for a page for swap-in to take pages below the min mark.
+/// Rights of a request for a page for swap-in: it may take pages below the min mark.
 const FOR_SWAP_IN: MarkRights = MarkRights { high: false, harder: true };
 
 /// The results of earlier direct compactions for one request.
@@ -100,7 +100,8 @@ enum Outcome {
     },
     /// Memory is exhausted: a process is killed, or the request fails.
     Exhausted,
-    /// The round freed no page. Memory does not count as exhausted, because the request must not exhaust it.
+    /// The round freed no page. Memory does not count as exhausted, because the request is one that may fail before
+    /// that.
     NothingFreed,
 }
 
@@ -478,9 +479,9 @@ mod tests {
         Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
     }
 
-    /// Tests the outcomes of a table. Each row has a round's progress and the number of fruitless rounds including this
-    /// round. Then follow the outcome for a request that may exhaust memory, and the outcome for a request that may
-    /// not.
+    /// Checks the outcomes of rounds. Each line of the table has a round's progress and the number of fruitless rounds
+    /// including this round, then the outcome for a request that may exhaust memory, and the outcome for a request that
+    /// may not.
     #[test]
     fn a_round_comes_to_a_try_a_wait_or_an_end() {
         let table = [

@@ -27,8 +27,8 @@ const SLEEP_MAX: Nanos = Nanos::from_secs(2);
 /// A throttled task does not sleep if the computed time is at most this long.
 const SLEEP_MIN: Nanos = Nanos::from_millis(10);
 
-/// Number of bits after the binary point of an overage, the excess over a `high` line as a part of the line
-/// (`MEMCG_DELAY_PRECISION_SHIFT`).
+/// Number of bits after the binary point of an overage. An overage is the excess over a `high` line, as a part of the
+/// line (`MEMCG_DELAY_PRECISION_SHIFT`).
 const PRECISION_BITS: u32 = 20;
 
 /// The square of an overage (the excess over a `high` line, as a part of the line) is divided by two to this power

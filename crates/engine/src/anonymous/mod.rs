@@ -64,7 +64,7 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().insert(|id| Region::new(&self.machine, id, owner, pages, is_huge_allowed, None))
     }
 
-    /// Returns the region with a number; `None` if no region has it.
+    /// Returns the region with the number `id`; `None` if no region has this number.
     pub fn region(&self, id: u32) -> Option<Arc<Region<M>>> {
         self.regions.lock().entries.get(&id).cloned()
     }

@@ -72,7 +72,7 @@ impl Process {
         self.oom_score_adj.store(adj.clamp(Self::NEVER, Self::FIRST).cast_unsigned(), Relaxed);
     }
 
-    /// Returns whether the process was killed because memory was exhausted.
+    /// Returns whether the process was killed, by the out-of-memory killer or with its group, and has not ended yet.
     #[inline]
     #[must_use]
     pub fn is_killed(&self) -> bool {
@@ -94,8 +94,8 @@ impl Process {
         self.state.store(State::Reaped as u8, Relaxed);
     }
 
-    /// Records that the process has ended, so that the out-of-memory killer does not choose it. Regions that the
-    /// process has left stay as they are.
+    /// Records that the process has ended, so that the out-of-memory killer does not choose it. Regions that still
+    /// belong to the process stay as they are.
     pub fn set_gone(&self) {
         self.state.store(State::Gone as u8, Relaxed);
     }
@@ -132,7 +132,7 @@ impl Resident {
 /// it.
 const FIRST_PART: u32 = 64;
 
-/// Number of parts of [`Processes`]: enough for the largest number of a process.
+/// Number of parts of [`Processes`]: enough for a place for every [`ProcessId`].
 const PARTS: usize = 26;
 
 /// A part of [`Processes`], with a place for each process.

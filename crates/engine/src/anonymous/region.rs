@@ -22,36 +22,36 @@ pub const ENTRIES: u32 = 512;
 pub struct Entry(u64);
 
 impl Entry {
-    /// An entry that was never used.
+    /// The empty entry, which maps no page and has no swap slot.
     pub const NONE: Self = Self(0);
-    /// Set if the entry maps a page.
+    /// This bit is set if the entry maps a page.
     const PRESENT: u64 = 1 << 0;
-    /// Set if the page may be written without a fault.
+    /// This bit is set if the page may be written without a fault.
     const WRITABLE: u64 = 1 << 1;
-    /// Set if the page was touched since this bit was last cleared.
+    /// This bit is set if the page was touched since the bit was last cleared.
     const ACCESSED: u64 = 1 << 2;
-    /// Set if the page was written since it was mapped.
+    /// This bit is set if the page was written since it was mapped.
     const DIRTY: u64 = 1 << 3;
-    /// Set if the entry maps the shared page of zeroes.
+    /// This bit is set if the entry maps the shared page of zeroes.
     const ZERO: u64 = 1 << 4;
-    /// Set if the page is in swap.
+    /// This bit is set if the page is in swap.
     const SWAP: u64 = 1 << 5;
-    /// Set if the frame holds a page of the region's file, not an anonymous page.
+    /// This bit is set if the frame holds a page of the region's file, not an anonymous page.
     const FILE: u64 = 1 << 6;
-    /// Set if the entry maps a huge page, that is, all pages that one page-table page maps.
+    /// This bit is set if the entry maps a huge page, that is, all pages that one page-table page maps.
     const HUGE: u64 = 1 << 7;
     const SHIFT: u32 = 8;
 
     /// Returns an entry that maps a frame with an anonymous page and is marked as touched. If `writable` is set, the
-    /// entry may be written and is marked as written, too.
+    /// page may be written through the entry, and the entry is marked as written, too.
     #[must_use]
     pub const fn mapped(frame: FrameNumber, writable: bool) -> Self {
         let write = if writable { Self::WRITABLE | Self::DIRTY } else { 0 };
         Self(Self::PRESENT | Self::ACCESSED | write | (frame.0 as u64) << Self::SHIFT)
     }
 
-    /// Returns an entry that maps a page of the region's file and is marked as touched. If `writable` is set, the entry
-    /// may be written and is marked as written, too.
+    /// Returns an entry that maps a page of the region's file and is marked as touched. If `writable` is set, the page
+    /// may be written through the entry, and the entry is marked as written, too.
     #[must_use]
     pub const fn mapped_file(frame: FrameNumber, writable: bool) -> Self {
         Self(Self::mapped(frame, writable).0 | Self::FILE)
@@ -69,7 +69,7 @@ impl Entry {
         Self(Self::SWAP | (slot as u64) << Self::SHIFT)
     }
 
-    /// Returns whether the entry was never used.
+    /// Returns whether the entry is empty: it maps no page and has no swap slot.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0
@@ -191,8 +191,8 @@ pub struct Region<M: Machine> {
     pub file: Option<FileMapping<M>>,
     /// The number of slots that the region's faults read from swap together.
     pub(crate) swap_window: SwapWindow,
-    /// `true` if the region is about to be dropped. The flag is set before the region's entries are emptied, because a
-    /// page that was mapped after that would stay mapped.
+    /// `true` if the region is about to be dropped. The flag is set before the region's entries are emptied, so that no
+    /// task maps a page afterwards, which would stay mapped.
     pub(crate) is_closing: AtomicBool,
     /// A bit for each lruvec, at the lruvec's number modulo 64. The bit is set if an entry was touched since the bit
     /// was last read for this lruvec.
@@ -272,11 +272,11 @@ impl<M: Machine> Region<M> {
         self.file.is_none() && self.slot(page).is_none()
     }
 
-    /// Makes the page-table page for a page in `frame`.
+    /// Makes the page-table page for page `page` of the region. The page-table page occupies `frame`.
     ///
     /// # Errors
-    /// Fails if the page-table page exists already, or the host system grants no memory for it. The error has the
-    /// frame.
+    /// Fails if the page-table page exists already, or the host system grants no memory for it. The error returns the
+    /// frame to the caller.
     pub fn make_table(&self, page: u32, frame: FrameNumber) -> Result<(), NoTable> {
         let table = page / ENTRIES;
         let place = &self.directories[(table / DIRECTORY) as usize];
@@ -347,8 +347,7 @@ impl<M: Machine> Region<M> {
     }
 
     /// Maps a huge page where `page` lies, marked as touched and written, if none of the entries there is in use.
-    /// Returns whether the huge page was mapped. The caller holds the entries' lock, and the region may have huge
-    /// pages.
+    /// Returns whether the huge page was mapped. The region must allow huge pages. The caller holds the entries' lock.
     pub(crate) fn try_map_huge(&self, page: u32, head: FrameNumber) -> bool {
         let Some(table) = self.table(page) else { return false };
         debug_assert!(self.is_huge_allowed, "region {} is to have no huge page", self.id);

@@ -44,9 +44,9 @@ pub struct FileMapping<M: Machine> {
     pub file: Arc<File<M>>,
     /// The file's page at which the region begins.
     pub first_page: u32,
-    /// The mode of the mapping.
+    /// The sharing, the executability and the expected access pattern of the mapping.
     pub mode: MapMode,
-    /// State of the readahead by faults on the mapping.
+    /// State of the readahead that faults on the mapping start.
     pub(crate) state: M::Lock<ReadState>,
 }
 
@@ -61,7 +61,8 @@ impl<M: Machine> FileMapping<M> {
 /// The list of the regions that map a file. The list is replaced as a whole, so that it can be walked without a lock.
 type Mappers<M> = Arc<[Weak<Region<M>>]>;
 
-/// For each mapped file, by the file's number, the list of the regions that map it. Few files are ever mapped.
+/// For each mapped file, by the file's number, the list of the regions that map it. The type is a map because few files
+/// are ever mapped.
 type MappersByFile<M> = BTreeMap<u32, Mappers<M>>;
 
 /// Number of locks for the lists of mappers. Files that were made one after the other have different locks, so tasks
@@ -322,9 +323,9 @@ impl<M: Machine> Anonymous<M> {
         if self.frames[frame].is_anon() { Gauge::NrAnonPages } else { Gauge::NrMapped }
     }
 
-    /// Counts a mapping that was just made of one page, which may be a part of a large folio. Returns `true` if the
-    /// mapping takes over the caller's reference to the folio. If a large folio is already mapped, a further mapping
-    /// does not take over the reference, because all mappings of a large folio share one.
+    /// Counts a new mapping of one page, which may be a part of a large folio. Returns `true` if the mapping takes over
+    /// the caller's reference to the folio. If a large folio is already mapped, another mapping does not take over the
+    /// reference, because all mappings of a large folio share one.
     #[must_use = "the mapping has the caller's reference, or the caller has it still"]
     #[doc(alias = "folio_add_file_rmap_pte")]
     pub(crate) fn mapped(&self, frame: FrameNumber) -> bool {
@@ -335,8 +336,8 @@ impl<M: Machine> Anonymous<M> {
         change.moves_reference()
     }
 
-    /// Counts a mapping that was just made of one page, and gives it the caller's reference to the folio. If the
-    /// mapping needs no reference, drops the reference.
+    /// Counts a new mapping of one page, and gives it the caller's reference to the folio. If the mapping needs no
+    /// reference, drops the reference.
     pub(crate) fn give_to_mapping(&self, frame: FrameNumber) {
         if !self.mapped(frame) {
             let last = self.frames[self.frames.head(frame)].put();

@@ -6,19 +6,21 @@ choices! {
     /// The requests for which compaction is tried, and the work of its scanners.
     [compact]
 
-    /// Sysctl `extfrag_threshold`, 0 to 1000. If the fragmentation index of a zone is from 0 to this value, a failure
-    /// is attributed to lack of memory, not to fragmentation, and compaction is skipped.
+    /// Sysctl `extfrag_threshold`, 0 to 1000. If the fragmentation index of a zone is from 0 to this value, a failed
+    /// allocation is attributed to lack of memory, not to fragmentation, and compaction is skipped.
     extfrag_threshold: i64 = 500 in 0..=1000, drawn 33: [0, 500, 1000];
 
-    /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures, at most 2 to the power of this value attempts are skipped.
+    /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures of compaction, fewer than 2 to the power of this value
+    /// attempts in a row are skipped.
     max_defer_shift: u8 = 6 in 0..=31, drawn 34: [0, 6];
 
-    /// The scanners of a run, which decide whether it moves pages.
+    /// The scanners that a run of compaction has. A run without scanners moves no pages.
     scanners: Scanners = None, drawn 92 {
         /// No scanners: even a run that would be worth trying ends at once.
         None,
-        /// One scanner takes movable pages from the zone's start on; another takes free pages from the zone's end on.
-        /// The movable pages move to the free ones, until the scanners meet or there is a block of the order.
+        /// One scanner takes movable pages from the zone's start upwards; another takes free pages from the zone's end
+        /// downwards. The movable pages move to the free ones, until the scanners meet or there is a block of the
+        /// wanted order.
         Both,
     }
 
@@ -31,39 +33,41 @@ choices! {
         AsyncFirst,
     }
 
-    /// Behaviour of a run while other tasks wait for its locks or its CPU.
+    /// Behaviour of a run of compaction while other tasks wait for its locks or its CPU.
     contention: Contention = Held, drawn 94 {
         /// The run holds the LRU lock for a whole pageblock, and the zone's lock for a whole search.
         Held,
         /// The run releases the LRU lock for a moment whenever other tasks wait, and after every 32 frames in any case.
         /// It releases the zone's lock after each pageblock.
         Released,
-        /// As `released`; but if other tasks wait, an asynchronous run gives up its pageblock, or its search for free
-        /// pages.
+        /// The run releases its locks as with `released`. If other tasks wait, an asynchronous run also gives up its
+        /// pageblock, or its search for free pages.
         GivesUp,
         /// The run takes a lock only once it has found pages to take. If other tasks wait, an asynchronous run ends.
         EndsRun,
     }
 
-    /// Places at which the scanners of a run for an order start.
+    /// Places at which the scanners start in a run of compaction for a request. A run over the whole zone starts at the
+    /// ends of the zone.
     start: Start = Ends, drawn 95 {
-        /// The ends of the zone.
+        /// Both scanners start at the ends of the zone.
         Ends,
-        /// The scanner for free pages starts at the place of another run's scanner, even after that scanner has wrapped
-        /// to the zone's end. So a scanner may jump over most of the zone.
+        /// The scanner for free pages starts at the place at which the scanner of another run found free pages, even
+        /// after that scanner has wrapped to the zone's end. So a scanner may jump over most of the zone.
         CachedFree,
-        /// As `cached-free`, but the starting place of the first run was computed before the zone's start was known.
-        /// The place is too low by the number of the zone's first frame. No kernel is known to do this; the value is
-        /// one guess at why a kernel hardly compacted.
+        /// The scanners start as with `cached-free`, but the starting place of the first run was computed before the
+        /// zone's start was known. The place is too low by the number of the zone's first frame. No kernel is known to
+        /// do this; the value is one guess at why a kernel hardly compacted.
         CachedFreeMisplaced,
-        /// The scanner for free pages starts where the last scanner that wrapped to the zone's end has stopped.
+        /// The scanner for free pages starts at the highest pageblock in which an earlier run found free pages. Only
+        /// runs whose scanner for free pages has started at, or wrapped to, the zone's end move this place.
         CachedFreeRestricted,
         /// Pageblocks in which nothing was found are marked. Both scanners start behind the marked pageblocks, until
-        /// the marks are forgotten.
+        /// the marks are cleared.
         CachedBoth,
     }
 
-    /// Behaviour of a run that finds no free pages to which it could move the pages that it took.
+    /// Behaviour of a run of compaction that finds no free pages to which it could move the pages that it took.
     no_targets: NoTargets = GoesOn, drawn 96 {
         /// The run continues until the scanners meet.
         GoesOn,
@@ -71,7 +75,7 @@ choices! {
         EndsRun,
     }
 
-    /// Behaviour of a run in a zone that already has a block of the order.
+    /// Behaviour of a run of compaction in a zone that already has a block of the wanted order.
     block_there: BlockThere = Compacts, drawn 97 {
         /// The run compacts.
         Compacts,
@@ -83,11 +87,11 @@ choices! {
     deferral: Deferral = AllOrders, drawn 98 {
         /// Requests of any order, after a failure of any order.
         AllOrders,
-        /// Requests of the smallest order that failed and of larger ones.
+        /// Requests of the smallest order for which compaction failed, and requests of larger orders.
         FromOrder,
     }
 
-    /// The runs whose failures defer later ones.
+    /// The runs of compaction whose failures defer later runs.
     defer_after: DeferAfter = AnyRun, drawn 99 {
         /// All runs.
         AnyRun,
@@ -97,29 +101,29 @@ choices! {
 
     /// States whether deferral of compaction ends once kswapd's compaction has given a zone a block.
     kswapd_ends_deferral: KswapdEndsDeferral = Yes, drawn 103 {
-        /// Yes.
+        /// Yes: compaction is not skipped for the next request.
         Yes,
         /// No: compaction is skipped until enough requests have asked for it. This value is one guess at why a kernel
         /// of 2012 hardly compacted.
         No,
     }
 
-    /// Treatment of large folios by a run. Folios as large as a pageblock, and so huge pages, always stay: moving one
-    /// makes no larger block.
+    /// Treatment of large folios by a run of compaction. Folios as large as a pageblock, and so huge pages, always
+    /// stay: moving one makes no larger block.
     folios: Folios = PassedBy, drawn 121, with "compact.scanners" in ["both"] {
         /// Folios stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
         PassedBy,
-        /// Folios move as a whole if they are smaller than the wanted block, or than a pageblock if the whole zone is
-        /// compacted. Free blocks are kept as they are. A free block is split if it is larger than the folio that is to
-        /// move. A folio for which no free block is large enough stays.
+        /// Folios move as a whole if they are smaller than the wanted block, or, if the whole zone is compacted,
+        /// smaller than a pageblock. Free blocks are taken as a whole, and are split only if they are larger than the
+        /// folio that is to move. A folio for which no free block is large enough stays.
         Moved,
     }
 
-    /// The time at which a run takes the block that it made for its request, before another task can.
+    /// The time at which a run of compaction takes the block that it made for its request, before another task can.
     capture: Capture = Never, drawn 100 {
         /// Never: the block goes to the free lists first.
         Never,
-        /// After each group of pages that was moved.
+        /// After each group of pages that the run has moved.
         AfterEachGroup,
     }
 }

@@ -89,7 +89,7 @@ impl<M: Machine> Compact<M> {
     }
 
     /// Records that kswapd compacted a zone and that the zone has a free block of the order. With
-    /// `KswapdEndsDeferral::Yes`, this ends the deferral.
+    /// `KswapdEndsDeferral::Yes`, compaction is then no longer deferred.
     pub(crate) fn note_kswapd_success(&self, zone: &Zone<M>, order: Order) {
         match self.choices.kswapd_ends_deferral {
             KswapdEndsDeferral::Yes => self.note_success(zone, order),

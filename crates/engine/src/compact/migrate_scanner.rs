@@ -212,6 +212,6 @@ impl<M: Machine> Compact<M> {
 /// The scan of one pageblock.
 struct Look<'a, M: Machine> {
     lists: Option<HeldLists<'a, M>>,
-    /// The first frame whose scan was not charged yet.
+    /// The first frame for whose scan no CPU time was charged yet.
     since: u32,
 }

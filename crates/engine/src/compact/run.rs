@@ -204,8 +204,8 @@ impl<M: Machine> Compact<M> {
         if is_there { Suitability::Partial } else { Suitability::Continue }
     }
 
-    /// Handles the meeting of the two scanners. If the scanner for free pages did not start at the zone's end, lets it
-    /// start again there. Returns whether the run goes on.
+    /// Handles the meeting of the two scanners. If the scanner for free pages started at a cached position because of a
+    /// value `Start::CachedFree…`, lets it start once more at the zone's end. Returns whether the run goes on.
     fn wraps(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted

@@ -6,12 +6,12 @@ use crate::memory::{MAX_ORDERS, MarkRights, Zone};
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine, Order, Step};
 
-/// The result of a check whether compaction could help, and of a run of compaction. The larger the value, the further
-/// compaction has come.
+/// The result of a check whether compaction could help a request, or of a run of compaction. The variants are in
+/// ascending order: a later one means that compaction has come further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suitability {
-    /// Reclaim has to come first: too few pages are free for other pages to move to, or the request fails for lack of
-    /// memory.
+    /// Reclaim has to come first: too few pages are free for other pages to move to, or the request would fail because
+    /// memory is short, and not because free memory is in small pieces.
     Skipped,
     /// Compaction could make a block of the wanted order.
     Continue,
@@ -40,8 +40,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns [`Suitability::Continue`] if compaction of the zone could help a request of the order; otherwise returns
-    /// the reason why it could not.
+    /// Returns [`Suitability::Continue`] if compaction of the zone could help a request of the order. Otherwise returns
+    /// the reason why compaction could not help, or is not needed.
     #[must_use]
     #[doc(alias = "compaction_suitable")]
     pub fn suitable(&self, zone: &Zone<M>, order: Order) -> Suitability {

@@ -8,7 +8,7 @@ use super::{Kernel, Origin, SECTIONS, Setting, defaults, files};
 use placed::Value;
 use std::sync::LazyLock;
 
-/// The first kernel that has a value, and the source of the value.
+/// The first kernel in which a choice has a certain value, and the source of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since {
     /// Name of the kernel.
@@ -18,8 +18,8 @@ pub struct Since {
 }
 
 impl Choice {
-    /// Returns the choice that `path` names, such as `lru.swappiness`, or a key without its section; `None` if there is
-    /// no such choice.
+    /// Returns the choice that `path` names. `path` is a key with its section, such as `lru.swappiness`, or without it.
+    /// Returns `None` if there is no such choice.
     #[must_use]
     pub fn find(path: &str) -> Option<&'static Self> {
         all().find(|it| path == it.key || path.split_once('.') == Some((it.section, it.key)))
@@ -32,11 +32,12 @@ impl Choice {
         of_section.iter().chain(self.own_conditions)
     }
 
-    /// Returns the reason why the engine does not read the choice: another key with its value, such as `lru.policy =
-    /// classic`. Returns `None` if the engine reads the choice, as far as is known. `value_of` returns the values of
-    /// other keys and the facts of the machine. If it returns `None` for a name, the condition counts as fulfilled.
+    /// Returns the reason why the engine does not read this choice; `None` if no reason is known. The reason is the
+    /// value of another key, or a fact of the machine, that breaks a condition of this choice, such as `lru.policy =
+    /// classic`. `value_of` returns the value of the key or fact with a given name. If it returns `None`, the condition
+    /// on this key or fact counts as fulfilled.
     ///
-    /// If the engine does not read a key, a condition that needs a value of this key does not hold.
+    /// A condition on a key is also broken if the engine does not read that key.
     #[must_use]
     pub fn unused(&self, value_of: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         self.conditions().find_map(|condition| {
@@ -49,7 +50,8 @@ impl Choice {
         })
     }
 
-    /// Returns the value in [`super::ROOT`], which a kernel has if no file of its chain names the key.
+    /// Returns the default value: the value in [`super::ROOT`]. A kernel has this value if neither its file nor the
+    /// file of any of its bases names the key.
     ///
     /// # Panics
     /// Never panics, because every choice has a default.
@@ -60,7 +62,7 @@ impl Choice {
         node.expect("the struct has all keys that were declared with it").value.clone()
     }
 
-    /// Returns the values that a number may have, in words; `None` for a choice among names.
+    /// Returns, in words, which numbers the choice may have; `None` if the values of the choice are names.
     #[must_use]
     pub fn range(&self) -> Option<String> {
         let numbers = if matches!(self.default(), Value::List(_)) { "whole numbers" } else { "a whole number" };
@@ -70,8 +72,8 @@ impl Choice {
         })
     }
 
-    /// Returns all values that kernels of the engine have, each with the first kernel that has it. A base comes before
-    /// the kernels that are built on it.
+    /// Returns all values that this choice has in the kernels of the engine, each with the first kernel that has it. A
+    /// kernel counts as later than the kernels that it is built on.
     ///
     /// # Panics
     /// Never panics, because the kernels of the engine are sound, as tests prove.
@@ -96,7 +98,7 @@ impl Choice {
     }
 }
 
-/// The kernels of the engine. A base comes before the kernels that are built on it.
+/// The kernels that come with the engine, sorted so that a base comes before the kernels that are built on it.
 static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
     let mut kernels: Vec<Kernel> = files::names().filter_map(Kernel::built_in).collect();
     kernels.sort_by_key(|kernel| kernel.bases.len());

@@ -28,30 +28,31 @@ use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// Divisor for the limit of waiting pages. The pages that wait on all CPUs together are at most all pages of memory
-/// divided by this number. Each CPU may have one waiting page in any case. No other value was tried.
+/// At most one in this many of all pages of memory may wait for admission to a list, counted over all CPUs. Each CPU
+/// may have one waiting page in any case. No other value was tried.
 const WAITING_PART: u64 = 64;
 
-/// While all pages of a kind go on lists, one page in this many is dropped as a probe. Probes show whether pages of the
-/// kind are missed (read again soon). One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
+/// While pages of a kind (read for the first time in a while, or returned soon) go on lists, one page in this many is
+/// dropped as a probe. Probes show whether pages of the kind are missed (read again soon). One in 16 and one in 32 were
+/// tried on a model (docs/studies/admission.md).
 const PROBE_EVERY: u32 = 32;
 
-/// While even pages that return soon are dropped, one page in this many goes on a list. So lists stay in use, and show
-/// whether the pages that leave them are missed (read again soon). 4, 8, 16 and 32 were tried with the example of
-/// docs/studies/admission.md.
+/// While pages that return soon are dropped instead of listed, one page in this many is listed nevertheless. So lists
+/// stay in use, and show whether the pages that reclaim takes from them are missed (read again soon). 4, 8, 16 and 32
+/// were tried with the example of docs/studies/admission.md.
 const LISTED_EVERY: u32 = 8;
 
-/// Divisor for the smallest number of pages that memory is assumed to hold: all pages of memory divided by this number.
-/// Refault distances are compared with the number of listed file pages, or with this minimum if it is larger. No other
-/// value was tried. docs/studies/admission.md says what happens without a minimum.
+/// Refault distances are compared with the number of file pages on lists, but at least with the number of all pages of
+/// memory divided by this constant. No other value was tried. docs/studies/admission.md says what happens without this
+/// minimum.
 const LEAST_HELD_PART: u64 = 8;
 
-/// Largest number of waiting pages that a reader judges (lists or frees) at once when there is no room for its own
-/// page.
+/// Largest number of waiting pages that a reading task lists or frees at once when there is no room for its own page to
+/// wait.
 ///
-/// The reader judges them in addition to its own read. When half of the waiting pages, 32, were judged at once, one
-/// read in 32 took twice as long, and these slow reads set the 99th percentile. 2, 4, 8, 16 and 32 were tried on zram
-/// with 1, 2 and 16 threads: docs/studies/library-limits.md.
+/// The task does this work in addition to its own read. When half of the waiting pages, 32, were listed or freed at
+/// once, one read in 32 took twice as long, and these slow reads set the 99th percentile. 2, 4, 8, 16 and 32 were tried
+/// on zram with 1, 2 and 16 threads: docs/studies/library-limits.md.
 const JUDGED_MAX: usize = 8;
 
 /// The flags of a page that was used once, and whose frame can be given to another page at once.
@@ -62,9 +63,10 @@ const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
-    /// Puts a page on a list, or lets it wait, when a task is about to read it. `shadow` is the shadow that the page's
-    /// slot in the file's index held. A page that is about to be mapped (`maps_page`) need not wait, because it would
-    /// go on a list in any case. Pages that are read ahead go on a list through [`Lru::add`] instead.
+    /// Takes in a page that a task is about to read: puts it on a list, or lets it wait for admission to a list.
+    /// `shadow` is the shadow that the page's slot in the file's index held. A page that is about to be mapped
+    /// (`maps_page`) does not wait, because it would go on a list in any case. Pages that are read ahead go on a list
+    /// through [`Lru::add`] instead.
     pub fn add_read(&self, frame: FrameNumber, shadow: Option<Shadow>, maps_page: bool) {
         let how = Insert::Read { shadow };
         let Some(waiting) = &self.waiting else { return self.add(frame, how, false) };
@@ -109,7 +111,8 @@ impl<M: Machine> Lru<M> {
         if self.waiting.is_some() { self.waiting_max() * self.machine.cpus() as u64 } else { 0 }
     }
 
-    /// Counts one more page of the kind [`Left::Returned`]. Returns whether the page goes on a list at once.
+    /// Counts one more page that returned soon after it left memory ([`Left::Returned`]). Returns whether the page goes
+    /// on a list at once.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
@@ -126,8 +129,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves the pages of a file that wait on this CPU to lists. The caller is about to drop the file's pages, and
-    /// counts how many it drops.
+    /// Ends the wait of a file's pages that wait on this CPU: puts each of them on a list. None of them is freed here,
+    /// because the caller is about to drop the file's pages and counts how many it drops.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
             let mut of_file = Batch::new();
@@ -148,7 +151,7 @@ impl<M: Machine> Lru<M> {
         self.waiting.as_ref().is_some_and(|waiting| waiting.local().iter().any(|(waits, _)| *waits == frame))
     }
 
-    /// Moves the pages that wait for admission on any CPU to lists.
+    /// Ends the wait of all pages that wait for admission, on all CPUs: puts each of them on a list.
     pub(super) fn list_all_waiting(&self) {
         let Some(waiting) = &self.waiting else { return };
         let mut taken = Vec::new();
@@ -156,8 +159,8 @@ impl<M: Machine> Lru<M> {
         taken.into_iter().for_each(|pages| self.list(pages));
     }
 
-    /// Ends the wait of `pages`. If memory is short, frees pages that were used only once, and puts all others on
-    /// lists.
+    /// Ends the wait of `pages`. If memory is short, frees pages that were used only once, unless pages of their kind
+    /// go on lists. Puts all others on lists.
     fn judge(&self, mut pages: Waiting) {
         if !pages.is_empty() && !self.has_room() {
             let waited = pages.len() as u32;

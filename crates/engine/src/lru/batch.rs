@@ -117,8 +117,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves a page whose writeback just ended to the tail of its family's inactive list, so that it is the next page
-    /// to be scanned. Called in interrupt context.
+    /// Moves a page, whose writeback has just ended, to the tail of its family's inactive list, so that the page is
+    /// scanned next. Called in interrupt context.
     #[doc(alias = "rotate_reclaimable_page")]
     pub fn rotate(&self, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
@@ -155,7 +155,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Parks a page in the batch of pages to rotate, without taking a reference to the page.
+    /// Adds a page to the batch of pages to rotate, without taking a reference to the page.
     fn park_unheld(&self, frame: FrameNumber) {
         let full = {
             let mut batches = self.batches.local();
@@ -215,7 +215,8 @@ impl<M: Machine> Lru<M> {
         self.flush_parked(pages, &[], apply);
     }
 
-    /// Charges the time that a flush takes to move pages. Called by a policy that has locked its lists.
+    /// Charges the simulated time that it takes to move the pages of a flushed batch. Called by a policy that has
+    /// locked its lists.
     pub(super) fn charge_flush(&self, apply: Apply, pages: &[FrameNumber]) {
         let step = match apply {
             Apply::Rotate => {
@@ -227,8 +228,9 @@ impl<M: Machine> Lru<M> {
         self.machine.spend(step, pages.len() as u32);
     }
 
-    /// Flushes pages. If the batch holds no references to them, `places` has each page's owner and number, which tell
-    /// whether a frame still holds the parked page. Otherwise `places` is empty.
+    /// Applies `apply` to the pages of a batch. If the batch holds no references to its pages, `places` has the owner
+    /// of each page and the page's number within that owner; they tell whether a frame still holds the page that was
+    /// put into the batch. If the batch holds references, `places` is empty.
     fn flush_parked(&self, pages: &[FrameNumber], places: &[Place], apply: Apply) {
         if pages.is_empty() {
             return;

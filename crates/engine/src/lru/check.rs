@@ -12,7 +12,8 @@ impl<M: Machine> Lru<M> {
     /// Visits each page of each list of a zone.
     ///
     /// # Errors
-    /// Returns a description if the number of pages on a list differs from its gauge, or if pages are isolated.
+    /// Returns a description of the fault if the number of pages on a list differs from its gauge, if a page is on a
+    /// list of another group than its own, or if pages are isolated.
     pub(crate) fn check_lists_of(
         &self,
         zone: &Zone<M>,

@@ -3,7 +3,8 @@
 use crate::choice::choices;
 
 choices! {
-    /// Batches in front of the LRU lock, and the share of each list that is scanned.
+    /// The LRU lists of a zone: the policy that orders the pages, the batches in front of the LRU lock, and the share
+    /// of each list that is scanned.
     [lru]
 
     /// The policy that orders the pages of a zone.
@@ -32,7 +33,7 @@ choices! {
     /// Number of pages in one batch (`PAGEVEC_SIZE`), at least 1.
     batch: u32 = 14 in 1..=64, drawn 8: [1, 2, 14, 31, 64];
 
-    /// Time at which the list for a page in an add batch is chosen.
+    /// Time at which a list is chosen for a page that waits in a batch to be added to a list.
     list_choice: ListChoice = AtAdd, drawn 9, unless "lru.policy" in ["multigen"] {
         /// When the page is put into the batch. There is one batch for each list.
         AtAdd,
@@ -40,7 +41,7 @@ choices! {
         AtFlush,
     }
 
-    /// Effect of a second access on a page that still waits in an add batch.
+    /// Effect of a second access on a page that still waits in a batch to be added to a list.
     accessed_in_batch: AccessedInBatch = Ignored, drawn 10, with "lru.activation" in ["on-second-access"] {
         /// No effect: the page stays inactive and referenced.
         Ignored,
@@ -49,7 +50,7 @@ choices! {
         Obeyed,
     }
 
-    /// Time at which an add batch is flushed.
+    /// Time at which a batch of pages that are to be added to lists is flushed.
     add_flush: AddFlush = WhenFilled, drawn 11 {
         /// When a page fills the batch. The flush includes this page.
         WhenFilled,
@@ -71,7 +72,7 @@ choices! {
 
     /// Time at which a file page that is used again becomes active.
     activation: Activation = OnSecondAccess, drawn 13, unless "lru.policy" in ["multigen"] {
-        /// At its second access, which moves the page under the LRU lock, at once or through a batch
+        /// At its second access, which moves the page to the active list under the LRU lock, at once or through a batch
         /// (`activation_batch`). Active pages become inactive in the order in which they became active, whether or not
         /// they were used since.
         OnSecondAccess,
@@ -100,12 +101,12 @@ choices! {
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All pages that a task reads go on a list.
         Always,
-        /// Pages that are used again while they wait with up to 63 other pages of their CPU. (With
+        /// Pages that are used again while they wait for admission, with up to 63 other pages of their CPU. (With
         /// `activation = "on-second-access"` the same CPU must use the page again, and the page becomes active.) While
-        /// memory has room, all pages go on lists. While dropped pages are soon read again more often than reclaimed
-        /// pages are, nearly all pages go on lists. This last rule is applied separately to pages that return soon. The
-        /// frame of a page that goes on no list is reused at once, while the frame is still in the CPU's caches. The
-        /// rule is the quick demotion of S3-FIFO, which remembers dropped pages as ghosts
+        /// memory has room, all pages go on lists. Nearly all pages also go on lists while dropped pages are read again
+        /// soon more often than pages that reclaim evicts. This last rule is applied separately to pages that return
+        /// soon after they left. The frame of a page that goes on no list is reused at once, while the frame is still
+        /// in the CPU's caches. The rule is the quick demotion of S3-FIFO, which remembers dropped pages as ghosts
         /// (mechanisms/multigen, 13).
         ByRefault,
     }
@@ -214,7 +215,7 @@ choices! {
         /// At each scan, the target is added to a saved sum. The list is scanned when the sum reaches a cluster, so
         /// small lists are scanned seldom.
         Saved,
-        /// The list is scanned for the small target.
+        /// The list is scanned for as many pages as the small target says.
         AsTheyAre,
     }
 
@@ -241,11 +242,11 @@ choices! {
         /// No condition: the active list is always scanned, before the inactive list. The same share of both lists is
         /// scanned.
         Always,
-        /// Few pages are inactive.
+        /// Few pages of the family (anonymous pages, or file pages) are inactive, by the rule of `inactive_ratio`.
         WhenInactiveLow,
-        /// Few pages of the family are inactive, or some evicted pages of the family refaulted and became active since
-        /// the last reclaim (`refault`). The condition is checked once a scan. If a direct reclaim has left active
-        /// pages alone and freed nothing, it scans again without this condition.
+        /// Few pages of the family are inactive (`inactive_ratio`), or some evicted pages of the family refaulted and
+        /// became active since the last reclaim (`refault`). The condition is checked once a scan. If a direct reclaim
+        /// has left active pages alone and freed nothing, it scans again without this condition.
         WhenLowOrRefaulted,
     }
 
@@ -255,7 +256,8 @@ choices! {
         /// inactive. Distress depends on the priority, the mapped share of memory and `swappiness`. Unmapped pages
         /// always become inactive.
         ByDistress,
-        /// All mapped pages become inactive, anonymous and file pages alike.
+        /// Mapped pages become inactive like other pages, even if they were used. Only used pages of a program's text
+        /// stay active, and, with `activation = "at-scan"`, all used file pages.
         LikeOthers,
     }
 
@@ -293,8 +295,9 @@ choices! {
         None,
         /// The number of pages that remain on the list.
         Whole,
-        /// An eighth of the number of pages that remain on the list. For callers that may not enter the file system,
-        /// the limit is the whole number of these pages.
+        /// An eighth of the number of pages that remain on the list. A caller that may not enter the file system is
+        /// allowed the whole number of these pages, because tasks that wait inside the file system may wait for this
+        /// caller.
         Eighth,
     }
 
@@ -302,9 +305,9 @@ choices! {
     isolated_wait: IsolatedWait = CongestionWait, drawn 69 {
         /// The reclaimer sleeps until a congested device queue has room, at most 100 ms.
         CongestionWait,
-        /// The reclaimer sleeps until another one has put pages back, at most 10 ms.
+        /// The reclaimer sleeps until another reclaimer has put pages back, at most 10 ms.
         ForPutback,
-        /// The reclaimer sleeps until another one has put pages back, at most 20 ms.
+        /// The reclaimer sleeps until another reclaimer has put pages back, at most 20 ms.
         ReclaimThrottle,
     }
 }
@@ -341,7 +344,7 @@ impl ReferenceRule {
 }
 
 impl FamilyBalance {
-    /// Returns whether pages that reclaim wrote count as a cost of their family.
+    /// Returns whether refaults of a family, and pages of the family that reclaim wrote, count as a cost of the family.
     pub(crate) const fn counts_io(self) -> bool {
         match self {
             Self::ByIo | Self::ByIoAndRotation => true,

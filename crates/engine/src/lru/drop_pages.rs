@@ -68,8 +68,8 @@ impl<M: Machine> Lru<M> {
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
 
-    /// Drops each page of `pages` that no reader holds by a hazard pointer. Keeps the other pages, and drops one
-    /// reference of each. Empties `pages`. Returns the number of dropped pages.
+    /// Drops each page of `pages` that no reader holds by a hazard pointer. The other pages stay in memory, and lose
+    /// the caller's reference. Empties `pages`. Returns the number of dropped pages.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
         self.remove_mappings(

@@ -88,8 +88,8 @@ impl<M: Machine> Lru<M> {
         is_taken
     }
 
-    /// Ends the isolation of pages that [`Lru::isolate_given`] isolated. The pages of `stay`, which stay in their
-    /// frames, go back to their lists, and lose the references that isolation took.
+    /// Ends the isolation of `taken`, the pages that [`Lru::isolate_given`] isolated. The pages of `stay`, which were
+    /// not moved to other frames, go back to their lists and lose the references that isolation took.
     #[doc(alias = "putback_lru_pages")]
     pub(crate) fn put_back_given(&self, taken: &Given, stay: &[FrameNumber]) {
         // Divides the pages by lruvec and family before any page is put back: once a page is back, other tasks may free
@@ -112,7 +112,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts the page that was moved to `frame` on a list, and drops the caller's reference.
+    /// Puts the page in `frame`, which was moved there, on a list, and drops the caller's reference.
     pub(crate) fn add_moved(&self, frame: FrameNumber, is_active: bool) {
         self.add(frame, Insert::Moved, is_active);
         self.put(frame);

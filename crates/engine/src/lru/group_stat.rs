@@ -7,9 +7,9 @@ use crate::stat::Vmstat;
 use machine::{Machine, PAGE_BYTES};
 
 impl<M: Machine> Lru<M> {
-    /// Returns the counters of a group and its descendants: `memory.current`, `memory.peak` and `memory.swap.current`;
-    /// the gauges and events of `memory.stat`; and the group's own events as `memory.events.high` and so on. Gauges
-    /// count pages. The result is empty if memory has no groups.
+    /// Returns the counters of a group. `memory.current`, `memory.peak`, `memory.swap.current` and the gauges and
+    /// events of `memory.stat` include the group's descendants. `memory.events.high` and the like count only the
+    /// group's own events. Gauges count pages. The result is empty if memory has no groups.
     #[must_use]
     #[doc(alias = "memory.stat")]
     pub fn group_stat(&self, group: GroupId) -> Vmstat {

@@ -33,7 +33,7 @@ const MAPPED_AND_ISOLATED: u32 = 2;
 impl<M: Machine> Lru<M> {
     /// Splits the huge page that maps `page` of a region into single pages, each mapped by its own entry. Does nothing
     /// if no huge page maps `page`. If the huge page's first page is on no list, because it is isolated or in a batch,
-    /// the other pages go to the tail of their list: reclaim took the first page, and examines the others next.
+    /// the other pages go to the tail of their list. There reclaim, which took the first page, examines them next.
     pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
         let _guard = region.page_table(page).lock();
         let Some(head) = region.huge_page(page) else { return };
@@ -63,8 +63,9 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Splits the descriptors of a folio, under the lock of the lists. `list` puts a page other than the head on its
-    /// list, and returns whether the page was counted there with its head. A huge page is always split. For another
-    /// folio, returns `false` and changes nothing if it has references beside those of its mappings and of the caller.
+    /// list, and returns whether the counters of the list already include the page, because it was counted with its
+    /// head. A huge page is always split. For another folio, returns `false` and changes nothing if it has references
+    /// beside those of its mappings and of the caller.
     pub(super) fn split_frames(
         &self,
         region: &Region<M>,

@@ -78,7 +78,7 @@ impl<M: Machine> Lru<M> {
 
     /// Prepares for taking a cluster (up to 32 pages) of a family off a list: waits while too many pages are isolated,
     /// and flushes batches. Returns `None` if the caller can take the cluster. If the task was killed meanwhile,
-    /// returns an empty batch, which takes the place of the cluster. This function may sleep.
+    /// returns an empty batch, which the caller uses instead of a cluster. This function may sleep.
     pub(super) fn prepare_cluster(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> Option<Batch> {
         if self.waits_for_isolated(reach, &[family], demand) {
             return Some(Batch::of_dying(family));
@@ -87,7 +87,7 @@ impl<M: Machine> Lru<M> {
         None
     }
 
-    /// Subtracts pages that have left a list from the list's counts, zone by zone. `pages` has one number for each kind
+    /// Lowers the counts of a list by the pages that have left it, zone by zone. `pages` has one number for each kind
     /// of zone. Returns the sum of these numbers.
     pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
         for zone in self.zones_of(lruvec) {

@@ -58,7 +58,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// All lists, in the order in which a scan visits them.
+    /// All lists. Scans visit them in this order, except with `ActiveScan::Always`.
     pub const ALL: [Self; 4] = [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
 
     /// Returns the list to which a page with these flags belongs.
@@ -81,7 +81,7 @@ impl ListKind {
         }
     }
 
-    /// Returns whether the list is an active one.
+    /// Returns whether the list is one of the two active lists.
     #[must_use]
     pub const fn is_active(self) -> bool {
         matches!(self, Self::ActiveAnon | Self::ActiveFile)

@@ -35,8 +35,8 @@ pub const COUNTED: [ZoneEvent; 11] = [
 /// The position at which the last walk over the groups of a subtree ended. All walks over the subtree share the
 /// position (`mem_cgroup_reclaim_iter`).
 ///
-/// The upper half of the number counts the walks that have reached the end of the subtree. The lower half is the last
-/// group that was visited, plus 1; 0 if the next group is the root of the subtree.
+/// The upper half of the stored number counts the walks that have reached the end of the subtree. The lower half is the
+/// number of the group that was visited last, plus 1. It is 0 if the next group is the root of the subtree.
 #[derive(Debug, Default)]
 pub(crate) struct WalkPosition(AtomicU64);
 
@@ -46,9 +46,10 @@ impl WalkPosition {
         self.0.store(0, Relaxed);
     }
 
-    /// Takes the next group of a walk. `round` is `None` before the walk's first group, and this call then sets it.
-    /// `next` returns the group after the given one, or the first group if `None` is given. Returns `None` once the end
-    /// of the subtree was reached, by this walk or by another.
+    /// Takes the next group of a walk, and advances the shared position to it. `round` is what one walk keeps from call
+    /// to call: `None` before its first group, and then the number of the round through the subtree in which the walk
+    /// began. `next` returns the group after the given one, or the first group if `None` is given. Returns `None` once
+    /// the end of the subtree was reached, by this walk or by another.
     pub(crate) fn take_next(
         &self,
         round: &mut Option<u64>,
@@ -92,25 +93,26 @@ pub struct Lruvec<M: Machine> {
     zones: Range<usize>,
     /// The state that the policy keeps for the lruvec.
     pub(super) state: State<M>,
-    /// For each list, the sum of scan targets that were saved because they were smaller than a cluster (32 pages), in
-    /// pages. The list is scanned once the sum reaches a cluster (`SmallTargets::Saved` and
+    /// For each list, the sum of its saved scan targets, in pages. A target is saved if it is smaller than a cluster
+    /// (32 pages). The list is scanned once the sum reaches a cluster (`SmallTargets::Saved` and
     /// `SmallTargets::SavedAndOne`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
     /// Number of pages on each list, by kind of zone. Changed under the lock of the lists, and read without it.
     listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
-    /// Number of isolated pages of each family. The gauges of the lruvec's highest zone count the same pages.
+    /// Number of isolated pages of each family. The gauges of the lruvec's highest zone also count these pages.
     isolated: [AtomicU64; Family::ALL.len()],
     /// How often each event of [`COUNTED`] happened on this lruvec and on the lruvecs of its group's descendants. The
     /// numbers stay 0 if memory has no groups; then the counters of the zones are enough.
     events: [AtomicU64; COUNTED.len()],
-    /// The positions that walks over the subtree of the lruvec's group share, by priority.
+    /// The positions from which walks over the subtree of the lruvec's group continue. Walks at the same priority share
+    /// a position. With `GroupWalk::SharedPosition`, all walks share the first one.
     pub(crate) walks: [WalkPosition; DEF_PRIORITY as usize + 1],
-    /// The lowest priority of the reclaim under way; if none is under way, the last priority of the previous reclaim.
+    /// The priority at which the last reclaim ended, or a lower priority that a scan has reached since then.
     priority: AtomicU32,
 }
 
 impl<M: Machine> Lruvec<M> {
-    /// Returns the lruvecs of the given zones in `groups` groups, each with a fresh state of the policy. The lruvecs of
+    /// Creates the lruvecs of `groups` groups in the given zones, each with a fresh state of the policy. The lruvecs of
     /// the root group come first.
     pub(super) fn all_of(zones: &[Zone<M>], groups: usize, state: impl Fn() -> State<M>) -> Vec<Self> {
         let runs: Vec<_> = zones.chunk_by(|zone, next| zone.lruvec == next.lruvec).collect();
@@ -143,7 +145,7 @@ impl<M: Machine> Lruvec<M> {
         self.priority.load(Relaxed)
     }
 
-    /// Returns the number of pages on a list that lie in zones of a kind.
+    /// Returns how many pages of a list lie in the zones of one kind.
     #[inline]
     #[must_use]
     pub fn listed_in(&self, zone: ZoneKind, list: ListKind) -> u64 {
@@ -163,12 +165,13 @@ impl<M: Machine> Lruvec<M> {
         self.isolated[family as usize].load(Relaxed)
     }
 
-    /// Notes the priority of a scan of the lruvec that begins.
+    /// Notes the priority at which a scan of the lruvec begins.
     pub(crate) fn note_priority(&self, priority: u32) {
         self.priority.fetch_min(priority, Relaxed);
     }
 
-    /// Notes the priority at which a reclaim ended. The next reclaim starts its estimate from this priority.
+    /// Notes the priority at which a reclaim ended. With `MappedPages::ByDistress`, the next reclaim judges its
+    /// distress by this priority until a scan reaches a lower one.
     pub(crate) fn end_at_priority(&self, priority: u32) {
         self.priority.store(priority, Relaxed);
     }
@@ -243,7 +246,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on a list of an lruvec and on those of its group's descendants in the same zones.
+    /// Returns the number of pages on a list of an lruvec, plus the pages on the same list of the lruvecs that the
+    /// group's descendants have in the same zones.
     pub(super) fn listed_below(&self, lruvec: &Lruvec<M>, list: ListKind) -> u64 {
         match &self.groups {
             None => lruvec.listed(list),
@@ -263,11 +267,11 @@ impl<M: Machine> Lru<M> {
             && (self.groups.is_none() || self.frames.group(frame) == lruvec.group)
     }
 
-    /// Creates a memory control group below `parent`, with no limits and no protection. Its lruvecs begin without the
-    /// counts of a former group of the same number.
+    /// Creates a memory control group below `parent`, with no limits and no protection. The group may get the number of
+    /// a removed group; its lruvecs begin without the counts of that group.
     ///
     /// # Errors
-    /// If `parent` does not exist, or memory has no room for another group.
+    /// Fails if `parent` does not exist, or if memory has no room for another group.
     pub fn create_group(&self, parent: GroupId) -> Result<GroupId, GroupError> {
         let id = self.groups.as_ref().ok_or(GroupError::NoRoom { room: 0 })?.create(parent)?;
         for lruvec in self.lruvecs_of_group(id) {
@@ -287,7 +291,7 @@ impl<M: Machine> Lru<M> {
     /// Removes a memory control group. Its pages stay charged to it until they are freed. Its tasks must have left it.
     ///
     /// # Errors
-    /// If the group does not exist, has children, or is the root group.
+    /// Fails if the group does not exist, has children, or is the root group.
     #[doc(alias = "mem_cgroup_css_offline")]
     pub fn remove_group(&self, id: GroupId) -> Result<(), GroupError> {
         self.groups.as_ref().ok_or(GroupError::Unknown(id))?.remove(id)?;
@@ -328,8 +332,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds `count` to an event's counters: to that of the zone where the event happened and, for an event of
-    /// [`COUNTED`], to those of the lruvec and of the lruvecs of its group's ancestors.
+    /// Adds `count` to the counter of an event in the zone where the event happened. For an event of [`COUNTED`], also
+    /// adds `count` to the counters of the lruvec and of the lruvecs of its group's ancestors.
     #[inline]
     pub(crate) fn count_in(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, event: ZoneEvent, count: u64) {
         if count == 0 {
@@ -374,14 +378,15 @@ impl<M: Machine> Lru<M> {
         zone.gauges.add(list.gauge(), pages);
     }
 
-    /// Counts isolated pages of a family. All of them are added to the gauge of the lruvec's highest zone, so only the
-    /// sum of the gauges over the lruvec's zones has a meaning.
+    /// Adds `pages` to the number of isolated pages of a family. All of them are added to the gauge of the lruvec's
+    /// highest zone, whatever zones the pages lie in, so only the sum of the gauges over the lruvec's zones has a
+    /// meaning.
     pub(super) fn count_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_add(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
     }
 
-    /// Subtracts pages that are no longer isolated from the number of isolated pages of a family.
+    /// Lowers the number of isolated pages of a family by `pages`, which are no longer isolated.
     pub(super) fn uncount_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_sub(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), -pages.cast_signed());

@@ -21,7 +21,7 @@ const GENERATIONS: usize = 2;
 /// The link that marks the end of a list of groups.
 const NONE: u16 = u16::MAX;
 
-/// The place on the list of groups to which a group is moved. The bin is always chosen at random.
+/// The place on the list of groups to which a group is moved. The bin within a generation is always chosen at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// The tail of the generation in which the group is (`MEMCG_LRU_TAIL`). The group is marked, so that its next visit
@@ -60,13 +60,13 @@ struct Bin {
     last: u16,
 }
 
-/// The list of groups for one lruvec of the root group.
+/// A list of all groups. Each lruvec of the root group has such a list.
 #[derive(Debug)]
 struct List {
     /// Number of the old generation. The young one has the next number.
     old: u64,
     bins: [[Bin; BINS]; GENERATIONS],
-    /// Number of groups in each generation, by its number modulo two.
+    /// Number of groups in each generation, indexed by the generation's number modulo two.
     counts: [usize; GENERATIONS],
     entries: Box<[Entry]>,
     /// State of the random number generator that selects bins.
@@ -81,7 +81,8 @@ pub(crate) struct Cursor {
     /// Number of bins that the walk has finished.
     bins_done: usize,
     at: Option<GroupId>,
-    /// Number of visits that are left. The walk ends when it is 0, wherever the visited groups were moved meanwhile.
+    /// Number of groups that the walk may still visit. The walk ends when this number is 0, because groups that are
+    /// moved to the tail of their generation would otherwise be visited again and again.
     visits_left: usize,
 }
 
@@ -186,7 +187,7 @@ impl List {
         Cursor { generation: self.old, first_bin: self.random_bin(), bins_done: 0, at: None, visits_left }
     }
 
-    /// Moves the group that the walk has just visited to `done`, if `done` is given. Returns the next group of the
+    /// If `done` is given, moves the group that the walk visited last to this place. Returns the next group of the
     /// walk.
     fn next(&mut self, cursor: &mut Cursor, done: Option<Move>) -> Option<Visited> {
         let bin = (cursor.first_bin + cursor.bins_done) % BINS;
@@ -215,9 +216,9 @@ impl List {
     }
 }
 
-/// The lists of groups that global reclaim uses, for all nodes.
+/// The lists from which global reclaim takes memory control groups.
 pub(crate) struct MemcgLru<M: Machine> {
-    /// The lists, by the number of the root group's lruvec.
+    /// The list of each lruvec of the root group, by the number of the lruvec.
     lists: Box<[M::Lock<List>]>,
 }
 
@@ -247,15 +248,15 @@ impl<M: Machine> MemcgLru<M> {
         self.lists.iter().for_each(|list| list.lock().apply(id, to));
     }
 
-    /// Begins a walk over the old generation of the groups of an lruvec, at a random bin.
+    /// Begins a walk over the list of groups of an lruvec. The walk begins at a random bin of the old generation.
     pub(crate) fn begin(&self, lruvec: &Lruvec<M>) -> Cursor {
         self.list_of(lruvec).lock().begin()
     }
 
-    /// Moves the group that the walk has just visited to `done`, if `done` is given. Returns the next group of the
+    /// If `done` is given, moves the group that the walk visited last to this place. Returns the next group of the
     /// walk, or `None` after the last bin or once the walk's generation is empty. `exists` returns whether a group is
-    /// in the tree of groups. It is called under the lock of the list, so that a new group with the number of a removed
-    /// group stays on the list.
+    /// in the tree of groups. It is asked, under the lock of the list, before a group leaves the list ([`Move::Gone`]):
+    /// meanwhile a new group may have got the number of the removed one, and then stays on the list.
     pub(crate) fn next(
         &self,
         lruvec: &Lruvec<M>,
@@ -268,7 +269,8 @@ impl<M: Machine> MemcgLru<M> {
         list.next(cursor, done.filter(|_| !stays))
     }
 
-    /// Ends a walk. Moves the group that the walk has visited last to `done`, if `done` is given.
+    /// Ends a walk. If `done` is given, moves the group that the walk visited last to this place. But if `done` is
+    /// [`Move::Gone`], the group stays on the list, and a later walk takes it off.
     pub(crate) fn end(&self, lruvec: &Lruvec<M>, cursor: Cursor, done: Option<Move>) {
         // The next walk takes a group off that no longer exists.
         if let (Some(id), Some(to)) = (cursor.at, done.filter(|to| *to != Move::Gone)) {

@@ -62,9 +62,10 @@ pub struct Lru<M: Machine> {
     writeback: Writeback<M>,
     /// The section `[lru]` of the kernel file.
     pub choices: Choices,
-    /// The policy in use, with its rules.
+    /// The policy that orders the pages, with its rules.
     ruling: Ruling,
-    /// The lruvecs, with the policy's state for each. Those of the root group come first, then those of group 1.
+    /// The lruvecs, with the policy's state for each. Those of the root group come first, then those of group 1, and so
+    /// on.
     lruvecs: Vec<Lruvec<M>>,
     /// The number of lruvecs of each group.
     lruvecs_of_group: usize,
@@ -74,9 +75,10 @@ pub struct Lru<M: Machine> {
     waiting: Option<M::PerCpu<admission::Waiting>>,
     /// The record of file pages that left memory, by which `lru.admission` decides.
     workingset: Workingset,
-    /// The list of groups for global reclaim; `None` without groups, and where walks are in the order of the tree.
+    /// The lists from which global reclaim takes memory control groups; `None` if memory has no groups, or if reclaim
+    /// walks over the tree of groups instead.
     pub(crate) memcg_lru: Option<MemcgLru<M>>,
-    /// Reclaimers that wait for others to put back isolated pages (`IsolatedWait::ForPutback` and
+    /// The queue of reclaimers that wait until others put back isolated pages (`IsolatedWait::ForPutback` and
     /// `IsolatedWait::ReclaimThrottle`).
     put_back: M::WaitQueue,
 }
@@ -149,14 +151,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages on one list that lie in the zones of `reach`, which are the zones that a request can
-    /// use.
+    /// Returns how many pages of one list lie in the zones of `reach`. These are the zones that a request can use.
     #[inline]
     pub fn list_pages(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         reach.zones.iter().map(|zone| reach.lruvec.listed_in(zone.kind, kind)).sum()
     }
 
-    /// Returns the number of pages that lie on the lists of one kind in the zones of `reach`, summed over all groups.
+    /// Returns how many pages lie in the zones of `reach` on the lists of one kind, summed over all groups.
     pub fn list_pages_of_all(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         match self.groups {
             None => self.list_pages(reach, kind),
@@ -164,8 +165,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of pages that lie on the lists of one kind in the zones of `reach`, in the group that is
-    /// reclaimed (`demand.group`) and in its descendants.
+    /// Returns how many pages lie in the zones of `reach` on the lists of one kind, summed over the group that is
+    /// reclaimed (`demand.group`) and its descendants.
     pub(crate) fn list_pages_of_target(&self, reach: Reach<'_, M>, demand: &Demand, kind: ListKind) -> u64 {
         match self.groups {
             Some(_) if !demand.group.is_root() => self.listed_below(self.beside(reach.lruvec, demand.group), kind),
@@ -173,8 +174,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the number of isolated pages of a family that come from the lruvecs of all groups in the zones of an
-    /// lruvec.
+    /// Returns the number of isolated pages of a family in the zones of an lruvec, summed over all groups.
     pub(crate) fn isolated_pages_beside(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         match self.groups {
             None => lruvec.isolated_pages(family),
@@ -194,7 +194,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Drops one reference to each of `pages`. Takes the LRU lock once for each run of pages of one lruvec in one zone.
+    /// Drops one reference to each of `pages`. Pages that follow each other in `pages` and belong to one lruvec and one
+    /// zone leave their lists under one hold of the LRU lock.
     #[doc(alias = "release_pages")]
     pub fn put_pages(&self, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::ReleasePages);
@@ -218,9 +219,9 @@ impl<M: Machine> Lru<M> {
     /// (`PageCache::put_page_in_use`).
     ///
     /// Each flush of a CPU's batches calls this function, and every scan, every check and every search for pages begins
-    /// with such a flush. Operations on files need not call it. An orphan that waits is like a page in a batch: it has
-    /// a reference, so that no task takes it. Orphans wait only while no zone lacks free pages, since reclaim begins
-    /// with a flush.
+    /// with such a flush. Operations on files need not call this function. An orphan that waits to be freed is like a
+    /// page in a batch: it has a reference, so that no task takes it. Orphans wait only while no zone lacks free pages,
+    /// since reclaim begins with a flush.
     #[inline]
     pub(crate) fn release_orphans(&self) {
         if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {

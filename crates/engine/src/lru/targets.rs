@@ -8,7 +8,7 @@ use machine::Machine;
 use machine::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Lru<M> {
-    /// Returns how many pages a scan at the demand's priority examines of a list that has `pages` pages.
+    /// Returns how many of a list's `pages` pages a scan examines at the priority of `demand`.
     pub(super) fn share(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let share = self.unprotected(reach, pages, demand) >> demand.priority;
         if share > 0 {
@@ -20,7 +20,8 @@ impl<M: Machine> Lru<M> {
         if force || demand.priority <= 1 || self.is_of_removed_group(reach) { pages.min(CLUSTER) } else { 0 }
     }
 
-    /// Returns whether a scan examines some pages of each list because its zone is hopeless.
+    /// Returns whether a scan examines a cluster of each list even if its share of the list rounds to 0. A scan by
+    /// kswapd of a hopeless zone does so, if `lru.hopeless_scan` says so.
     pub(super) fn is_forced(&self, reach: Reach<'_, M>, demand: &Demand) -> bool {
         match self.choices.hopeless_scan {
             HopelessScan::ACluster => demand.is_kswapd && reach.zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
@@ -28,14 +29,15 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the group of a reach was removed. Such a group gets no new pages. A scan therefore does not
-    /// round its share of them down to 0, because the last pages would then never be reclaimed.
+    /// Returns whether the group whose lists are scanned was removed. The lists of a removed group get no new pages. A
+    /// scan does not round its share of such a list down to 0, because the last pages would then never be reclaimed.
     pub(super) fn is_of_removed_group(&self, reach: Reach<'_, M>) -> bool {
         self.groups.as_ref().is_some_and(|groups| !groups.is_live(reach.lruvec.group))
     }
 
-    /// Returns how many of the `pages` pages on a list a scan may consider under the protection of the list's group.
-    /// The multi-generational LRU does not shorten lists by protection (mechanisms/groups, 5).
+    /// Returns how many of the `pages` pages on a list a scan may examine. The other pages are protected by
+    /// `memory.min` or `memory.low` of the list's group. The multi-generational LRU does not shorten lists by
+    /// protection (mechanisms/groups, 5).
     fn unprotected(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let Some(groups) = &self.groups else { return pages };
         let Protection { min, low } = groups.protection(reach.lruvec.group);
@@ -48,8 +50,8 @@ impl<M: Machine> Lru<M> {
         (pages - kept).max(CLUSTER)
     }
 
-    /// Returns the target of a scan whose share of a list is `share` pages. Small targets are saved up, as
-    /// `small_targets` says.
+    /// Returns how many pages of a list a scan examines if its share of the list is `share` pages. A small share may be
+    /// saved up for later scans, as `lru.small_targets` says.
     pub(super) fn target(&self, lruvec: &Lruvec<M>, kind: ListKind, share: u64) -> u64 {
         match self.choices.small_targets {
             SmallTargets::AsTheyAre => share,
@@ -71,19 +73,19 @@ impl<M: Machine> Lru<M> {
         sum
     }
 
-    /// Returns the number of pages on all lists of an lruvec that lie in the zones of `reach`, which are the zones that
-    /// the request can use.
+    /// Returns the number of pages that are on the lists of the lruvec of `reach` and lie in zones that the request can
+    /// use.
     pub(crate) fn listed_pages(&self, reach: Reach<'_, M>) -> u64 {
         ListKind::ALL.into_iter().map(|kind| self.list_pages(reach, kind)).sum()
     }
 
-    /// Returns the number of pages on all lists of all groups that lie in the zones of `reach`.
+    /// Returns the number of pages that are on the lists of all groups and lie in the zones of `reach`.
     pub(crate) fn listed_pages_of_all(&self, reach: Reach<'_, M>) -> u64 {
         ListKind::ALL.into_iter().map(|kind| self.list_pages_of_all(reach, kind)).sum()
     }
 
-    /// Returns the number of pages in the zones of `reach` that scans can hand out: the inactive file pages and, while
-    /// swap has room, the inactive anonymous pages.
+    /// Returns the number of pages in the zones of `reach` that scans can take for reclaim: the pages on inactive file
+    /// lists and, while swap has room, the pages on inactive anonymous lists.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
         let file = self.list_pages_of_all(reach, ListKind::InactiveFile);
         let may_swap_out = self.has_swap_room(reach.lruvec.group);

@@ -10,15 +10,16 @@ pub(crate) const STALL: Nanos = Nanos::from_millis(100);
 /// One timer tick, a jiffy.
 pub(crate) const TICK: Nanos = Nanos::from_millis(1);
 
-/// Longest time for which a reclaimer is throttled because others hold too many pages of a list (mechanisms/modern, 4).
+/// Longest time for which a reclaimer is throttled because other reclaimers have isolated too many pages of a list
+/// (mechanisms/modern, 4).
 const ISOLATED_MAX: Nanos = Nanos::from_millis(20);
 
 /// Time after which a task that waits for an event checks for the event even if no other task woke it.
 pub(crate) const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 impl<M: Machine> Lru<M> {
-    /// Sleeps until some device's queue stops being congested, at most `time`. Sleeps for the whole `time` if no queue
-    /// is congested. The wait is recorded under `reason`.
+    /// Sleeps until the queue of some device is no longer congested, or until `time` has passed. If no queue is
+    /// congested, sleeps for the whole `time`. The wait is recorded under `reason`.
     pub fn congestion_wait(&self, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + time;
@@ -28,8 +29,8 @@ impl<M: Machine> Lru<M> {
         self.machine.sleep(queue, ticket, Some(deadline));
     }
 
-    /// Subtracts pages that were put back or freed from the number of isolated pages. Wakes the reclaimers that wait
-    /// for put-backs.
+    /// Lowers the number of isolated pages by `pages`, because these pages were put back or freed. Wakes the reclaimers
+    /// that wait for put-backs.
     pub fn end_isolation(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         self.uncount_isolated(lruvec, family, pages);
         match self.choices.isolated_wait {
@@ -38,8 +39,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Sleeps once because other reclaimers hold too many isolated pages. `lru.isolated_wait` selects the event that
-    /// ends the sleep, and the longest sleep.
+    /// Sleeps once because other reclaimers hold too many isolated pages. `lru.isolated_wait` says which event ends the
+    /// sleep, and how long the sleep is at most.
     pub fn wait_for_putback(&self, are_too_many: impl Fn() -> bool) {
         match self.choices.isolated_wait {
             IsolatedWait::CongestionWait => self.congestion_wait(STALL, WaitReason::Isolated),

@@ -13,11 +13,11 @@ use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 /// The kind of a page that left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// A page that reclaim evicted from a list.
+    /// A page that reclaim evicted from an LRU list.
     Evicted,
-    /// A page that was used once and never came to a list.
+    /// A page that was used once and was never put on an LRU list.
     UsedOnce,
-    /// A page that had come back soon after it left, and nevertheless did not come to a list.
+    /// A page that had come back soon after it left memory before, and was not put on an LRU list even then.
     Returned,
 }
 
@@ -25,36 +25,38 @@ impl Left {
     /// All kinds, in declaration order.
     pub const ALL: [Self; 3] = [Self::Evicted, Self::UsedOnce, Self::Returned];
 
-    /// Returns counts with `pages` pages of this kind and none of the others.
+    /// Returns an array with a number of pages for each kind: `pages` for this kind, and 0 for the others.
     #[must_use]
     pub fn only(self, pages: u32) -> [u32; Self::ALL.len()] {
         Self::ALL.map(|kind| if kind == self { pages } else { 0 })
     }
 }
 
-/// Number of bits of a shadow that hold an age. The two bits above them hold the kind of page that left.
+/// Number of bits of a shadow that hold an age, which is the number of pages that had left memory when the shadow's
+/// page left. The two bits above them hold the kind of the page that left.
 const AGE_BITS: u32 = Shadow::BITS - 2;
 
-/// Number of pages in one step of an age. With a smaller step, [`AGE_BITS`] bits could not hold the ages of the largest
-/// memory.
+/// Unit in which a shadow counts the age of memory, in pages. With a smaller unit, [`AGE_BITS`] bits could not hold the
+/// ages of the largest memory.
 const STEP_PAGES: u32 = 4;
 
-/// Number of pages that leave memory, 4 TiB of pages, before ages repeat. A page that left that long ago is taken for a
-/// page that left just now.
+/// Number of pages that can leave memory before the ages in shadows repeat: 4 TiB of pages. A page that left that long
+/// ago is taken for a page that left just now.
 const AGES: u32 = STEP_PAGES << AGE_BITS;
 
-/// Returns the shadow of a page: the kind of page, and the age of memory when it left, in steps.
+/// Returns the shadow of a page of the kind `left` that leaves memory at the age `age`. The shadow holds the kind and
+/// the age, which is rounded down to a multiple of [`STEP_PAGES`].
 const fn shadow_of(left: Left, age: u32) -> Shadow {
     Shadow::of_bits(((left as u32) << AGE_BITS) | (age % AGES / STEP_PAGES))
 }
 
-/// Returns the kind of page that left this shadow.
+/// Returns the kind of the page in whose place `shadow` was put.
 fn left_of(shadow: Shadow) -> Left {
     Left::ALL[(shadow.bits() >> AGE_BITS) as usize % Left::ALL.len()]
 }
 
-/// Returns the number of pages that left memory between the time of the shadow and `age`. The result is up to three too
-/// high, because shadows count in steps.
+/// Returns the refault distance: the number of pages that left memory from the age that `shadow` holds up to `age`. The
+/// result is up to three pages too high, because the age in a shadow is rounded down to a multiple of four.
 const fn distance(shadow: Shadow, age: u32) -> u32 {
     let left_at = shadow.bits() % (AGES / STEP_PAGES) * STEP_PAGES;
     age.wrapping_sub(left_at) % AGES
@@ -66,38 +68,38 @@ const fn missed_within(held: u32) -> u32 {
     held / 2
 }
 
-/// Number of missed pages that a kind must exceed before its rate is compared. No other value was tried. The comparison
-/// of classes in mechanisms/multigen, 4, uses 64.
+/// Number of missed pages that a kind must exceed before the rate at which its pages are missed is compared with that
+/// of evicted pages. No other value was tried. The comparison of classes in mechanisms/multigen, 4, uses 64.
 const FEW_MISSED: u64 = 8;
 
-/// Factor, in halves (3 means 1.5). Pages of a kind go on lists only if dropped pages of the kind are missed more than
-/// this factor times as often as evicted ones. If both are missed equally often, dropping costs less. 1, 1.25 and 1.5
-/// were tried on a model (docs/studies/admission.md).
+/// The factor by which dropped pages of a kind must be missed more often than evicted pages before pages of the kind go
+/// on LRU lists. The factor is counted in halves: 3 means 1.5. It is greater than 1, because dropping a page costs less
+/// than evicting it. The factors 1, 1.25 and 1.5 were tried on a model (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
-/// Divisor for the interval at which counts are halved: the number of pages that have to leave is the number that
-/// memory holds, divided by this number. A quarter and an eighth were tried with the example of
+/// Divisor of the interval at which the counts of a [`Rate`] are halved. If memory holds N pages, the counts are halved
+/// each time N / `HALVED_PART` pages have left memory. A quarter and an eighth were tried with the example of
 /// docs/studies/admission.md.
 const HALVED_PART: u32 = 4;
 
-/// Returns whether more than `pages` pages left between two ages. Returns `false` if the second age is the earlier one,
-/// because CPUs that count at the same time may come here in any order.
+/// Returns whether more than `pages` pages left memory from the age `from` to the age `to`. Returns `false` if `to` is
+/// earlier than `from`, because CPUs that count at the same time may come here in any order.
 const fn is_longer(from: u32, to: u32, pages: u32) -> bool {
     let left = to.wrapping_sub(from);
     left.cast_signed() > 0 && left > pages
 }
 
-/// Number of parts in which recent departures are counted; the oldest part is forgotten as a whole. No other value was
-/// tried.
+/// Number of parts in which [`Lately`] counts the pages that left memory lately. Each part has its own counts, so that
+/// the oldest part can be forgotten as a whole. No other value was tried.
 const PARTS: usize = 8;
 
-/// The decaying rate of missed pages of one kind: the number of missed pages, and the number of chances to miss one.
-/// Each page that leaves, of any kind, adds chances: the number of pages of this kind that had left so recently that a
-/// return would count as a miss. So a kind does not seem to be missed rarely only because many of its pages have just
-/// left.
+/// The rate at which pages of one kind are missed: the number of missed pages, relative to the number of chances to
+/// miss one. Whenever a page of any kind leaves memory, the chances grow by the number of pages of this kind that left
+/// so recently that they would count as missed if they returned now. Pages that have just left therefore add few
+/// chances at first, and do not make the rate look low. Both numbers are halved from time to time.
 #[derive(Debug, Default)]
 struct Rate {
-    /// Number of missed pages times [`MISSED`], so that halving small numbers loses nothing.
+    /// Number of missed pages, multiplied by [`MISSED`], so that no fraction is lost when a small number is halved.
     missed: AtomicU64,
     chances: AtomicU64,
 }
@@ -121,14 +123,14 @@ impl Rate {
         self.chances.load(Relaxed).into()
     }
 
-    /// Returns whether this kind is missed more often than the other, relative to its chances, by more than the factor
-    /// [`HALVES_AS_OFTEN`]. If no page of the other kind was missed, one missed page of this kind is enough, even if
-    /// hardly any page of the other kind left. Pages of this kind are then listed, which shows whether the answer was
-    /// right.
+    /// Returns whether pages of this kind are missed more often than pages of the kind `other`, relative to the chances
+    /// of each kind, by more than the factor [`HALVES_AS_OFTEN`]. If no page of the other kind was missed, one missed
+    /// page of this kind is enough, even if hardly any page of the other kind left memory. Pages of this kind then go
+    /// on LRU lists, and reclaim shows whether that was right.
     ///
-    /// In a trial with the example of docs/studies/admission.md, half a missed page was added to the other kind. Under
-    /// uniform reads of 8 times memory, 2 % of the pages read were then left to reclaim, instead of 5 %. Under reads of
-    /// a set that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.
+    /// A trial with the example of docs/studies/admission.md added half a missed page to the other kind. With uniform
+    /// reads of a file of 8 times memory, reclaim then had to evict 2 % of the pages read, instead of 5 %. With reads
+    /// of a set that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.
     fn is_missed_more(&self, other: &Self) -> bool {
         // The two rates are compared without division.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
@@ -146,8 +148,8 @@ struct Lately {
 }
 
 impl Lately {
-    /// Counts pages that have left, by kind. Only the last `window` pages are remembered. Two tasks that count at once
-    /// may lose a few pages.
+    /// Adds pages that have left memory to the count of each kind. `age` is the age of memory after they left. Only
+    /// about the last `window` pages are remembered. Two tasks that count at once may lose a few pages.
     fn count(&self, left: [u32; Left::ALL.len()], age: u32, window: u32) {
         let begun = self.begun.load(Relaxed);
         if is_longer(begun, age, window / PARTS as u32)
@@ -168,15 +170,15 @@ impl Lately {
     }
 }
 
-/// The record of pages that left memory. It has cache lines of its own, because each page that leaves changes it, and
-/// every hit in the page cache reads the fields that would otherwise share its lines.
+/// The record of pages that left memory. It has cache lines of its own, because each page that leaves memory changes
+/// it. Hits in the page cache, which read the fields beside it, would otherwise wait for these changes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Workingset {
     /// Number of pages that have left memory so far (`nonresident_age`).
     age: AtomicU32,
-    /// Number of pages that memory held when pages last left it. It is stored so that a refault does not sum counters
-    /// that other CPUs write.
+    /// Number of pages that memory held when pages last left it. It is stored so that a refault need not sum up
+    /// counters that other CPUs write.
     held: AtomicU32,
     lately: Lately,
     /// The rate of missed pages of each kind of [`Left`].
@@ -185,8 +187,8 @@ pub struct Workingset {
     halved: AtomicU32,
     /// `true` for each kind of [`Left`] whose pages are missed more often than evicted ones.
     is_missed_more: [AtomicBool; Left::ALL.len()],
-    /// Number of pages of each kind of [`Left`] for which it was decided whether they go on a list. Pages used once are
-    /// counted only while they are missed more often than evicted ones.
+    /// For each kind of [`Left`], the number of pages for which it was decided whether they go on an LRU list. Pages
+    /// used once are counted only while they are missed more often than evicted ones.
     judged: [AtomicU32; Left::ALL.len()],
 }
 
@@ -196,7 +198,8 @@ impl Workingset {
         shadow_of(left, self.age.load(Relaxed))
     }
 
-    /// Counts pages that have left, by kind, from a memory that holds `held` pages.
+    /// Records that pages have left memory. `left` has the number of pages of each kind, and `held` is the number of
+    /// pages that memory holds.
     pub fn note_left(&self, left: [u32; Left::ALL.len()], held: u32) {
         let pages: u32 = left.iter().sum();
         if pages == 0 {
@@ -227,8 +230,8 @@ impl Workingset {
         }
     }
 
-    /// Counts the return of a page that left `shadow`. Returns whether the page is missed, which means that it left not
-    /// long ago.
+    /// Records that the page in whose place `shadow` was put has returned. Returns whether the page is missed, which
+    /// means that it left memory not long ago.
     pub fn note_refault(&self, shadow: Shadow) -> bool {
         let is_missed = distance(shadow, self.age.load(Relaxed)) <= missed_within(self.held.load(Relaxed));
         if is_missed {
@@ -237,8 +240,8 @@ impl Workingset {
         is_missed
     }
 
-    /// Adds `pages` to the number of pages of a kind for which it was decided whether they go on a list. Returns the
-    /// number before.
+    /// Adds `pages` to the number of pages of a kind for which it was decided whether they go on an LRU list. Returns
+    /// the number before the addition.
     pub fn count_judged(&self, kind: Left, pages: u32) -> u32 {
         self.judged[kind as usize].fetch_add(pages, Relaxed)
     }
@@ -281,8 +284,9 @@ mod tests {
         }
     }
 
-    /// Lets pages leave in turns, ten of a kind and then ten evicted ones, from a memory that holds 1000. Of each ten
-    /// pages of the kind, `missed` are missed; of each ten evicted pages, `evicted_missed` are.
+    /// Lets ten pages of `kind` and then ten evicted pages leave a memory that holds 1000, and repeats this `turns`
+    /// times. Of each ten pages of `kind`, `missed` return soon enough to count as missed; of each ten evicted pages,
+    /// `evicted_missed` do.
     fn leave_in_turns(workingset: &Workingset, kind: Left, turns: u32, missed: u32, evicted_missed: u32) {
         for _ in 0..turns {
             for (left, missed) in [(kind, missed), (Left::Evicted, evicted_missed)] {

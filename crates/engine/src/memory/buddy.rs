@@ -32,7 +32,8 @@ impl<M: Machine> Drop for FreeLists<'_, M> {
 }
 
 impl<'a, M: Machine> FreeLists<'a, M> {
-    /// Creates a value through which to change `area`, the free lists of `zone`. The caller holds the lock of the zone.
+    /// Returns the free lists `area` of `zone` in a form in which the caller can change them. The caller holds the lock
+    /// of the zone.
     pub const fn new(zone: &'a Zone<M>, frames: &'a FrameTable, area: &'a mut FreeArea) -> Self {
         Self { zone, frames, area, freed: 0 }
     }
@@ -51,7 +52,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.area.list(0, kind).first()
     }
 
-    /// Frees a block of the order, and merges it with its buddies as far as they are free.
+    /// Frees a block of the order, and merges the block with its buddies as far as they are free.
     pub fn free(&mut self, head: FrameNumber, order: Order, kind: MigrateType) {
         let pages = order.pages();
         let mut offset = head.0 - self.zone.start.0;
@@ -279,8 +280,8 @@ pub(super) fn free_order(frames: &FrameTable, head: FrameNumber) -> Option<Order
     ((order as usize) < MAX_ORDERS).then_some(Order(order as u8))
 }
 
-/// Prefetches the descriptors of a page's buddies, because the page will be freed soon. If a buddy is free, the page is
-/// merged with it.
+/// Prefetches the descriptors of a page's buddies shortly before the page is freed, because freeing the page merges it
+/// with buddies that are free.
 pub(super) fn prefetch_buddies<M: Machine>(zone: &Zone<M>, frames: &FrameTable, page: FrameNumber) {
     let offset = page.0 - zone.start.0;
     for buddy in [offset ^ 1, (offset & !1) ^ 2] {

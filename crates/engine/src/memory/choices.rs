@@ -26,10 +26,11 @@ choices! {
         /// and the min watermark before kswapd has begun to work.
         QuarterOfMin,
         /// A quarter of the min watermark, plus an addition: the number of pages that were allocated per 5 ms lately,
-        /// at most a sixteenth of the zone. Kswapd then has the same time at any rate of allocation. Some allocated
-        /// pages only replace pages that were dropped at once (`lru.admission`). Such allocations count only up to the
-        /// number of pages that may wait to be dropped. Only a quarter of the addition is added to the distance of the
-        /// high watermark from the low one, because pages that are kept free cannot hold cached data.
+        /// at most a sixteenth of the zone. Kswapd then has the same time to free pages, however fast pages are
+        /// allocated. Some allocated pages only replace pages that were dropped at once (`lru.admission`). Such
+        /// allocations count only up to the number of pages that can wait for their admission at a time. Only a quarter
+        /// of the addition is added to the distance of the high watermark from the low one, because pages that are kept
+        /// free cannot hold cached data.
         ByRate,
     }
 
@@ -50,18 +51,18 @@ choices! {
     lowmem_reserve_ratio: [u64; 3] = [256, 256, 32] in 1..=i64::MAX, drawn 2:
         [[256, 256, 32], [1, 1, 1], [32, 32, 32]];
 
-    /// Requests that raise the low mark (`watermark_boost_factor`), among those that take less than a whole pageblock
-    /// of another migrate type.
+    /// The requests that raise a zone's low mark (`watermark_boost_factor`). Only requests that take a part of a
+    /// pageblock of another migrate type can do so.
     watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146, unless "memory.watermark_boost_factor" in ["0"] {
-        /// All such requests.
+        /// Every request that takes a part of a pageblock of another migrate type.
         EachFallback,
-        /// Requests that may claim the pageblock (`pageblock_claim`).
+        /// Only requests that may claim the pageblock of which they take a part (`pageblock_claim`).
         Claim,
     }
 
     /// Requests that may claim a pageblock of another migrate type when they take a part of it. A claim moves all free
-    /// blocks of the pageblock to the lists of the request's type. If half of the pageblock is free, the pageblock
-    /// itself changes to this type, too.
+    /// blocks of the pageblock to the lists of the request's type. If at least half of the pageblock is free, the
+    /// pageblock itself changes to this type, too.
     pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
         /// Requests for reclaimable pages, and any request that takes the part from a free block of order 4 or more.
         ForReclaimable,
@@ -78,8 +79,8 @@ choices! {
     per_cpu_size: PerCpuSize = SixBatches, drawn 158 {
         /// Six batches, each of at most 31 pages.
         SixBatches,
-        /// The low mark of the zone, divided among the CPUs of the node; at least four batches, each of at most 63
-        /// pages. While kswapd works for the zone: four batches.
+        /// As many pages as the low mark of the zone, divided by the number of CPUs of the node, but at least four
+        /// batches of at most 63 pages each. While kswapd works for the zone, a CPU's lists hold at most four batches.
         ByLowMark,
         /// At first as many pages as with `by-low-mark`. The number grows as pages are taken, up to an eighth of the
         /// zone divided among the CPUs of the node. The number falls as pages are freed while kswapd works for the
@@ -97,8 +98,8 @@ choices! {
         RequestList,
     }
 
-    /// The unit, zone or node, that owns the LRU lists, their lock, and what reclaim knows of them: congestion, pages
-    /// scanned, and whether all pages are unreclaimable.
+    /// The unit, a zone or a node, that owns the LRU lists, their lock, and the state that reclaim keeps about the
+    /// lists: whether they are congested, how many pages were scanned, and whether all pages are unreclaimable.
     lruvec_of: LruvecOf = Zone, drawn 89 {
         /// Each zone has an lruvec.
         Zone,
@@ -109,7 +110,8 @@ choices! {
 }
 
 impl WatermarkBoostBy {
-    /// Returns whether a request raises the low mark; `may_claim` says whether it may claim the pageblock.
+    /// Returns whether a request that takes a part of a pageblock of another migrate type raises the zone's low mark.
+    /// `may_claim` says whether the request may claim the pageblock.
     pub(super) const fn boosts(self, may_claim: bool) -> bool {
         match self {
             Self::EachFallback => true,
@@ -119,7 +121,8 @@ impl WatermarkBoostBy {
 }
 
 impl PageblockClaim {
-    /// Returns whether a request of the type may claim a pageblock, however small the free block is that it takes.
+    /// Returns whether a request for pages of the type `kind` may claim a pageblock of another type, however small the
+    /// free block is that it takes.
     pub(super) const fn is_for(self, kind: MigrateType) -> bool {
         match self {
             Self::ForReclaimable => matches!(kind, MigrateType::Reclaimable),

@@ -18,7 +18,8 @@ use machine::{FrameNumber, IoError, Order};
 /// Order of the largest folio, whose size is 2 MiB.
 pub const FOLIO_ORDER_MAX: Order = super::PAGEBLOCK_ORDER;
 
-/// The bit that says that the I/O of a page has failed, in the word that counts a folio's pages under I/O.
+/// The bit that is set, in the word that counts a folio's pages under I/O, once the I/O of one of these pages has
+/// failed.
 const FAILED: u32 = 1 << 31;
 
 /// A folio, which is given by its head and its order.
@@ -79,8 +80,8 @@ impl Folio {
     }
 }
 
-/// Returns a word that encodes a large folio's head and order. The number of a head is a multiple of the folio's pages,
-/// so its low bits are free to mark the order.
+/// Returns a word that encodes a large folio's head and order. The frame number of the head is a multiple of the
+/// folio's number of pages, so the low bits of the frame number are 0. One of these bits is set to encode the order.
 const fn encode(folio: Folio) -> u32 {
     folio.head.0 | 1 << (folio.order.0 - 1)
 }
@@ -204,7 +205,7 @@ impl FrameTable {
         if folio.is_large() { self.page_mappings(folio, frame).load(Ordering::Acquire) } else { self[frame].mappings() }
     }
 
-    /// Sets the mapping count of each page of a folio that was just split to 1.
+    /// Gives each page of a folio that was just split the mapping count 1.
     pub(crate) fn split_mappings(&self, head: FrameNumber, pages: u32) {
         let first_tail = FrameNumber(head.0 + 1);
         let of_head = self[first_tail].folio_head_mappings().swap(0, Ordering::AcqRel);
@@ -247,11 +248,11 @@ impl FrameTable {
 /// The effect of adding or removing a mapping of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingChange {
-    /// `true` if this was the first mapping of the page, or the last.
+    /// `true` if the page got its first mapping, or lost its last one.
     pub is_of_page: bool,
-    /// `true` if this was the first mapping of any page of the folio, or the last.
+    /// `true` if the folio got the first mapping of any of its pages, or lost the last one.
     pub is_of_folio: bool,
-    /// `true` if the folio is large.
+    /// `true` if the page is a part of a large folio.
     is_large: bool,
 }
 

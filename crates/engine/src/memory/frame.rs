@@ -83,17 +83,17 @@ impl Flags {
     /// The frame is a part of a large folio; [`FrameTable::folio`] returns the folio's head and order.
     pub const COMPOUND: Self = Self(1 << 21);
 
-    /// With `lru.refault = "by-workingset"`: the page was active before it became inactive, either since it came into
-    /// memory, or when it was in memory the last time. With `lru.policy = "multigen"`: the page was used through its
-    /// file as often as `multigen.use_marks` says.
+    /// With `lru.refault = "by-workingset"`: the page was active at some time since it came into memory, or when it was
+    /// in memory the last time, and became inactive later. With `lru.policy = "multigen"`: the page was used through
+    /// its file as often as `multigen.use_marks` says.
     pub const WORKINGSET: Self = Self(1 << 22);
 
-    /// The slot of the generation to which a page with [`Flags::LRU`] belongs. The page may still be on the list of an
-    /// older generation. The bits are used only with `lru.policy = "multigen"`.
+    /// The bits that hold the generation to which a page with [`Flags::LRU`] belongs, as its number modulo 4. The page
+    /// may still be on the list of an older generation. The bits are used only with `lru.policy = "multigen"`.
     pub(crate) const GENERATION: Self = Self(0b11 << Self::GENERATION_SHIFT);
     pub(crate) const GENERATION_SHIFT: u32 = 23;
 
-    /// Number of uses of the page through its file, after the uses for which [`Flags::REFERENCED`] and
+    /// The bits that count the uses of the page through its file, after the uses for which [`Flags::REFERENCED`] and
     /// [`Flags::WORKINGSET`] were set. The bits are used only with `lru.policy = "multigen"`.
     pub(crate) const USES: Self = Self(0b11 << Self::USES_SHIFT);
     pub(crate) const USES_SHIFT: u32 = 25;
@@ -196,7 +196,7 @@ impl Owner {
     }
 }
 
-/// The descriptor of one frame, which has 32 bytes and is all zeroes at first.
+/// The descriptor of one frame. A descriptor has 32 bytes, which are all zero at first.
 #[derive(Debug, Default)]
 #[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub struct Frame {
@@ -214,9 +214,9 @@ pub struct Frame {
     /// The page's number, counted from the beginning of its owner.
     index: AtomicU32,
     /// A word whose meaning depends on the frame's state: the order and list of a free block; the swap slot of a page
-    /// in the swap cache; the page of which this frame holds a copy; the number of barriers that had begun when a page
-    /// with [`Flags::HAZARD`] was closed; the reason why a read failed; or, in a folio's tail, the folio's head and
-    /// order. Each meaning has functions of its own.
+    /// in the swap cache; the page of which this frame holds a copy; for a page with [`Flags::HAZARD`], the number of
+    /// barriers that had begun when the page was closed to readers with hazard pointers; the reason why a read failed;
+    /// or, in a folio's tail, the folio's head and order. Each meaning has functions of its own.
     private: AtomicU32,
     next: AtomicU32,
     previous: AtomicU32,
@@ -613,14 +613,14 @@ impl Frame {
         self.private.store(page.0, Ordering::Release);
     }
 
-    /// Returns the number of barriers that had begun when a page of a file was closed to readers with hazard pointers
-    /// ([`crate::page_cache::hazard`]).
+    /// Returns the number of barriers that had begun when this page of a file was closed to readers with hazard
+    /// pointers ([`crate::page_cache::hazard`]).
     #[inline]
     pub fn closed_at(&self) -> u32 {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets the number of barriers that had begun when a page of a file was closed to readers with hazard pointers.
+    /// Sets the number of barriers that had begun when this page of a file was closed to readers with hazard pointers.
     #[inline]
     pub fn set_closed_at(&self, barrier: u32) {
         self.private.store(barrier, Ordering::Release);
@@ -632,7 +632,7 @@ impl Frame {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets the word in which a tail stores its folio's head and order; 0 after the folio was split.
+    /// Sets the word in which a tail stores its folio's head and order. The word is 0 after the folio was split.
     pub(super) fn set_folio_word(&self, word: u32) {
         self.private.store(word, Ordering::Release);
     }
@@ -644,8 +644,9 @@ impl Frame {
         &self.index
     }
 
-    /// Returns the word, in a folio's first tail, that counts the pages of the folio that are being read or written. At
-    /// other times the word is 0, which is the code of [`Owner::None`] in this word.
+    /// Returns the word, in a folio's first tail, that counts the pages of the folio that are being read or written. In
+    /// other frames this word holds the owner. A count of 0 therefore also says that the tail has no owner of its own
+    /// ([`Owner::None`]).
     pub(super) const fn folio_io(&self) -> &AtomicU32 {
         &self.owner
     }
@@ -694,8 +695,8 @@ impl Frame {
 #[derive(Debug)]
 pub struct FrameTable {
     frames: Box<[Frame]>,
-    /// The group to which each page is charged; `None` if memory has no groups. The groups have a table of their own,
-    /// so that they take no memory if there are none.
+    /// The group to which each page is charged; `None` if memory has no groups. The numbers of the groups are in a
+    /// table of their own, which takes no memory if there are no groups.
     groups: Option<Box<[AtomicU16]>>,
 }
 
@@ -746,8 +747,8 @@ impl FrameTable {
         }
     }
 
-    /// Records the group to which the 2^`order` pages of a block are charged. The caller changes the counters of the
-    /// group itself.
+    /// Records the group to which the 2^`order` pages of a block are charged. It is left to the caller to change the
+    /// counters of the group.
     #[inline]
     pub(crate) fn set_group(&self, head: FrameNumber, order: Order, group: GroupId) {
         if let Some(groups) = &self.groups {

@@ -2,7 +2,8 @@
 
 use super::{MigrateType, NodeId, ZoneKind};
 
-/// The flags of a request for pages: zones, rights to sleep and do I/O, and use of reserves.
+/// The flags of a request for pages. They say which zones can serve the request, whether the caller may sleep and do
+/// I/O, and whether the request may use reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gfp {
     /// The highest zone that can serve the request.

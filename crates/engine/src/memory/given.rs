@@ -18,8 +18,8 @@ impl<M: Machine> Memory<M> {
         free_order(&self.frames, head)
     }
 
-    /// Returns whether pages may be moved to free pages of the pageblock that begins at `head`, because the pageblock
-    /// is movable, or free as a whole.
+    /// Returns whether the free pages of the pageblock that begins at `head` are suitable targets to which other pages
+    /// are moved. They are if the pageblock is movable, or free as a whole.
     #[doc(alias = "suitable_migration_target")]
     pub(crate) fn is_suitable_target(&self, zone: &Zone<M>, head: FrameNumber) -> bool {
         match zone.block_type(head) {
@@ -57,7 +57,8 @@ impl<M: Machine> Memory<M> {
         descriptor.set_references(references);
     }
 
-    /// Makes a folio without references from a block that [`Memory::take_free_block`] took, or from a part of it.
+    /// Makes a folio without references from a block that [`Memory::take_free_block`] took, or from a part of such a
+    /// block.
     pub(crate) fn prepare_given_folio(&self, folio: Folio) {
         for frame in folio.frames() {
             self.prepare_given(frame, 0);

@@ -28,7 +28,8 @@ impl<M: Machine> Memory<M> {
         self.zones.iter().map(Zone::managed).sum()
     }
 
-    /// Brings up to `pages` frames of a zone online that were never online before. Returns the number of frames added.
+    /// Brings frames of a zone online that were never online before, at most `pages` of them. Returns the number of
+    /// frames added.
     pub fn online_pages(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let added = self.bring_online(zone, pages);
         zone.managed.fetch_add(added, Relaxed);
@@ -44,7 +45,7 @@ impl<M: Machine> Memory<M> {
         self.zone_of(frame).managed.fetch_sub(1, Relaxed);
     }
 
-    /// Returns a page that was taken offline to the allocator.
+    /// Gives a page that was taken offline back to the allocator.
     pub fn put_online(&self, frame: FrameNumber) {
         self.zone_of(frame).managed.fetch_add(1, Relaxed);
         self.frames[frame].clear(Flags::OFFLINE);
@@ -117,7 +118,7 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Reserves some pageblocks of an empty zone for requests that no other pageblock can satisfy.
+    /// Sets some pageblocks of an empty zone aside as a reserve for requests that no other pageblock can serve.
     pub(super) fn set_reserve_blocks(&self, zone: &Zone<M>) {
         let reserve = zone.min().div_ceil(BLOCK_PAGES).min(self.choices.reserve_pageblocks);
         for block in 0..reserve.min(zone.managed() / BLOCK_PAGES / 4) {
@@ -126,8 +127,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Adds up to `pages` frames of the zone that were never online as free frames. Frames beyond `listed_first` become
-    /// deferred: they count as free, but are on no list yet. Returns the number of frames added.
+    /// Makes frames of the zone free that were never online before, at most `pages` of them. Frames beyond the zone's
+    /// `listed_first` become deferred: they count as free, but are on no list yet. Returns the number of frames added.
     pub(super) fn bring_online(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let mut area = zone.free.lock();
         let added = pages.min(zone.spanned - zone.present());
@@ -146,7 +147,7 @@ impl<M: Machine> Memory<M> {
 }
 
 impl<M: Machine> FreeLists<'_, M> {
-    /// Puts the next `pages` frames of the zone that were never on a list on the free lists.
+    /// Puts `pages` frames of the zone on the free lists: the first frames that were never on a free list before.
     fn list_next(&mut self, pages: u64) {
         let zone = self.zone();
         let (start, end) = (zone.online(), zone.online() + pages);

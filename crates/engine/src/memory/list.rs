@@ -23,7 +23,8 @@ pub trait Links {
     fn look_at(&self, page: FrameNumber);
 }
 
-/// A doubly linked list through the links of pages. A list is changed only under the lock that contains it.
+/// A doubly linked list of pages. The links of the pages are in a table that the caller passes to each method
+/// ([`Links`]). A list is changed only under the lock that contains the list.
 #[derive(Debug)]
 pub struct List {
     first: u32,
@@ -128,7 +129,7 @@ impl List {
     }
 
     /// Prefetches the descriptor of the page before `frame` (nearer to the head), and returns this page. The result is
-    /// only a hint, as that of [`Self::look_behind`].
+    /// only a hint, as the result of [`Self::look_behind`] is.
     pub fn look_before(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let before = some(pages.previous(frame))?;
         pages.look_at(before);
@@ -141,8 +142,8 @@ impl List {
     }
 }
 
-/// Returns the page to which a link points. Returns `None` for [`NO_FRAME`] and for any other number that no frame has,
-/// because lists of another kind mark their end by another number.
+/// Returns the page to which a link points; `None` for [`NO_FRAME`]. Also returns `None` for any other number that no
+/// frame has, because other kinds of lists mark their ends by other numbers in the same links.
 const fn some(page: u32) -> Option<FrameNumber> {
     if page >= FRAMES_MAX { None } else { Some(FrameNumber(page)) }
 }

@@ -26,11 +26,13 @@ pub enum Use {
     Kernel,
     /// The page is part of a block that a user outside of the engine has ([`super::Block`]).
     Lent,
-    /// The page is on an LRU list, and has references beside those of its index, the swap cache and page tables.
+    /// The page is on an LRU list, and has more references than those of its file's index, the swap cache and page
+    /// tables.
     Pinned,
     /// The page was taken offline.
     Offline,
-    /// The page has none of the other uses: it is isolated, in a batch, or held by a task.
+    /// The page has none of the other uses: it is isolated from its LRU list, waits in a batch to be put on a list, or
+    /// is held by a task.
     Other,
 }
 
@@ -49,7 +51,7 @@ impl Use {
     ];
 }
 
-/// The map of a pageblock.
+/// The map of a pageblock: how many of its pages have each use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockMap {
     /// Migrate type of the pageblock.
@@ -68,17 +70,17 @@ impl BlockMap {
     }
 }
 
-/// The map of a zone.
+/// The map of a zone: its free blocks, and the maps of its pageblocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneMap {
     /// Node of the zone.
     pub node: NodeId,
     /// Name of the zone, as the kernel prints it.
     pub name: &'static str,
-    /// Number of free blocks, by order and then by the migrate type of their list. Pages on per-CPU lists, and frames
-    /// that are on no list yet, are not counted.
+    /// Number of free blocks; `free[order][type]` is the number for an order and for the migrate type of the list.
+    /// Pages on per-CPU lists, and frames that are on no list yet, are not counted.
     pub free: [[u64; MigrateType::ALL.len()]; MAX_ORDERS],
-    /// The maps of the zone's pageblocks, from low to high frames, as far as memory is present.
+    /// The maps of the zone's pageblocks, from low to high frames. Pageblocks that were never present are left out.
     pub blocks: Vec<BlockMap>,
 }
 

@@ -248,7 +248,8 @@ impl<M: Machine> Memory<M> {
         self.take_mixing(zone, order, kind, warmth, Mixing::Allowed)
     }
 
-    /// Takes a block as [`Memory::take`] does. `mixing` says whether migrate types may be mixed for the request.
+    /// Takes a block as [`Memory::take`] does. `mixing` says whether the request may take a part of a pageblock of
+    /// another migrate type.
     pub fn take_mixing(
         &self,
         zone: &Zone<M>,
@@ -355,13 +356,13 @@ impl<M: Machine> Memory<M> {
         self.zones.iter().rev().find(|zone| frame.0 >= zone.start.0).expect("every frame lies in a zone")
     }
 
-    /// Returns the zone with a number.
+    /// Returns the zone whose number is `id`.
     #[inline]
     pub fn zone(&self, id: ZoneId) -> &Zone<M> {
         &self.zones[usize::from(id.0)]
     }
 
-    /// Returns the node with a number.
+    /// Returns the node whose number is `id`.
     #[inline]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[usize::from(id.0)]
@@ -373,8 +374,8 @@ impl<M: Machine> Memory<M> {
         NodeId(self.machine.node() as u8)
     }
 
-    /// Counts, in the NUMA counters of zones (`zone_statistics`), a block that was taken from `zone` for a request that
-    /// preferred the zone `preferred`.
+    /// Counts a block that was taken from `zone` in the NUMA counters of the zones (`zone_statistics`). The request for
+    /// the block preferred the zone `preferred`.
     pub(crate) fn count_node(&self, preferred: &Zone<M>, zone: &Zone<M>) {
         if zone.node == preferred.node {
             zone.stat.count(ZoneEvent::NumaHit, 1);
@@ -396,7 +397,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Subtracts the pages of a block that is about to be free from the counters of its group.
+    /// Subtracts the pages of a block from the counters of the group to which they are charged, because the block is
+    /// about to be free.
     #[inline]
     fn uncharge(&self, head: FrameNumber, order: Order) {
         let Some(groups) = &self.groups else { return };
@@ -412,8 +414,8 @@ impl<M: Machine> Memory<M> {
         self.zones.last().map_or(0, |zone| usize::from(zone.lruvec.0) + 1)
     }
 
-    /// Returns the zones whose pages can serve a request that `zone` can serve, if reclaim frees pages of the lruvec of
-    /// `zone`. These are `zone` itself and, if the zones of the node share the lruvec, the node's lower zones.
+    /// Returns the zones in which a scan of the lruvec of `zone` may free pages for a request that `zone` can serve.
+    /// These are `zone` itself and, if the zones of the node share the lruvec, the node's lower zones.
     #[inline]
     pub fn zones_served(&self, zone: &Zone<M>) -> &[Zone<M>] {
         let first = if self.shares_lruvecs() { self.node(zone.node).zones[0] } else { zone.id };
@@ -504,7 +506,7 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Calls `visit` with each page on the per-CPU lists of all CPUs, for the whole-machine check.
+    /// Calls `visit` with each page on the per-CPU lists of all CPUs. The whole-machine check uses this.
     pub fn for_each_per_cpu_page(&self, mut visit: impl FnMut(FrameNumber)) {
         use machine::PerCpu;
         self.per_cpu.for_each_cpu(|slots| slots.iter().flat_map(PerCpuPages::pages).for_each(&mut visit));

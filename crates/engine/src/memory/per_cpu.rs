@@ -81,7 +81,8 @@ impl<M: Machine> Memory<M> {
         Some(frame)
     }
 
-    /// Adds a page to the local CPU's list.
+    /// Adds a freed page to the local CPU's list of the page's migrate type. If the CPU's lists then hold too many
+    /// pages, moves a batch of them to the zone's free lists.
     pub(super) fn free_per_cpu(&self, zone: &Zone<M>, frame: FrameNumber, warmth: Warmth) {
         let kind = match zone.block_type(frame) {
             MigrateType::Reserve => MigrateType::Movable,
@@ -117,12 +118,12 @@ impl<M: Machine> Memory<M> {
         zone.free_pages() < zone.high()
     }
 
-    /// Returns all pages on all CPUs' lists to the free lists.
+    /// Moves all pages from the lists of all CPUs to the free lists.
     pub fn drain_all_per_cpu(&self) {
         self.per_cpu.for_each_cpu(|slots| self.drain(slots));
     }
 
-    /// Returns all pages on the local CPU's lists to the free lists.
+    /// Moves all pages from the lists of the local CPU to the free lists.
     pub fn drain_local_per_cpu(&self) {
         let mut slots = self.per_cpu.local();
         self.drain(&mut slots);
@@ -136,9 +137,9 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Returns `n` pages on a CPU's lists to the free lists. The lists that have pages are visited in turn. From each,
-    /// one page is taken, plus one page for each empty list that was just passed over. If only one list has pages, all
-    /// `n` pages are taken from it.
+    /// Moves `n` pages from a CPU's lists to the free lists. The lists that have pages are visited in turn. From each
+    /// of them, one page is taken, plus one page for each empty list that was just passed over. If only one list has
+    /// pages, all `n` pages are taken from it.
     fn flush(&self, zone: &Zone<M>, pages: &mut PerCpuPages, n: u32) {
         let _span = self.machine.span(Func::FreePcppagesBulk);
         let mut area = zone.free.lock();

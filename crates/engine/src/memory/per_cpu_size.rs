@@ -49,15 +49,15 @@ impl PerCpuSize {
     }
 }
 
-/// Returns the size of a batch, in pages, for a zone with `managed` pages. The batch grows with the zone, up to a zone
-/// of `4 * most` MiB.
+/// Returns the size of a batch, in pages, for a zone with `managed` pages. Larger zones have larger batches, up to a
+/// zone of `4 * most` MiB.
 fn batch(managed: u64, most: u64) -> u32 {
     let base = ((managed / 1024).min(most) / 4).max(1) as u32;
     ((1 << (base * 3 / 2).ilog2()) - 1).max(1)
 }
 
-/// The present limits of one CPU's lists for one zone, which change as pages are taken and freed. They are not used if
-/// the sizes of the lists are fixed.
+/// The present limits of one CPU's lists for one zone, which change as pages are taken and freed. The limits are not
+/// used if the sizes of the lists are fixed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tuning {
     /// Number of pages that the lists may hold. When this number is used, it is clamped to the range from the zone's

@@ -69,8 +69,9 @@ pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: 
 /// free ("mm: limit boost_watermark on small zones").
 const BOOSTED_BLOCKS_MIN: u64 = 4;
 
-/// Returns the largest boost of the low mark of a zone of `pages` pages: `factor` ten-thousandths of its high mark, but
-/// at least a pageblock. Returns 0 if `factor` is 0 or the zone has fewer than four pageblocks.
+/// Returns the largest boost of the low mark of a zone that has `pages` pages and the high mark `high`: `factor`
+/// ten-thousandths of the high mark, but at least a pageblock. Returns 0 if `factor` is 0 or the zone has fewer than
+/// four pageblocks.
 #[must_use]
 pub fn boost_max(factor: u64, pages: u64, high: u64) -> u64 {
     if factor == 0 || pages < BOOSTED_BLOCKS_MIN * PAGEBLOCK {

@@ -48,8 +48,8 @@ pub struct ZoneId(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u8);
 
-/// The number of an lruvec, which is a set of LRU lists with their lock. Each zone or each node has an lruvec
-/// ([`super::choices::LruvecOf`]), which has the number of this zone or node.
+/// The number of an lruvec, which is a set of LRU lists with their lock. Each zone, or each node, has one lruvec
+/// ([`super::choices::LruvecOf`]). The lruvec has the same number as its zone or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LruvecId(pub u16);
 
@@ -94,7 +94,7 @@ pub struct NodeLayout {
 pub struct ZoneLayout {
     /// Kind of the zone.
     pub kind: ZoneKind,
-    /// Number of pages that the allocator manages (present pages except those reserved at boot).
+    /// Number of pages that the allocator manages: the present pages without those reserved at boot.
     pub managed_pages: u64,
     /// Number of pages to which the zone may grow ([`super::Memory::online_pages`]); 0 for a zone that does not grow.
     /// Descriptors of absent pages are not touched.
@@ -113,7 +113,8 @@ pub const LOCAL_DISTANCE: u8 = 10;
 /// Default distance between two different nodes (`REMOTE_DISTANCE`).
 const REMOTE_DISTANCE: u8 = 20;
 
-/// Number of pages of a layout that can grow that are put on the free lists at the start. Their descriptors take 8 MiB.
+/// Number of pages that are put on the free lists at the start, in a layout that can grow ([`Layout::growing`]). The
+/// descriptors of these pages take 8 MiB.
 const LISTED_FIRST: u64 = 1 << 18;
 
 fn is_zero(pages: &u64) -> bool {
@@ -220,8 +221,8 @@ pub(super) const LARGEST_BLOCK_PAGES: u64 = 1 << (MAX_ORDERS - 1);
 pub struct ZoneFlag(u32);
 
 impl ZoneFlag {
-    /// All dirty pages that reclaim met belonged to congested devices, so tasks that wait for the end of congestion may
-    /// sleep.
+    /// Reclaim met dirty pages, and all of them belonged to congested devices. Tasks that wait for the end of
+    /// congestion may therefore sleep.
     pub const CONGESTED: Self = Self(1 << 0);
     /// Every page that reclaim isolated from the tail of a list was dirty and not queued for writing, so kswapd may
     /// write file pages.
@@ -231,8 +232,8 @@ impl ZoneFlag {
     /// Since a page of the zone was last freed, reclaim has scanned at least six times as many pages as are
     /// reclaimable. While the flag is set, reclaim scans the zone only lightly.
     pub const ALL_UNRECLAIMABLE: Self = Self(1 << 3);
-    /// A task is reclaiming from this zone of its own node, before it would take memory of another node. Meanwhile
-    /// other tasks do not reclaim from the zone, but take memory of another node.
+    /// A task is reclaiming from this zone of its own node, and will take memory of another node only if that is not
+    /// enough. Meanwhile other tasks do not reclaim from the zone, but take memory of another node at once.
     #[doc(alias = "ZONE_RECLAIM_LOCKED")]
     pub const ZONE_RECLAIM: Self = Self(1 << 4);
 }
@@ -293,11 +294,11 @@ pub struct Zone<M: Machine> {
     pub free: M::Lock<FreeArea>,
     /// Migrate type of each pageblock. It is changed only under the lock `free`.
     block_types: Box<[AtomicU8]>,
-    /// Reclaim's state of the lruvec on whose lists the zone's pages are.
+    /// The state that reclaim keeps about the lruvec on whose lists the zone's pages are.
     reclaim: Arc<ReclaimState>,
 }
 
-/// Reclaim's state of an lruvec. Zones that share an lruvec share its state.
+/// The state that reclaim keeps about an lruvec. Zones that share an lruvec share this state.
 #[derive(Debug, Default)]
 pub(super) struct ReclaimState {
     flags: AtomicU32,
@@ -407,13 +408,15 @@ impl<M: Machine> Zone<M> {
         self.lowmem_reserve.get(classzone).map(|pages| pages.load(Relaxed))
     }
 
-    /// Returns the marks of the zone, without the addition of `memory.mark_distance` and without the boost.
+    /// Returns the marks of the zone, without the addition of `memory.mark_distance` and without the boost of the low
+    /// mark.
     pub fn marks(&self) -> Marks {
         let [min, low, high] = self.marks.each_ref().map(|mark| mark.load(Relaxed));
         Marks { min, low, high }
     }
 
-    /// Returns the present min mark of the zone, in pages. It is the reserve for requests with special rights.
+    /// Returns the present min mark of the zone, in pages. Pages below this mark are the reserve for requests with
+    /// special rights.
     #[inline]
     pub fn min(&self) -> u64 {
         self.marks[0].load(Relaxed)
@@ -431,14 +434,15 @@ impl<M: Machine> Zone<M> {
         self.gauges.get(Gauge::NrFreePages)
     }
 
-    /// Returns the present low mark, without the boost. Kswapd is woken when fewer pages are free.
+    /// Returns the present low mark of the zone, without the boost. Kswapd is woken when fewer pages than this are
+    /// free.
     #[inline]
     pub fn low(&self) -> u64 {
         self.marks[1].load(Relaxed) + self.distance.load(Relaxed)
     }
 
-    /// Returns the number of pages by which low is raised for a while after migrate types were mixed. The results of
-    /// [`Zone::low`] and [`Zone::high`] do not include them.
+    /// Returns the number of pages by which the low mark is raised for a while after migrate types were mixed. The
+    /// results of [`Zone::low`] and [`Zone::high`] do not include this number.
     #[inline]
     pub fn boost(&self) -> u64 {
         self.boost.load(Relaxed)
@@ -454,12 +458,13 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Ends the boost of the low mark, after kswapd has reclaimed for it.
+    /// Ends the boost of the low mark, after kswapd has reclaimed because of it.
     pub(crate) fn end_boost(&self) {
         self.boost.store(0, Relaxed);
     }
 
-    /// Returns the present high mark of the zone, without the boost. Kswapd reclaims until more pages are free.
+    /// Returns the present high mark of the zone, without the boost. Kswapd reclaims until more pages than this are
+    /// free.
     #[inline]
     pub fn high(&self) -> u64 {
         self.marks[2].load(Relaxed) + self.distance.load(Relaxed) * 5 / 4
@@ -494,7 +499,7 @@ impl<M: Machine> Zone<M> {
         true
     }
 
-    /// Returns whether the zone counts a free block of the order or of a larger one, of any migrate type.
+    /// Returns whether the zone's counts show a free block of the order or of a larger order, of any migrate type.
     pub(crate) fn has_free_block(&self, order: Order) -> bool {
         self.nr_free[usize::from(order.0)..].iter().any(|blocks| blocks.load(Relaxed) > 0)
     }

@@ -7,7 +7,8 @@ use crate::memory::{Flags, Folio};
 use machine::{Lock, Machine, Step};
 
 impl<M: Machine> Migrate<M> {
-    /// Moves a locked anonymous folio. Each of its pages has one mapping, or no mapping and a place in the swap cache.
+    /// Moves the locked anonymous folio `from` to the frames of `to`. Each page of the folio either has one mapping, or
+    /// has none and is in the swap cache.
     pub(super) fn move_anonymous_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>) -> Move {
         let old = &self.frames[from.head];
         if old.mappings() == 0 {
@@ -29,9 +30,9 @@ impl<M: Machine> Migrate<M> {
         }
     }
 
-    /// Copies a folio that no other task uses, freezes it, and stores the new frames in the swap cache and in the
-    /// entries of `region` that map the folio. The caller holds the lock of these entries. Returns `false` if the folio
-    /// is in use.
+    /// Copies the folio `from` to the frames of `to`, freezes `from`, and stores the new frames in the swap cache and
+    /// in the entries of `region` that map the folio. The caller holds the lock of these entries. Returns `false` if
+    /// another task uses the folio, which then is not moved.
     fn exchange_entries(&self, region: Option<&Region<M>>, from: Folio, to: Folio) -> bool {
         let old = &self.frames[from.head];
         let is_cached = old.is(Flags::SWAPCACHE);
@@ -62,8 +63,8 @@ impl<M: Machine> Migrate<M> {
     }
 }
 
-/// Returns the numbers, within a folio, of the folio's pages that entries of a region map. The folio begins at page
-/// `index` of the region. The caller holds the entries' lock.
+/// Returns which pages of a folio the page-table entries of a region map, as numbers of the pages within the folio. The
+/// folio begins at page `index` of the region. The caller holds the lock of the entries.
 fn mapped_parts<M: Machine>(region: &Region<M>, index: u32, folio: Folio) -> impl Iterator<Item = u32> + '_ {
     (0..folio.pages()).filter(move |n| region.entry(index + n).frame() == Some(folio.page(*n)))
 }

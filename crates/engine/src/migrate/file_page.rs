@@ -7,7 +7,7 @@ use crate::page_cache::File;
 use crate::page_cache::hazard::Held;
 use machine::{Machine, Step};
 
-/// Number of references to a folio of a file that no other task uses: one is the index's, one is the caller's.
+/// Number of references to a folio of a file that no other task uses: one from the index, and one from the caller.
 const UNUSED: u32 = 2;
 
 impl<M: Machine> Migrate<M> {
@@ -29,8 +29,9 @@ impl<M: Machine> Migrate<M> {
         Move::Done
     }
 
-    /// Copies a folio that no other task uses, freezes it, and stores the new head in the file's index. If the folio's
-    /// mappings were removed (`is_mapped`), the new head is locked. Returns `false` if the folio is in use.
+    /// Copies the folio `from` to the frames of `to`, freezes `from`, and stores the new head in the file's index. If
+    /// the folio's mappings were removed (`is_mapped`), locks the new head before other tasks can find it. Returns
+    /// `false` if another task uses the folio, which then is not moved.
     fn exchange(&self, file: &File<M>, from: Folio, to: Folio, is_mapped: bool, held: Option<&Held>) -> bool {
         let old = &self.frames[from.head];
         let _guard = self.lock_index(&file.i_pages);

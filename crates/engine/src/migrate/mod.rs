@@ -35,8 +35,8 @@ use std::ops::Deref;
 const ROUNDS: u32 = 10;
 
 /// The flags that a page keeps when it moves to another frame. The flags [`Flags::LOCKED`], [`Flags::LRU`],
-/// [`Flags::HAZARD`] and [`Flags::COMPOUND`] are left out, because the new frames have their own. Flags that only a
-/// frame without a page has are left out, too.
+/// [`Flags::HAZARD`] and [`Flags::COMPOUND`] are left out, because the new frames get them separately, or not at all.
+/// Flags of frames that hold no page are left out, too.
 const CARRIED: Flags = Flags::REFERENCED
     .with(Flags::UPTODATE)
     .with(Flags::DIRTY)
@@ -94,8 +94,8 @@ impl<M: Machine> Migrate<M> {
     /// folio stays. Returns the number of moved pages, and the folios that were not moved. The calling task may sleep.
     ///
     /// The call never waits for the lock of a folio. In Linux, a caller outside of reclaim may wait for the lock
-    /// (mechanisms/reclaim, 23.7). But in a small zone, the holder of the lock may itself wait until the caller's other
-    /// pages are back on their lists.
+    /// (mechanisms/reclaim, 23.7). Here the wait might not end: in a small zone, the holder of the lock may itself wait
+    /// until the caller's other pages are back on their lists.
     pub fn migrate_pages(
         &self,
         heads: &[FrameNumber],

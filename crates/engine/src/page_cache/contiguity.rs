@@ -15,16 +15,16 @@ use crate::memory::free_area::BLOCK_PAGES;
 use machine::FrameNumber;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of pages that share one word.
+/// Number of pages in a *stretch*: adjacent pages of a file for which one word stores one guess.
 const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
 
-/// Largest trust in a guess: half of the pages of a stretch. A guess with the largest trust is given up after this
-/// number of pages has contradicted it.
+/// Largest trust in a guess: half of the number of pages of a stretch. A guess with the largest trust is given up after
+/// this number of pages has contradicted it.
 const TRUST_MAX: u32 = STRETCH_PAGES / 2;
 
-/// The guess for a stretch of a file: the frame of its first page, if frames are in order, and the trust in this guess.
-/// The trust is the number of recent pages whose frames followed the order, minus the number of recent pages whose
-/// frames did not.
+/// A guess of where a stretch (512 adjacent pages of a file) lies in memory: the frame of the stretch's first page,
+/// provided that the stretch's frames are in file order. The trust in the guess is the number of recently recorded
+/// pages whose frames agreed with it, minus the number of those whose frames did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Guess {
     first: u32,
@@ -60,8 +60,8 @@ impl Guess {
 pub(super) struct Contiguity(Segments<AtomicU64>);
 
 impl Contiguity {
-    /// Records that a page came into a frame. `before` returns the frame of the file's previous page. It is called only
-    /// if its result matters.
+    /// Records that page `page` of the file came into the frame `frame`. `before` returns the frame of the page before
+    /// it in the file, and is called only if its result matters.
     #[inline]
     pub fn note(&self, page: u32, frame: FrameNumber, before: impl FnOnce() -> Option<FrameNumber>) {
         let Some(word) = self.0.try_get_or_make((page / STRETCH_PAGES) as usize) else { return };
@@ -74,8 +74,8 @@ impl Contiguity {
         }
     }
 
-    /// Returns the frame that a page has if the page is in memory and its frame is in order with its neighbours'
-    /// frames. The result may be a number that no frame has.
+    /// Returns a guess of the frame in which a page of the file lies. The guess is right if the page is in memory and
+    /// its frame is in order with its neighbours' frames. The result may be a number that no frame has.
     #[inline(always)]
     pub fn guess(&self, page: usize) -> Option<FrameNumber> {
         let stretch = STRETCH_PAGES as usize;

@@ -9,14 +9,14 @@ use machine::{DeviceId, IoError, LockClass, Machine};
 /// itself.
 const NO_BLOCK: u64 = 0;
 
-/// The placement of a file's pages in blocks.
+/// The way in which the pages of a file get blocks of the device.
 #[derive(Debug)]
 enum Placement {
     /// For each page, the number of its block on the device. A page gets its block when it is first written (delayed
     /// allocation); until then, the number is 0.
     Delayed(Box<Segments<AtomicU64>>),
-    /// The file is a device of its own, and its page `n` lies at block `n` of the device. Under the engine, a file
-    /// system places the blocks.
+    /// The file is a device of its own, and its page `n` lies at block `n` of the device. The file system under the
+    /// engine decides where the block lies.
     Placed {
         /// Number of pages that have contents on the device. Pages with larger numbers read as zeroes.
         stored_pages: AtomicU32,
@@ -53,7 +53,7 @@ pub struct File<M: Machine> {
     pub(crate) written_wait: M::WaitQueue,
     /// Number of syncs that wait in `written_wait`.
     pub(crate) syncs_waiting: AtomicU32,
-    /// Number of coming writes of the file's pages that are to be made from copies of the pages. A change of a page
+    /// Number of future writes of the file's pages that are to be made from copies of the pages. A change of a page
     /// during its write sets this number to its largest value (`writeback.stable_pages = "copy-when-changed"`).
     pub(crate) copies_left: AtomicU32,
     /// Number of regions that map the file; [`crate::anonymous::reverse_map`] has the regions.
@@ -156,7 +156,7 @@ impl<M: Machine> File<M> {
         self.index.end().max(pages_of(self.length()))
     }
 
-    /// Returns the length of the file in pages, of which the last may be partial.
+    /// Returns the length of the file in pages. The last page may be partial.
     #[must_use]
     pub fn length_pages(&self) -> u32 {
         pages_of(self.length())
@@ -229,7 +229,7 @@ impl<M: Machine> File<M> {
         matches!(self.placement, Placement::Placed { .. })
     }
 
-    /// Returns the number of blocks that the file has taken from the device, for the whole-machine check.
+    /// Returns the number of blocks that the file has taken from the device. The whole-machine check uses this.
     pub(crate) fn taken_blocks(&self) -> u64 {
         match &self.placement {
             Placement::Delayed(_) => (0..self.end_page()).filter(|page| self.block(*page).is_some()).count() as u64,
@@ -270,8 +270,8 @@ impl<M: Machine> File<M> {
 
     /// Returns the last failed write if the count of failures ([`File::failed_writes`]) differs from `seen` or from
     /// `before`. `seen` is the count up to which failures were reported; it is set to the present count. `before` is
-    /// the count at the start of a task's wait for writes. By `before`, the task learns of failures during its wait,
-    /// even if these were reported to other tasks.
+    /// the count at the start of a task's wait for writes. The comparison with `before` tells the task of failures
+    /// during its wait, even if these were already reported to other tasks.
     pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
         let failed = self.failed_writes();
         (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())

@@ -42,7 +42,7 @@ const NUMBER: u32 = !OPEN;
 
 const _: () = assert!(FRAMES_MAX <= NUMBER + 1 && Shadow::BITS == NUMBER.count_ones());
 
-/// Returns the frame in a slot; `None` if the slot holds no page.
+/// Returns the frame that a slot with the value `stored` holds; `None` if it holds no page.
 #[inline(always)]
 const fn frame_of(stored: u32) -> Option<FrameNumber> {
     if stored & PAGE != 0 { Some(FrameNumber(stored & NUMBER)) } else { None }
@@ -111,8 +111,8 @@ impl FoundPage<'_> {
     }
 }
 
-/// A count of pages, in a cache line of its own, because the count changes with each miss, and hits read the fields
-/// beside it.
+/// A count of pages. It has a cache line of its own: the count changes with each miss, and hits, which read the fields
+/// beside it, would otherwise wait for this line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Pages(AtomicU32);
@@ -124,8 +124,8 @@ pub struct FileIndex {
     slots: Segments<AtomicU32>,
     tags: Tags,
     used: UsedParts,
-    /// For each node of the index, the number of its pages; `node_places` has the node's place. Both arrays are empty
-    /// if nodes take no memory.
+    /// Number of pages in each node of the index (64 slots, as in the kernel's radix tree). `node_places` says where
+    /// each node lies in a slab. Both arrays are empty if nodes take no memory.
     node_pages: Segments<AtomicU32>,
     node_places: Segments<AtomicU64>,
     pages: Pages,
@@ -161,8 +161,8 @@ impl FileIndex {
         frame_of(stored).map(|frame| FoundPage { slot, stored, frame })
     }
 
-    /// Returns the frame that probably has a page, without reading the page's slot. The result may be a number that no
-    /// frame has.
+    /// Returns the frame in which a page probably lies, without reading the page's slot. The result may be a number
+    /// that no frame has.
     #[inline(always)]
     pub fn guess(&self, index: usize) -> Option<FrameNumber> {
         self.contiguity.as_ref()?.guess(index)
@@ -182,8 +182,8 @@ impl FileIndex {
         self.slots.get(index).map(Slot)
     }
 
-    /// Returns the slot of a page within the length for which the index was made; `None` for other pages. It takes
-    /// fewer instructions than [`FileIndex::slot`].
+    /// Returns the slot of a page within the length for which the index was made; `None` for other pages. This method
+    /// takes fewer instructions than [`FileIndex::slot`].
     #[inline(always)]
     pub fn slot_in_head(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get_in_head(index).map(Slot)
@@ -203,7 +203,7 @@ impl FileIndex {
         }
     }
 
-    /// Closes a page to readers with hazard pointers: no further reader gets the page by a hazard pointer. Returns
+    /// Closes a page to readers with hazard pointers: from now on, no reader gets the page by a hazard pointer. Returns
     /// `false` if the page was not open, or `frame` is not in its slot.
     pub fn close(&self, index: u32, frame: FrameNumber) -> bool {
         let close = |slot: &AtomicU32| {
@@ -277,7 +277,8 @@ impl FileIndex {
         Ok(found)
     }
 
-    /// Empties the slots of all pages of a folio, as [`FileIndex::remove`] does. `shadow` is stored in each slot.
+    /// Takes a folio out of the slots of all its pages, as [`FileIndex::remove`] does for one page. `shadow` is stored
+    /// in each of the slots.
     ///
     /// # Panics
     /// Panics when one of the slots does not hold the folio.
@@ -285,8 +286,8 @@ impl FileIndex {
         (0..folio.pages()).for_each(|n| self.remove(index + n, folio.head, shadow));
     }
 
-    /// Empties a page's slot, stores `shadow` in it, and clears the page's tags. The caller has the page's lock, or has
-    /// frozen the page.
+    /// Takes a page out of its slot, stores `shadow` there instead, and clears the page's tags. The caller has the
+    /// page's lock, or has frozen the page.
     ///
     /// # Panics
     /// Panics when the slot does not hold `frame`.
@@ -350,8 +351,8 @@ impl FileIndex {
         self.node_pages.get((index / NODE_PAGES) as usize).is_none_or(|pages| pages.load(Ordering::Relaxed) == 0)
     }
 
-    /// Counts a page that was added. If it is the first page of its node, `make` makes the node. The caller holds the
-    /// lock of the index.
+    /// Adds 1 to the page count of the index node of a page that was added to the index. If it is the node's first
+    /// page, `make` makes the node. The caller holds the lock of the index.
     pub(super) fn add_to_node(&self, index: u32, make: impl FnOnce() -> NodePlace) {
         let node = (index / NODE_PAGES) as usize;
         if self.node_pages.get_or_make(node).fetch_add(1, Ordering::Relaxed) == 0 {
@@ -359,8 +360,8 @@ impl FileIndex {
         }
     }
 
-    /// Counts a page that was removed. If it was the last page of its node, returns the node's place. The caller holds
-    /// the lock of the index.
+    /// Subtracts 1 from the page count of the index node of a page that was removed from the index. If it was the
+    /// node's last page, returns the node's place. The caller holds the lock of the index.
     pub(super) fn remove_from_node(&self, index: u32) -> Option<NodePlace> {
         let node = (index / NODE_PAGES) as usize;
         let is_last = self.node_pages.get_or_make(node).fetch_sub(1, Ordering::Relaxed) == 1;
@@ -386,9 +387,9 @@ impl FileIndex {
 
     /// Removes a page's tag. The caller has the page's lock, or ends the page's writeback.
     ///
-    /// A tag that is to be cleared was set before the caller took the lock, or submitted the write. There is one
-    /// exception: a writer that dirties a page while the page's write fails may set the tag later. Then the tag stays,
-    /// which does no harm.
+    /// The tag was set before the caller took the lock, or before the write was submitted that the caller ends. There
+    /// is one exception: a writer that dirties a page while the page's write fails may set the tag later. Then the tag
+    /// stays, which does no harm.
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         self.tags.clear(index, tag);
     }
@@ -518,8 +519,8 @@ mod tests {
         }
     }
 
-    /// Inserts, replaces and removes folios of orders 0 to 9. If a folio overlaps another, the insertion changes no
-    /// slot that holds a page.
+    /// Inserts, replaces and removes folios of orders 0 to 9. The insertion of a folio that overlaps another one fails,
+    /// and changes no slot that holds a page.
     #[test]
     fn folios_match_naive() {
         const PAGES: u32 = 2048;

@@ -33,8 +33,8 @@ use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, W
 ///
 /// To open a page is worth its cost only if readers then save more time than the barrier of the next write takes. A
 /// read of an open page saves some 80 ns, the cost of a reference and the latch (docs/studies/library-changes.md,
-/// "Hazard pointers beside writes"). The barrier took 15 us in a `page_mut` beside readers (two CPUs, Linux 6.18). This
-/// is as much time as 190 reads of an open page save.
+/// "Hazard pointers beside writes"). The barrier took 15 us in a call of `page_mut` while other threads read (two CPUs,
+/// Linux 6.18). This is as much time as 190 reads of an open page save.
 ///
 /// The constant is larger than 190, so that a page almost always stays closed if one in a hundred of its uses is a
 /// write. One read in 32 is counted, so 1024 reads are 32 counted reads. A use of the page is a counted read with a
@@ -58,7 +58,7 @@ pub struct Held {
 
 impl Held {
     /// Returns whether it is certain that no hazard pointer holds the page in `frame`. `closed_at` is the number of
-    /// barriers that had begun when the page was closed. The page was not opened since.
+    /// barriers that had begun when the page was closed. The caller knows that the page was not opened since.
     #[must_use]
     pub fn is_free(&self, frame: FrameNumber, closed_at: u32) -> bool {
         is_before(closed_at, self.barrier) && self.frames.binary_search(&frame).is_err()
@@ -95,9 +95,9 @@ impl<M: Machine> Readers<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Opens a page of a file to readers with hazard pointers. The page is marked as used often, and the caller has its
-    /// shared latch. Does nothing if the page is dirty, if it was read too few times since it was dirty, or if a task
-    /// waits until readers release pages.
+    /// Opens a page of a file to readers with hazard pointers. The page is marked as used often, and the caller has the
+    /// page's shared latch. Does nothing if the page is dirty, if it was read too few times since it was dirty, or if a
+    /// task waits until readers release pages.
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::DIRTY) || !self.machine.hazards().are_on() {
@@ -117,8 +117,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Closes a page whose marks of use were cleared to readers with hazard pointers, so that readers set new marks.
-    /// The caller has a reference to the page.
+    /// Closes a page to readers with hazard pointers, because the page's marks of use were cleared, and such readers
+    /// would set no new marks. The caller has a reference to the page.
     #[inline]
     pub fn close_page(&self, frame: FrameNumber, owners: &mut FileOwners<M>) {
         let descriptor = &self.frames[frame];
@@ -131,8 +131,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns the frames that readers hold by hazard pointers, as far as the last barrier has made the pointers
-    /// visible.
+    /// Returns the frames that readers hold by hazard pointers, without a new barrier. The result is reliable only for
+    /// pages that were closed before the last complete barrier began.
     fn held_at_last_barrier(&self) -> Held {
         let barrier = self.readers.barriers_done.load(Ordering::SeqCst);
         Held { frames: self.machine.hazards().published(), barrier }
@@ -190,9 +190,9 @@ impl<M: Machine> PageCache<M> {
         self.readers.waits.load(Ordering::Relaxed) != 0
     }
 
-    /// Moves the pages that readers still hold from `pages` to the list of pages that are kept until readers release
-    /// them. [`PageCache::let_go`] returns the pages to a caller when they are released. All of the pages have left
-    /// their files, and the caller has a reference to each.
+    /// Takes the pages that readers still hold out of `pages`, and keeps them until readers release them;
+    /// [`PageCache::let_go`] then returns them. All of the pages in `pages` have left their files, and the caller has a
+    /// reference to each.
     pub(crate) fn keep_held(&self, pages: &mut Vec<FrameNumber>) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::HAZARD)) {
             return;
@@ -254,8 +254,8 @@ impl<M: Machine> PageCache<M> {
         self.held()
     }
 
-    /// Returns whether, according to `held`, no reader holds a frozen page of a file. If no reader holds the page,
-    /// clears [`Flags::HAZARD`]; no task opens the page while it is frozen.
+    /// Returns whether, according to `held`, no reader holds a frozen page of a file. If so, clears [`Flags::HAZARD`],
+    /// because no task can open the page again while it is frozen.
     pub(crate) fn is_free_of_readers(&self, file: &File<M>, frame: FrameNumber, held: Option<&Held>) -> bool {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::HAZARD) {
@@ -269,9 +269,9 @@ impl<M: Machine> PageCache<M> {
         is_free
     }
 
-    /// Removes pages as [`PageCache::remove_file_page`] does. Hazard pointers may hold some of the pages. The caller
-    /// has a reference to each page, but not its lock. One barrier serves all pages. Each page leaves in its slot the
-    /// shadow that `shadow` returns. Calls `then` with each page, and with whether it was removed.
+    /// Removes pages from their files, each as [`PageCache::remove_file_page`] does. Hazard pointers may hold some of
+    /// the pages; one barrier serves all of them. The caller has a reference to each page, but not its lock. `shadow`
+    /// returns the shadow that a page leaves in its slot. Calls `then` with each page, and with whether it was removed.
     pub(crate) fn remove_mappings(
         &self,
         pages: &[FrameNumber],

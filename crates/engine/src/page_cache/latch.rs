@@ -16,10 +16,10 @@ use machine::atomic::Ordering::SeqCst;
 use machine::{FrameNumber, Machine, Nanos, Step, WaitReason, Waiting};
 
 /// Time after which a task that waits for a latch claims the next turn. With a shorter time, each change of a page that
-/// several tasks change would cost a context switch. A request to a disk takes about a millisecond, too.
+/// several tasks change would cost a context switch. The time is about as long as a request to a disk takes.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
-/// The value of a queue's claim while no task has claimed the next turn; no frame has this number.
+/// The value of a queue's claim while no task has claimed the next turn. No frame has this number.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<M: Machine> PageCache<M> {
@@ -159,7 +159,7 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Releases the shared latch of a page, and drops its reference as `PageCache::put_page_in_use` does.
+    /// Releases the shared latch of a page, and drops the caller's reference as `PageCache::put_page_in_use` does.
     #[inline]
     pub fn put_shared(&self, frame: FrameNumber) {
         self.put_shared_of(frame, &self.frames[self.frames.head(frame)]);

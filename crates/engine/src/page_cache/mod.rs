@@ -107,8 +107,8 @@ pub struct PageCache<M: Machine> {
     pub choices: Choices,
     files: M::Lock<Table<File<M>>>,
     page_queues: Vec<M::WaitQueue>,
-    /// For each wait queue in `page_queues`, the page whose latch a long-waiting task has claimed as its next turn;
-    /// `NOBODY` if there is none (see [`latch`]).
+    /// For each wait queue in `page_queues`, the page whose latch goes next to a task that has waited long and has
+    /// claimed the next turn; `NOBODY` if no task has claimed it (see [`latch`]).
     next_at_queues: Vec<AtomicU32>,
     /// Pages whose last reference was dropped by a task that had looked them up; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
@@ -149,18 +149,19 @@ impl<M: Machine> PageCache<M> {
         self.files.lock().insert(|id| File::new(&self.machine, id, device))
     }
 
-    /// Creates a file of `bytes` bytes whose page `n` lies at block `n` of a device of its own. Under the engine, a
-    /// file system places the blocks. The dirty limits and the flusher of the device `backing` apply to the file.
+    /// Creates a file of `bytes` bytes that is a device of its own: its page `n` lies at block `n` of this device. The
+    /// file system under the engine decides where the blocks lie. The dirty limits and the flusher of the device
+    /// `backing` apply to the file.
     pub fn add_placed_file(&self, device: DeviceId, backing: DeviceId, bytes: u64) -> Arc<File<M>> {
         self.files.lock().insert(|id| File::placed(&self.machine, id, device, backing, bytes))
     }
 
-    /// Returns the file with a number; `None` if no file has it.
+    /// Returns the file whose number is `id`; `None` if there is no such file.
     pub fn file(&self, id: u32) -> Option<Arc<File<M>>> {
         self.files.lock().entries.get(&id).cloned()
     }
 
-    /// Returns all files, by number.
+    /// Returns all files, in the order of their numbers.
     pub fn files(&self) -> Vec<Arc<File<M>>> {
         self.files.lock().entries.values().cloned().collect()
     }
@@ -241,8 +242,8 @@ impl<M: Machine> PageCache<M> {
         descriptor.owner() == owner && u64::from(page.wrapping_sub(descriptor.index())) < self.frames.pages(head)
     }
 
-    /// Puts a fresh folio, which the caller has locked, into a file; the folio's first page becomes page `page` of the
-    /// file. Returns a shadow that was in one of the folio's slots; `None` if there was none.
+    /// Locks a fresh folio and puts it into a file; the folio's first page becomes page `page` of the file. Returns a
+    /// shadow that was in one of the folio's slots; `None` if there was none.
     ///
     /// # Errors
     /// Fails with the head of a folio that is in one of the slots already. On failure nothing is changed, except that
@@ -305,8 +306,9 @@ impl<M: Machine> PageCache<M> {
         self.index_nodes.give(place)
     }
 
-    /// Subtracts the pages of a folio, which left its file's index at `page`, from the page counts of the index's
-    /// nodes. Returns the slabs that have become empty. The caller holds the lock of the index.
+    /// Subtracts the pages of a folio from the page counts of the index's nodes, after the folio left its file. The
+    /// folio began at page `page` of the file. Returns the slabs that have become empty. The caller holds the lock of
+    /// the index.
     fn leave_nodes(&self, file: &File<M>, page: u32, folio: Folio) -> EmptySlabs {
         let mut empty = EmptySlabs::new();
         if self.index_nodes.slabs().is_some() {
@@ -386,7 +388,8 @@ impl<M: Machine> PageCache<M> {
         Some(self.leave_nodes(file, descriptor.index(), folio))
     }
 
-    /// Finishes the work of [`PageCache::remove_under_lock`] without the lock. Returns whether the page was removed.
+    /// Finishes, without the index's lock, the removal of a page that [`PageCache::remove_under_lock`] began. Returns
+    /// whether the page was removed.
     fn end_removal(&self, frame: FrameNumber, removed: Option<EmptySlabs>) -> bool {
         let Some(slabs) = removed else { return false };
         self.add_gauge(frame, Gauge::NrFilePages, -(self.frames.pages(frame) as i64));

@@ -5,7 +5,7 @@ use crate::memory::Owner;
 use machine::{FrameNumber, Machine};
 use std::sync::Arc;
 
-/// A cache of the file that was looked up last. It saves look-ups because consecutive pages of a list mostly belong to
+/// The file that was looked up last. Keeping it saves look-ups, because consecutive pages of a list mostly belong to
 /// the same file.
 pub struct FileOwners<M: Machine> {
     file: Option<Arc<File<M>>>,

@@ -8,7 +8,7 @@ use crate::memory::Flags;
 use machine::atomic::AtomicU32;
 use machine::{FrameNumber, Machine, Stalled, WaitReason, Waiting};
 
-/// Number of page queues. The waiters of a page wait in the queue that is computed from the number of its frame.
+/// Number of queues in which tasks wait for pages. The queue of a page is computed from the number of the page's frame.
 pub(super) const PAGE_QUEUES: usize = 256;
 
 /// Returns the number of the queue of a page, by Fibonacci hashing, so that neighbouring pages have different queues.
@@ -22,8 +22,8 @@ impl<M: Machine> PageCache<M> {
         &self.page_queues[queue_of(frame)]
     }
 
-    /// Returns the claim of the page's queue: the page whose latch a long-waiting task has claimed as its next turn, or
-    /// `NOBODY` (see [`super::latch`]).
+    /// Returns the claim of the page's queue: the page whose latch goes next to a task that has waited long and has
+    /// claimed the next turn; `NOBODY` if no task has claimed it (see [`super::latch`]).
     pub(super) fn next_at_queue(&self, frame: FrameNumber) -> &AtomicU32 {
         &self.next_at_queues[queue_of(frame)]
     }

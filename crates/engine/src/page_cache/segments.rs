@@ -53,8 +53,8 @@ impl<T> Segments<T> {
         }
     }
 
-    /// Returns the number of the segment in which an element behind the head lies, computed from the highest bit of the
-    /// element's index.
+    /// Returns the number of the segment in which an element behind the head (the first segment) lies. The number is
+    /// computed from the highest bit of the element's index.
     const fn segment_of(&self, index: usize) -> usize {
         (index.ilog2() - self.head.trailing_zeros()) as usize + 1
     }

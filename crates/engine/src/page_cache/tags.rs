@@ -33,15 +33,15 @@ impl Tag {
     pub(super) const ALL: [Self; 3] = [Self::Dirty, Self::Writeback, Self::WriteFailed];
 }
 
-/// Number of pages of a word.
+/// Number of pages that have their bits in one word.
 const WORD_PAGES: usize = u64::BITS as usize;
-/// Number of places (words or counts) that lie directly below a count.
+/// Number of places that one count covers directly. A place is a word or, on higher floors, a lower count.
 const FAN_OUT: usize = 64;
 /// Number of levels (*floors*) of the tower of counts. A count of the highest floor covers 64 GiB of a file, and the
 /// largest file has 256 counts of this floor.
 const FLOORS: usize = 3;
 
-/// Returns the number of words that one count of a floor covers.
+/// Returns the number of words that one count of the floor `floor` covers.
 const fn words_of(floor: usize) -> usize {
     FAN_OUT.pow(floor as u32 + 1)
 }
@@ -92,7 +92,7 @@ impl Tags {
         }
     }
 
-    /// Removes a tag.
+    /// Removes a tag from a page.
     pub fn clear(&self, page: u32, tag: Tag) {
         let bit = bit_of(page);
         // Most pages do not have the tag, and a load costs less than a locked step.
@@ -104,7 +104,7 @@ impl Tags {
         }
     }
 
-    /// Returns whether the page is tagged.
+    /// Returns whether the page has the tag.
     pub fn has(&self, page: u32, tag: Tag) -> bool {
         self.word(page, tag).is_some_and(|word| word.load(SeqCst) & bit_of(page) != 0)
     }
@@ -132,12 +132,13 @@ impl Tags {
         None
     }
 
-    /// Returns whether the count of a floor above a word is zero, so that no page below it is tagged.
+    /// Returns whether the count of floor `floor` that covers a word is zero, so that none of the pages that it covers
+    /// is tagged.
     fn is_empty(&self, floor: usize, word: usize) -> bool {
         self.tower[floor].get(word / words_of(floor)).is_none_or(|count| count.load(SeqCst) == 0)
     }
 
-    /// Adds 1 to count `at` of a floor, for a place below it that is about to become non-zero.
+    /// Adds 1 to count `at` of floor `floor`, because a place that this count covers is about to become non-zero.
     fn count(&self, floor: usize, at: usize) {
         let count = self.tower[floor].get_or_make(at);
         let above = floor + 1 < FLOORS;
@@ -159,8 +160,8 @@ impl Tags {
         }
     }
 
-    /// Subtracts 1 from count `at` of a floor, for a place below it that has become zero or, though 1 was added for it,
-    /// stayed zero.
+    /// Subtracts 1 from count `at` of floor `floor`, because a place that this count covers has become zero. Also takes
+    /// back a 1 that was added in vain, because another task made the place non-zero first and counted it.
     fn discount(&self, floor: usize, at: usize) {
         let is_zero = self.tower[floor].get_or_make(at).fetch_sub(1, SeqCst) == 1;
         if is_zero && floor + 1 < FLOORS {
@@ -238,7 +239,8 @@ mod tests {
         assert_eq!(tags.counted(), 0, "a count stayed behind");
     }
 
-    /// Threads repeatedly tag pages of one word, and pages of one count. Each thread finds its own page at once.
+    /// Threads repeatedly tag pages whose bits are in one word, and pages that one count covers. Each thread finds its
+    /// own page at once.
     #[test]
     fn whoever_tagged_a_page_finds_it() {
         let tags = Tags::default();

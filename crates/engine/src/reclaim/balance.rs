@@ -21,9 +21,9 @@ use zone::ZonePass;
 struct NodePass {
     /// `true` if some zone that the pass worked on is not at its high mark.
     is_lacking: bool,
-    /// `true` if some zone of the node is below its min mark.
+    /// `true` if some zone that the pass worked on is below its min mark.
     is_under_min: bool,
-    /// Total number of pages of all zones that are at their high mark.
+    /// Total number of pages of the zones that the pass worked on and that are at their high mark.
     balanced_pages: u64,
 }
 
@@ -50,7 +50,8 @@ impl<M: Machine> Reclaim<M> {
         achieved
     }
 
-    /// Returns whether kswapd may sleep (`reclaim.sleep_test`).
+    /// Returns whether the node is balanced well enough for kswapd to sleep. `reclaim.sleep_test` says which zones must
+    /// be balanced.
     #[doc(alias = "sleeping_prematurely")]
     pub(super) fn is_balance_kept(&self, node: NodeId, request: Request) -> bool {
         if self.has_kswapd_failed(node) {
@@ -91,7 +92,8 @@ impl<M: Machine> Reclaim<M> {
         pages > self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.managed()).sum::<u64>() / 4
     }
 
-    /// Returns whether a pass over a node's zones has brought the node to its goal.
+    /// Returns whether a pass over a node's zones has brought the node so far that kswapd has done enough
+    /// (`reclaim.zone_balance`).
     fn is_pass_enough(&self, node: NodeId, request: Request, pass: &NodePass) -> bool {
         match self.choices.zone_balance {
             ZoneBalance::QuarterOfUsable | ZoneBalance::AnyUsableZone => self.is_node_balanced(node, request),
@@ -121,9 +123,9 @@ impl<M: Machine> Reclaim<M> {
         zones.any(|(_, zone)| self.is_zone_balanced(zone, request.order, 0, request.classzone))
     }
 
-    /// Returns whether the node is balanced for a request. Every zone that the request can use must be balanced. For an
-    /// order above 0, it is enough if the balanced zones have a quarter of the pages of all zones that the request can
-    /// use. With `ZoneBalance::AnyUsableZone`, one balanced zone is enough.
+    /// Returns whether the node is balanced for a request. Every zone that the request can use must be balanced;
+    /// hopeless zones count as balanced. For an order above 0, it is enough if the balanced zones have a quarter of the
+    /// pages of all zones that the request can use. With `ZoneBalance::AnyUsableZone`, one balanced zone is enough.
     #[doc(alias = "pgdat_balanced")]
     pub(super) fn is_node_balanced(&self, node: NodeId, request: Request) -> bool {
         match self.choices.zone_balance {
@@ -152,8 +154,8 @@ impl<M: Machine> Reclaim<M> {
             .filter(move |(kind, _)| *kind <= classzone)
     }
 
-    /// Returns the lruvecs of a node that requests of a class zone can use, the lruvec of the highest zone first. The
-    /// class zone is the highest zone that a request can use.
+    /// Returns the lruvecs whose pages can serve requests of a class zone on a node, that of the highest zone first.
+    /// The class zone is the highest zone that a request can use.
     pub(super) fn lruvecs_of_node(&self, node: NodeId, classzone: usize) -> impl Iterator<Item = Reach<'_, M>> {
         self.lruvecs(self.zones_up_to(node, classzone).rev().map(|(_, zone)| zone))
     }
@@ -165,7 +167,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the number of the highest zone that needs work. Ages a few pages of that zone and of the zones above it.
+    /// Returns the number of the node's highest zone that is not balanced; `None` if all zones are. Ages a few pages of
+    /// this zone and of the zones above it.
     fn highest_unbalanced(&self, node: NodeId, control: &mut ScanControl) -> Option<usize> {
         for (kind, zone) in self.zones_up_to(node, usize::MAX).rev() {
             if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
@@ -189,19 +192,20 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).map(|(_, zone)| self.reclaimable_pages(zone)).sum()
     }
 
-    /// Notes the priority at which a run over a node ended, for all lruvecs of the node, even for lruvecs that had
-    /// nothing to do.
+    /// Records, in all lruvecs of a node, the priority at which a run of kswapd over the node ended, even in lruvecs in
+    /// which the run had nothing to do.
     fn end_node_at_priority(&self, node: NodeId, priority: u32) {
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| reach.lruvec.end_at_priority(priority));
     }
 
-    /// Returns whether some zone meets its low mark for an allocation of the order, for which it needs a free block.
+    /// Returns whether some zone would stay above its low mark after an allocation of the order. For that, the zone
+    /// also needs a free block of the order.
     fn has_block(&self, node: NodeId, order: Order, classzone: usize) -> bool {
         self.zones_up_to(node, classzone)
             .any(|(_, zone)| zone.is_above(zone.low(), order, classzone, MarkRights::default()))
     }
 
-    /// Compacts the node's zones in the background, unless a free block of the order exists.
+    /// Compacts the node's zones on behalf of kswapd, unless a zone has a free block of the order already.
     fn compact_node_if_needed(&self, node: NodeId, order: Order, classzone: usize) {
         if order == Order::ZERO || self.has_block(node, order, classzone) {
             return;

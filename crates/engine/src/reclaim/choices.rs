@@ -37,8 +37,8 @@ choices! {
     min_scan_priority: MinScanPriority = Zero, drawn 40 {
         /// The lowest priority is 0, at which whole lists are scanned, anonymous and file lists alike.
         Zero,
-        /// Priority 1, and priority 0 only when nothing was reclaimed and every zone counts as hopeless
-        /// (`reclaim.hopeless`).
+        /// The lowest priority is 1. Reclaim goes down to priority 0 only if nothing was reclaimed and every zone
+        /// counts as hopeless (`reclaim.hopeless`).
         OneUntilStuck,
     }
 
@@ -60,7 +60,7 @@ choices! {
 
     /// The time at which the pages that reclaim writes go to their device.
     written_pages: WrittenPages = AtOnce, drawn 155 {
-        /// Each page goes at once.
+        /// Each page goes to its device at once.
         AtOnce,
         /// Pages are gathered into long requests (`blk_start_plug`). These requests go to the device when a list has
         /// been scanned, when the task sleeps, or when enough pages are together. Pages return to their list before
@@ -70,7 +70,7 @@ choices! {
 
     /// The treatment of a page under writeback that reclaim meets.
     writeback_met: WritebackMet = Keep, drawn 42 {
-        /// Reclaim keeps the page, which makes another round of its list, written or not.
+        /// Reclaim keeps the page. The page then goes round its list once more, even if its write has ended meanwhile.
         Keep,
         /// Reclaim marks the page to be freed at the end of its writeback, and keeps the page until then. A task whose
         /// memory cgroup is at its limit waits for a page that it finds already marked: since this page has gone round
@@ -90,8 +90,8 @@ choices! {
         All,
     }
 
-    /// The page state by which the dirty and writeback pages of a scanned list are counted. These counts decide whether
-    /// a zone is marked.
+    /// The time at which reclaim looks at the state of the pages of a scanned list, to count those that are dirty or
+    /// under writeback. These counts decide whether a zone is marked.
     dirty_accounting: DirtyAccounting = AtWrite, drawn 44 {
         /// Each dirty page, file or anonymous, is counted by its state when reclaim decides whether to write the page.
         AtWrite,
@@ -145,7 +145,7 @@ choices! {
         ByProgress,
     }
 
-    /// Work of kswapd for an order above 0.
+    /// What kswapd does for a request of an order above 0.
     high_order: HighOrder = ByReclaim, drawn 49 {
         /// Kswapd reclaims until there are free blocks of that order.
         ByReclaim,
@@ -169,7 +169,7 @@ choices! {
         AnyUsableZone,
     }
 
-    /// Work of kswapd after a node is balanced for an order above 0.
+    /// What kswapd does after a node is balanced for a request of an order above 0.
     order_zero_check: OrderZeroCheck = LeftOut, drawn 51 {
         /// Kswapd checks that every zone is above its high mark for single pages, and continues for the zones that are
         /// not.
@@ -200,9 +200,9 @@ choices! {
         /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up more than a
         /// quarter of the node.
         Quarter,
-        /// With `zone_balance = "any-usable-zone"`, the zones that this value names; with any other value of
-        /// `zone_balance`, the zones that `zone_balance = "quarter-of-usable"` names. The check is for the order and
-        /// zones that kswapd's last run achieved.
+        /// The zones that count for `zone_balance`, if it is `any-usable-zone`. With any other value of `zone_balance`,
+        /// the zones that count for its value `quarter-of-usable`. The check is for the order and the zones that
+        /// kswapd's last run achieved.
         NodeBalance,
     }
 
@@ -211,10 +211,12 @@ choices! {
         /// The highest order requested. Each run of `balance_pgdat` covers all zones; an order that kswapd gave up on
         /// is forgotten.
         Order,
-        /// The highest order requested, and the lowest zone of the requests that raised it. The next step depends on
-        /// what the run of `balance_pgdat` achieved.
+        /// The highest order requested, and the lowest class zone of the requests that raised this order. (The class
+        /// zone is the highest zone that a request can use.) The next step depends on what the run of `balance_pgdat`
+        /// achieved.
         OrderAndClasszone,
-        /// As `order-and-classzone`; and after a run that failed, kswapd tries to sleep before it reads a new request.
+        /// As `order-and-classzone`, except that after a run that failed, kswapd tries to sleep before it reads a new
+        /// request.
         LastBalanced,
         /// The highest order requested, and the highest zone that any request can use. Kswapd tries to sleep before
         /// each run of `balance_pgdat`; an order that kswapd gave up on is forgotten.
@@ -270,7 +272,7 @@ choices! {
         Ignored,
         /// Yes: a zone is shrunk until compaction can begin, and not at all if it already can.
         Obeyed,
-        /// As `obeyed`; and each consecutive failure of compaction doubles the number of pages by which a zone is
+        /// As `obeyed`, but each consecutive failure of compaction doubles the number of pages by which a zone is
         /// shrunk before compaction begins.
         ScaledByFailures,
     }
@@ -285,8 +287,8 @@ choices! {
         OnSight,
     }
 
-    /// States whether the page-cache pages of an inode, freed because the inode's object is dropped, count as
-    /// reclaimed.
+    /// States whether the page-cache pages of an inode count as reclaimed if they are freed because a shrinker drops
+    /// the inode.
     stolen_pages: StolenPages = NotCounted, drawn 66 {
         /// No, only the freed slab pages count: kswapd's priority falls as if no page had been freed.
         NotCounted,
@@ -294,7 +296,7 @@ choices! {
         Counted,
     }
 
-    /// Number of objects, deferred by earlier calls of a shrinker, that the next call scans.
+    /// Earlier calls of a shrinker may have deferred objects. This choice says how many of them the next call scans.
     deferred_objects: DeferredObjects = All, drawn 67 {
         /// All deferred objects, up to twice the size of the cache.
         All,
@@ -310,7 +312,7 @@ choices! {
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
     /// If this number is N, the limit `direct_reclaimers` is raised to one task for every N CPUs, unless it is already
-    /// higher. 0 leaves the limit as it is. No effect if `direct_reclaimers` is 0.
+    /// higher. 0 leaves the limit as it is. The number has no effect if `direct_reclaimers` is 0.
     cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144, unless "reclaim.direct_reclaimers" in ["0"]: [0, 1, 4];
 
     /// The way in which kswapd falls asleep.
@@ -359,8 +361,8 @@ choices! {
         Node,
     }
 
-    /// The groups of its target's subtree that a pass of reclaim visits, where there are memory control groups. kswapd
-    /// visits all of them in any case. With `multigen.memcg_lru = "on"`, only reclaim at a limit obeys this choice.
+    /// The memory control groups that a pass of reclaim visits in the subtree from which it reclaims. Kswapd visits all
+    /// of them in any case. With `multigen.memcg_lru = "on"`, only reclaim at a limit obeys this choice.
     group_walk: GroupWalk = All, drawn 164 {
         /// All groups, parents before children. Each group loses pages in the same proportion. With many groups, a task
         /// that needs few pages does much work.
@@ -387,7 +389,8 @@ choices! {
         ByFailures,
     }
 
-    /// Progress after which kswapd's failures are counted from 0 again. Used only with `hopeless = "by-failures"`.
+    /// The progress after which kswapd's failures are counted from 0 again. It is used only with
+    /// `hopeless = "by-failures"`.
     failures_reset: FailuresReset = AnyProgress, drawn 162 {
         /// Any reclaim of the node's pages that frees a page, also the reclaim of a control group at its limit. A group
         /// that reclaims again and again keeps kswapd awake, although kswapd itself frees nothing.
@@ -398,7 +401,7 @@ choices! {
 }
 
 impl DirtyAccounting {
-    /// Returns whether pages are counted by their state before any other step.
+    /// Returns whether pages are counted by their state before reclaim does anything else with them.
     pub(crate) const fn is_on_sight(self) -> bool {
         match self {
             Self::OnSight => true,

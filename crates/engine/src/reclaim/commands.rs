@@ -7,9 +7,9 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Carries out the commands of a text, one after the other, in the format of debugfs' `lru_gen`. Returns how many
-    /// pages the evicting commands freed. If zones have lruvecs of their own, a command applies to the highest zone of
-    /// its node. This function may sleep.
+    /// Carries out the commands of a text in the format of debugfs' `lru_gen`, one after the other. Returns how many
+    /// pages the commands for eviction freed. If each zone has an lruvec of its own, a command applies to the highest
+    /// zone of its node. This function may sleep.
     ///
     /// # Errors
     /// Returns an error if a part of the text is not a command; in this case no command was carried out. Also returns

@@ -17,7 +17,7 @@ pub struct ScanControl {
     pub gfp: Gfp,
     /// Order of the request for which pages are reclaimed.
     pub order: Order,
-    /// Priority of the reclaim. The share of each list that a scan examines is `size >> priority`.
+    /// Priority of the reclaim. A scan examines `size >> priority` pages of each list.
     pub priority: u32,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
@@ -31,7 +31,7 @@ pub struct ScanControl {
     pub scanned: u64,
     /// Number of pages that were freed.
     pub reclaimed: u64,
-    /// Number of pages that were scanned at all priorities together.
+    /// In direct reclaim, the sum of `scanned` over all priorities, because `scanned` is reset at each priority.
     pub scanned_in_all: u64,
     /// Counts of the scanned pages, by what became of them. Only direct reclaim reports these counts.
     pub met: Met,
@@ -40,38 +40,41 @@ pub struct ScanControl {
     /// `true` if a memory cgroup is at its limit, so that pages have to be freed even if much memory is free.
     #[doc(alias = "cgroup_reclaim")]
     pub is_cgroup: bool,
-    /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
+    /// The group from whose subtree pages are reclaimed. It is the root group, unless the reclaim is for one group.
     #[doc(alias = "target_mem_cgroup")]
     pub group: GroupId,
-    /// Value in place of `lru.swappiness`, if the caller wants another; see [`Demand::swappiness`].
+    /// The swappiness for this reclaim, if the caller asks for a value other than `lru.swappiness`; see
+    /// [`Demand::swappiness`].
     pub swappiness: Option<u64>,
     /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
     pub breaks_low: bool,
-    /// `true` if no pass was made yet, or a scan of the last pass freed so many pages that the next pass need not begin
-    /// with ageing (`memcgs_need_aging`, inverted).
+    /// `true` before the first pass, and also after a pass in which a scan freed so many pages that the next pass need
+    /// not begin with ageing (`memcgs_need_aging`, inverted).
     pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
     pub has_left_low: bool,
     /// `true` if walks visit all groups of the target's subtree, because walks that ended sooner found nothing
     /// (`memcg_full_walk`).
     pub walks_all: bool,
-    /// Value of `reclaimed` from which a walk over the list of groups counts the freed pages. `None` outside of such a
+    /// A walk over the list of groups counts `reclaimed` minus this value as its freed pages. `None` outside of such a
     /// walk.
     pub walk_from: Option<u64>,
     /// `true` if a scan has begun a new generation of its lruvec.
     pub has_aged: bool,
-    /// `true` if all pages of a wanted block are taken, used or not. With `LumpyReclaim::AlignedBlocks` the value
-    /// becomes `false` when a page of the list must be kept.
+    /// `true` if a scan tries to free whole aligned blocks. It then takes pages of a block that are in use, too, except
+    /// with `LumpyReclaim::SameList`. The value becomes `false` when a page is kept that is not under writeback,
+    /// because its block cannot become free. With `LumpyReclaim::ByOrder` the value stays `true`.
     pub takes_blocks: bool,
-    /// `true` if the last scanned list kept no page, except pages under writeback (`LumpyReclaim::SameList`).
+    /// `true` if the last scan for whole blocks kept no page, except pages under writeback. Only
+    /// `LumpyReclaim::SameList` uses this.
     pub blocks_last: bool,
     /// `true` if reclaim waits for pages under writeback.
     pub waits_for_writeback: bool,
     /// Number of pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
     /// `true` if earlier reclaims of the request freed nothing. Reclaim then also scans zones that are marked hopeless
-    /// (`all_unreclaimable`), because pages that were held when the mark was set may have been released. If swap is
-    /// full, reclaim looks for pages in the swap cache. If all inactive pages are held, it looks at active pages.
+    /// (`all_unreclaimable`), because tasks may have released pages in these zones since. If swap is full, reclaim
+    /// looks for pages in the swap cache. If other tasks hold all inactive pages, reclaim looks at active pages.
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
@@ -127,12 +130,14 @@ impl ScanControl {
         Self { is_cgroup: true, ..Self::direct(gfp, Order::ZERO) }
     }
 
-    /// Returns whether pages of all groups may be taken, because memory is short, and not only a group at its limit.
+    /// Returns whether memory as a whole is short, so that reclaim may take pages of all groups. Returns `false` if
+    /// only a group is reclaimed, or if a group is at its limit.
     pub(super) const fn is_global(&self) -> bool {
         self.group.is_root() && !self.is_cgroup
     }
 
-    /// Adds the numbers of this reclaim, as one direct reclaim, to the record of a request's work.
+    /// Adds this reclaim to `work`, the record of the work for a request: counts one more direct reclaim, and adds the
+    /// numbers of pages.
     pub(super) const fn add_to(&self, work: &mut Work) {
         work.reclaims += 1;
         work.scanned += self.scanned_in_all;

@@ -19,10 +19,10 @@ pub(crate) enum Progress {
     /// No page was freed, but another try is worth it.
     Hope,
     /// No page was freed. Outside of hopeless (`all_unreclaimable`) zones, no page was scanned at any priority. Either
-    /// other tasks hold all pages, or the kernel's choices keep reclaim from the rest.
+    /// other tasks hold all pages of these zones, or the kernel's choices keep reclaim from the pages that are not
+    /// held.
     Blind,
-    /// No page was freed, but pages that are under writeback now can be freed later. The caller has waited for one of
-    /// them.
+    /// No page was freed, but the task has waited for a page under writeback. Another try may then free pages.
     Waited,
     /// No page was freed, and another try is not worth it.
     Nothing,
@@ -33,8 +33,8 @@ pub(crate) enum Progress {
 struct ZonesPass {
     /// `true` if at least one zone was left out, because it has enough free pages for compaction.
     aborted: bool,
-    /// Pages scanned in zones that are not hopeless. A request with `doubts_marks` also scans hopeless zones, but pages
-    /// scanned there give no reason to try again.
+    /// Number of pages that were scanned in zones that are not hopeless. A request with `doubts_marks` also scans
+    /// hopeless zones, but pages scanned there give no reason to try again.
     scanned_in_hope: u64,
 }
 
@@ -54,8 +54,8 @@ impl<M: Machine> Reclaim<M> {
         self.free_pages(task, zonelist, ScanControl { doubts_marks, ..ScanControl::direct(gfp, order) }, work)
     }
 
-    /// Reclaims until a cluster (32 pages) was freed, however much memory is free, because the memory cgroup of all
-    /// tasks is at its limit.
+    /// Reclaims until a cluster (32 pages) was freed, however much memory is free, because the memory cgroup that
+    /// contains all tasks is at its limit.
     #[doc(alias = "try_to_free_mem_cgroup_pages")]
     pub(crate) fn try_to_free_charged_pages(
         &self,
@@ -159,7 +159,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits after a pass over the zones, as `direct_nap` says. `first` is the first zone of the pass.
+    /// Waits after a pass over the zones, as the choice `reclaim.direct_nap` says. `first` is the first zone of the
+    /// pass.
     pub(super) fn direct_nap(&self, first: &Zone<M>, control: &ScanControl) {
         let is_due = control.scanned > 0 && control.priority < DEF_PRIORITY - 2;
         match self.choices.direct_nap {
@@ -180,8 +181,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Waits for the write of one page, if any page is under writeback or will be written (`ListStall::ForWriteback`).
-    /// Returns whether the task has waited, so that another try is worth it. A program can scan all of memory six times
-    /// before a disk has written one page.
+    /// Returns whether the task has waited, so that another try is worth it. Without this wait, reclaim could scan all
+    /// of memory six times, and give up, before a disk has written one page.
     fn waits_for_written(&self) -> bool {
         let waits = match self.choices.list_stall {
             ListStall::ForWriteback => self.is_any_to_be_written(),
@@ -195,7 +196,7 @@ impl<M: Machine> Reclaim<M> {
         waits
     }
 
-    /// Performs one pass over the zones. Returns its result.
+    /// Reclaims in one pass over the zones of `zonelist`, at the priority of `control`. Returns the result of the pass.
     fn shrink_zones(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> ZonesPass {
         let mut pass = ZonesPass::default();
         for reach in self.lruvecs(zonelist.iter().map(|id| self.zone(*id))) {

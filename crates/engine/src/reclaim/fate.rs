@@ -19,7 +19,7 @@ pub struct SeenPage {
     pub under_writeback: bool,
     /// `true` if the page is marked to be reclaimed when its writeback ends.
     pub is_marked: bool,
-    /// `true` if the page is being written, and its zone is marked as full of such pages.
+    /// `true` if the page is under writeback, and its zone is marked as full of pages under writeback.
     pub zone_is_full: bool,
     /// `true` if a page table maps the page.
     pub is_mapped: bool,
@@ -33,8 +33,8 @@ pub struct SeenPage {
     pub goes_whole: bool,
     /// `true` if the page is dirty.
     pub is_dirty: bool,
-    /// `true` if the page is dirty, and the reclaimer may write dirty file pages, because its trigger is met
-    /// (`pageout_trigger`).
+    /// `true` if the page is dirty, and the reclaimer may write dirty file pages, because the condition of the choice
+    /// `reclaim.pageout_trigger` is met.
     pub may_write_file: bool,
     /// `true` if the page was counted as scanned.
     pub is_counted: bool,
@@ -68,7 +68,8 @@ pub struct ScanRights {
 }
 
 impl ScanRights {
-    /// Returns the rights and rules of a scan of this reclaim; `writeback_met` is the choice of this name.
+    /// Returns the rights and rules of a scan of the reclaim `control`. `writeback_met` is the value of the choice
+    /// `reclaim.writeback_met`.
     pub(super) const fn of(control: &ScanControl, writeback_met: WritebackMet) -> Self {
         Self {
             may_unmap: control.may_unmap,
@@ -101,7 +102,7 @@ pub enum Fate {
     Unmap,
     /// Step: write the page. This is the end, unless the page is clean and locked afterwards.
     Pageout,
-    /// End: treat a page under writeback as the decision says.
+    /// End: do with the page, which is under writeback, what the [`Writeback`] says.
     Unwritten(Writeback),
     /// End: mark the page, so that it is freed as soon as the flusher has written it.
     LeaveToFlusher,
@@ -116,7 +117,7 @@ pub enum Fate {
 /// The reason why a page stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A write of the page has failed, and it is not known when it can be written.
+    /// A write of the page has failed, and it is unknown when the page can be written.
     WriteFailed,
     /// A page table maps the page.
     Mapped,
@@ -126,7 +127,7 @@ pub enum Why {
     NotSwappable,
     /// The page is dirty.
     Dirty,
-    /// The page has another reference, or its owner went away: the holder of the last reference frees it.
+    /// The page has another reference, or has lost its owner. The holder of the last reference frees the page.
     Held,
 }
 
@@ -247,7 +248,8 @@ pub enum Dirty {
 pub struct DirtyPage {
     /// `true` if the page belongs to a file, and not to swap.
     pub is_file: bool,
-    /// `true` if the reclaimer may write file pages: its trigger is met (`pageout_trigger`).
+    /// `true` if the reclaimer may write file pages, because the condition of the choice `reclaim.pageout_trigger` is
+    /// met.
     pub may_write_file: bool,
     /// The verdict on the page's recent use.
     pub verdict: Verdict,

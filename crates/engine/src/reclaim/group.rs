@@ -16,13 +16,13 @@ use machine::{Func, Machine};
 pub(crate) struct GroupReclaim {
     /// The group whose pages are reclaimed, with those of its descendants.
     pub(crate) group: GroupId,
-    /// Number of pages wanted. At least a cluster is reclaimed.
+    /// Number of pages that the reclaim is to free. It tries to free at least a cluster (32 pages).
     pub(crate) pages: u64,
     /// The flags of the request for which pages are reclaimed.
     pub(crate) gfp: Gfp,
     /// `true` if anonymous pages may go to swap.
     pub(crate) may_swap: bool,
-    /// Value in place of `lru.swappiness`, if the caller wants another.
+    /// The swappiness for this reclaim, if the caller asks for a value other than `lru.swappiness`.
     pub(crate) swappiness: Option<u64>,
 }
 
@@ -61,8 +61,8 @@ impl<M: Machine> Reclaim<M> {
         control.reclaimed
     }
 
-    /// Lowers the priority step by step, with a pass over the group's lruvecs at each. Returns whether enough was
-    /// freed.
+    /// Lowers the priority step by step, and makes a pass over the group's lruvecs at each priority. Returns whether
+    /// enough pages were freed.
     fn shrink_group_down(&self, task: &mut Task, control: &mut ScanControl) -> bool {
         let mut total_scanned = 0;
         for priority in (0..=DEF_PRIORITY).rev() {
@@ -90,9 +90,9 @@ impl<M: Machine> Reclaim<M> {
         false
     }
 
-    /// Reclaims `pages` pages of a group and its descendants, in clusters, as a write to `memory.reclaim` does.
-    /// `swappiness` takes the place of `lru.swappiness` if it is given. Returns the number of freed pages. This number
-    /// is less than `pages` if 16 reclaims in a row freed nothing, or if the task was killed. This function may sleep.
+    /// Reclaims from a group and its descendants until `pages` pages were freed, as a write to `memory.reclaim` does.
+    /// `swappiness`, if given, takes the place of `lru.swappiness`. Returns the number of freed pages, which is less
+    /// than `pages` if more than 16 attempts freed nothing, or if the task was killed. This function may sleep.
     #[doc(alias = "memory.reclaim")]
     pub fn reclaim_group(&self, task: &mut Task, group: GroupId, pages: u64, swappiness: Option<u64>) -> u64 {
         let mut freed = 0;

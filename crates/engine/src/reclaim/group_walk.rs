@@ -13,9 +13,10 @@ use machine::{Machine, Step};
 /// The way in which one pass walks over the tree of groups.
 #[derive(Clone, Copy, Debug)]
 enum Walk {
-    /// All groups of the subtree.
+    /// The pass visits all groups of the subtree.
     All,
-    /// The groups that follow the position that walks share. With `ends_early`, the walk ends once enough was freed.
+    /// The pass visits the groups that follow a position, which the walks of all reclaimers share. With `ends_early`,
+    /// the walk ends once enough pages were freed.
     Shared {
         /// The index of the position in [`crate::lru::Lruvec::walks`].
         position: usize,
@@ -73,8 +74,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether a reclaim that freed nothing has left out groups only because its walks share a position. If so,
-    /// makes the reclaim's later walks visit all groups.
+    /// Returns whether a reclaim that freed nothing may have left out groups, because its walks share a position with
+    /// others. If so, makes the reclaim's later walks visit all groups.
     pub(super) fn begins_full_walk(&self, control: &mut ScanControl) -> bool {
         let was_partial = self.groups.is_some()
             && !control.walks_all
@@ -122,7 +123,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Walks over the old generation of the node's list of groups until enough was freed (`shrink_many`). For kswapd,
-    /// only the pages that this walk freed count; for a task, all pages that its reclaim has freed count.
+    /// only the pages that this walk freed count towards the aim; for a task, all pages that its reclaim has freed do.
     fn shrink_listed_groups(
         &self,
         task: &mut Task,
@@ -153,8 +154,8 @@ impl<M: Machine> Reclaim<M> {
         control.walk_from = None;
     }
 
-    /// Visits a group of a walk over the list of groups. Returns the place to which the group moves, or `None` if the
-    /// group stays where it is (`shrink_one`).
+    /// Visits a group of a walk over the list of groups. Returns the place in the list to which the group moves, or
+    /// `None` if the group stays where it is (`shrink_one`).
     fn shrink_listed_group(
         &self,
         task: &mut Task,
@@ -187,7 +188,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Ages the lruvecs of all groups in the zones of `reach`, before a pass of kswapd.
+    /// Ages the lruvecs of all groups in the zones of `reach` before a pass of kswapd, if the policy ages before this
+    /// pass.
     pub(super) fn age_groups_before_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         let has_got_on = std::mem::replace(&mut control.has_got_on, false);
         if !self.begins_pass_with_ageing(control.is_kswapd, has_got_on) {

@@ -13,8 +13,8 @@ use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 /// Length of kswapd's nap. If the node is still balanced after the nap, kswapd sleeps until it is woken.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
-/// Length of a time. The pages that are allocated in this time are added to the distance from the min mark to the low
-/// mark (`MarkDistance::ByRate`).
+/// The time by which kswapd is to be woken before free pages would reach the min mark. The pages that are allocated in
+/// this time are added to the distance from the min mark to the low mark (`MarkDistance::ByRate`).
 ///
 /// Kswapd gets a CPU a few milliseconds after it was woken, even when other threads compete for the CPU. 2, 5, 10 and
 /// 20 ms were tried with two threads on two CPUs that take 470 thousand reclaimed pages a second. With 5 ms, one task
@@ -31,8 +31,8 @@ const MARKS_REST: Nanos = Nanos::from_millis(5);
 /// busyloop on unreclaimable nodes" (Linux 4.12), each of 12 passes. Earlier kernels let tasks wait endlessly.
 const FRUITLESS_PASSES_MAX: u32 = 16 * 12;
 
-/// The class zone of a request that can use all zones. Kswapd assumes it as long as no request names another class
-/// zone.
+/// The class zone of a request that can use all zones. Kswapd assumes this class zone as long as no request names
+/// another.
 const ANY_CLASSZONE: u32 = 2;
 
 /// The request to a node's kswapd, and a flag that is set while kswapd sleeps.
@@ -132,8 +132,8 @@ pub(super) struct NodeState<M: Machine> {
     fruitless_passes: AtomicU32,
     /// Number of consecutive times that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
     pub failures: AtomicU32,
-    /// Time at which the watermarks were last moved. For each zone of the node, the numbers of pages that had been
-    /// taken and that had been dropped at once by that time.
+    /// The time at which the watermarks were last moved, and two counts of each zone of the node at that time: the
+    /// pages allocated (`pgalloc`), and the pages used once that never joined a list (`lru_used_once`).
     marks_moved: M::Lock<(Nanos, Vec<[u64; 2]>)>,
     /// Durations of kswapd's runs of `balance_pgdat`.
     pub calls: CallTimes,
@@ -284,8 +284,9 @@ impl<M: Machine> Reclaim<M> {
         requests.take()
     }
 
-    /// Returns the order of kswapd's next request. The order stays noted during the run of `balance_pgdat`, so that
-    /// requests up to this order are forgotten when the run ends.
+    /// Returns kswapd's next request with `KswapdRequest::Order`, which regards only the orders of requests. Returns at
+    /// once if an order above that of `wanted` was requested; otherwise tries to sleep first. After a sleep, the order
+    /// stays noted during the run of `balance_pgdat`, so that requests up to this order are forgotten when the run ends.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
         let requests = &self.node_state(node).requests;
         let any = ANY_CLASSZONE as usize;
@@ -298,8 +299,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Sets the distance from the min mark to the low mark of each zone of a node, by the rate at which pages were
-    /// allocated since the last change. Pages that replaced dropped pages count only up to the number of pages that may
-    /// wait for admission.
+    /// allocated since the last change. Pages that were dropped at once after one use count only up to the number of
+    /// pages that may wait for admission, because the memory of a dropped page is free again.
     fn move_marks(&self, node: NodeId) {
         match self.memory().choices.mark_distance {
             MarkDistance::QuarterOfMin => return,
@@ -327,8 +328,8 @@ impl<M: Machine> Reclaim<M> {
         moved.0 = now;
     }
 
-    /// Sleeps until kswapd is woken. With `KswapdSleep::AtOnce` kswapd sleeps at once, otherwise only if the node is
-    /// still balanced after a nap of 100 ms.
+    /// Sleeps until kswapd is woken. With `KswapdSleep::AtOnce`, kswapd sleeps at once. Otherwise it first naps for 100
+    /// ms, and sleeps only if the node is still balanced afterwards.
     fn kswapd_try_to_sleep(&self, node: NodeId, balanced: Request) {
         let state = self.node_state(node);
         let mut ticket = self.machine.ticket(&state.kswapd_wait);
@@ -380,8 +381,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Wakes the kswapd of a zone's node, if kswapd sleeps and the zone is below its low mark. With
-    /// `ZoneBalance::AnyUsableZone`, the condition is that no zone of the node that the request can use is at its high
-    /// mark.
+    /// `ZoneBalance::AnyUsableZone`, the zone's low mark does not matter: kswapd is woken if no zone of the node that
+    /// the request can use is above its high mark.
     pub(crate) fn wake_kswapd(&self, zone: &Zone<M>, order: Order, classzone: usize) {
         let state = self.node_state(zone.node);
         let is_above_low = || match self.choices.zone_balance {

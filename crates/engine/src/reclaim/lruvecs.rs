@@ -6,8 +6,9 @@ use crate::memory::Zone;
 use machine::Machine;
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns the lruvecs of `zones`, each once, in the order of the zones. In `zones`, zones that share an lruvec
-    /// must follow each other, the highest one that the request can use first. The lruvec is returned with this zone.
+    /// Returns the lruvecs of `zones`, each once, in the order of the zones. Zones that share an lruvec must follow
+    /// each other in `zones`. The first of them must be the highest that the request can use: the lruvec is returned
+    /// with this zone.
     pub(super) fn lruvecs<'a>(
         &'a self,
         zones: impl Iterator<Item = &'a Zone<M>>,

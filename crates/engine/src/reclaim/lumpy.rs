@@ -12,12 +12,12 @@ use crate::task::Task;
 use machine::{Machine, Order, WaitReason};
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns the blocks by which a reclaim takes pages; `None` if it takes single pages.
+    /// Returns how a reclaim takes pages in aligned blocks; `None` if it takes single pages.
     ///
-    /// With each page at the tail of a list, other pages of its aligned block are taken: the pages on the same list, or
-    /// all pages of the block, active or not. With `LumpyReclaim::AlignedBlocks`, all pages are taken at priorities
-    /// below 10, and for a costly order at every priority. With `LumpyReclaim::ByOrder`, all pages are taken only for a
-    /// costly order; with `LumpyReclaim::SameList`, never.
+    /// With each page at the tail of a list, reclaim takes other pages of the page's aligned block: either only pages
+    /// on the same list, or pages on any list. With `LumpyReclaim::AlignedBlocks`, it takes pages on any list at
+    /// priorities below 10, and for a costly order at every priority. With `LumpyReclaim::ByOrder`, it does so only for
+    /// a costly order; with `LumpyReclaim::SameList`, never.
     pub(super) fn wanted_blocks(&self, control: &ScanControl) -> Option<Blocks> {
         let order = control.order;
         if order == Order::ZERO {
@@ -32,11 +32,11 @@ impl<M: Machine> Reclaim<M> {
         Some(Blocks { order, any_list, ends_at_gap })
     }
 
-    /// Decides the fate of a batch that was taken with its blocks, and carries it out. Returns the number of freed
-    /// pages.
+    /// Decides the fate of a batch of pages and of the other pages of their aligned blocks, and carries it out. Returns
+    /// the number of freed pages.
     ///
-    /// Pages in use are taken, too, at priorities below 10, and for a costly order at every priority. With
-    /// `LumpyReclaim::ByOrder` they are taken only for a costly order; with `LumpyReclaim::SameList`, never. A task
+    /// Pages that are in use are freed, too, at priorities below 10, and for a costly order at every priority. With
+    /// `LumpyReclaim::ByOrder` they are freed only for a costly order; with `LumpyReclaim::SameList`, never. A task
     /// waits for pages under writeback at priority 4 and below, and for a costly order at every priority. With
     /// `LumpyReclaim::ByOrder`, it waits only for a costly order, after a nap. Kswapd does not wait.
     pub(super) fn shrink_blocks(
@@ -78,7 +78,7 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Returns whether a block is worth more to a reclaim than pages that are in use.
+/// Returns whether a reclaim needs a free block so much that it should also take pages that are in use.
 fn is_urgent(control: &ScanControl) -> bool {
     control.order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2
 }

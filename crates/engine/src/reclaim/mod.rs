@@ -43,7 +43,8 @@ use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
-/// Divisor for the largest balance gap: the number of a zone's pages is divided by this number.
+/// Divisor of the number of a zone's pages. The quotient is the largest balance gap: the number of pages above the high
+/// mark at which kswapd stops.
 const BALANCE_GAP_RATIO: u64 = 100;
 
 /// Number of consecutive failures of kswapd that make a node hopeless (`MAX_RECLAIM_RETRIES`).
@@ -61,7 +62,7 @@ pub struct Reclaim<M: Machine> {
     pub(crate) written: M::WaitQueue,
     /// `true` if the engine's tasks, such as kswapd, have ended. Then no task waits for their work.
     pub(crate) is_abandoned: AtomicBool,
-    /// Number of tasks in direct reclaim, as far as `reclaim.direct_reclaimers` limits them.
+    /// Number of tasks in direct reclaim to which the limit `reclaim.direct_reclaimers` applies.
     direct_reclaimers: AtomicU64,
     /// The queue of tasks that wait for a turn at direct reclaim.
     direct_wait: M::WaitQueue,
@@ -121,7 +122,7 @@ impl<M: Machine> Reclaim<M> {
         self.first_priority_zero.lock().take()
     }
 
-    /// Returns the number and the durations of the runs of a node's kswapd since the last call.
+    /// Returns the number and the durations of the runs of a node's kswapd since the last call of this function.
     pub fn take_kswapd_calls(&self, node: NodeId) -> KswapdCalls {
         self.node_state(node).calls.take(self.machine.now())
     }
@@ -144,7 +145,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns whether the zone counts as balanced: the zone is above its high mark plus `gap`, and has a free block of
-    /// the order. With `HighOrder::ByCompaction`, compaction must also be able to help a request of an order above 0.
+    /// `order`. With `HighOrder::ByCompaction`, compaction must also be able to help a request of an order above 0.
     fn is_zone_balanced(&self, zone: &Zone<M>, order: Order, gap: u64, classzone: usize) -> bool {
         self.machine.spend(Step::WatermarkCheck, 1);
         zone.is_above(zone.high() + gap, order, classzone, MarkRights::default())
@@ -155,14 +156,15 @@ impl<M: Machine> Reclaim<M> {
                 })
     }
 
-    /// Returns the number of pages above the high mark at which kswapd stops, so that kswapd still reclaims from low
-    /// zones while it fills high ones.
+    /// Returns by how many pages a zone must be above its high mark before kswapd stops. Because of this gap, kswapd
+    /// still reclaims from low zones while it fills high ones.
     fn balance_gap(&self, zone: &Zone<M>) -> u64 {
         zone.low().min(zone.managed().div_ceil(BALANCE_GAP_RATIO))
     }
 
-    /// Notes that a task or kswapd has freed pages in the zones of `reach`. Their node then does not count as hopeless,
-    /// if `reclaim.failures_reset` says so.
+    /// Notes that a task or kswapd has freed pages in the zones of `reach`. Sets the count of failures of their node to
+    /// 0, so that the node does not count as hopeless. With `FailuresReset::Balanced`, does this only if the node is
+    /// balanced for `order`.
     fn note_node_progress(&self, reach: Reach<'_, M>, order: Order) {
         let node = reach.zone.node;
         let ends_failures = match self.choices.failures_reset {
@@ -205,8 +207,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns whether the zone is marked hopeless, or kswapd would mark it. By mechanisms/reclaim, 4, direct reclaim
-    /// of 3.3 and later trusts the mark alone. But kswapd may sleep, because the zones for which it last worked are
-    /// balanced: the mark is then never set, and every allocating task would try endlessly.
+    /// of Linux 3.3 and later trusts the zone's flag alone. But kswapd may sleep, because the zones for which it last
+    /// worked are balanced: the flag is then never set, and every allocating task would try endlessly.
     fn looks_hopeless(&self, zone: &Zone<M>) -> bool {
         match self.choices.hopeless {
             Hopeless::ByScan => zone.is(ZoneFlag::ALL_UNRECLAIMABLE) || self.is_hopeless(self.lruvec_of(zone)),

@@ -13,7 +13,7 @@ use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine};
 use std::sync::Arc;
 
-/// Pages that wait to be removed, and pages that were removed.
+/// Pages of one file that wait to be removed together, and the pages whose removal was tried before.
 pub(super) struct Removals<M: Machine> {
     file: Option<Arc<File<M>>>,
     waiting: ArrayVec<(FrameNumber, Option<Shadow>), REMOVALS_MAX>,

@@ -13,7 +13,8 @@ use crate::stat::ZoneEvent;
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Order, WaitReason};
 
-/// The result of one scan of an lruvec's lists. It also has a count over earlier scans of the same reclaim.
+/// The result of one scan of an lruvec's lists. `scanned_in_vain` also counts pages of earlier scans of the same
+/// reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     /// Number of pages that this scan examined.
@@ -156,7 +157,8 @@ impl<M: Machine> Reclaim<M> {
         stay
     }
 
-    /// Marks the zone by the states of the pages of a scanned list, and waits accordingly (mechanisms/reclaim, 12.3).
+    /// Sets flags of the zone, such as `CONGESTED`, by the states of the pages of a scanned list, and waits accordingly
+    /// (mechanisms/reclaim, 12.3).
     pub(super) fn stall_after_list(
         &self,
         reach: Reach<'_, M>,
@@ -253,7 +255,8 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Returns the events by which a reclaim counts scanned and freed pages.
+/// Returns the two events by which a reclaim counts scanned pages and freed pages: the events of kswapd, or those of
+/// direct reclaim.
 pub(super) fn reclaim_events(control: &ScanControl) -> (ZoneEvent, ZoneEvent) {
     if control.is_kswapd {
         (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)

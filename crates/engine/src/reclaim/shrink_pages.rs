@@ -25,9 +25,9 @@ const SLOTS_AHEAD: usize = 4;
 pub struct ListCounts {
     /// Number of dirty pages.
     pub dirty: u64,
-    /// Number of dirty file pages that no writer has queued.
+    /// Number of dirty file pages whose write has not begun.
     pub unqueued_dirty: u64,
-    /// Number of pages whose device is congested, or that were met under writeback before.
+    /// Number of pages whose device is congested, or that an earlier scan has met under writeback, too.
     pub congested: u64,
     /// Number of pages under writeback.
     pub writeback: u64,
@@ -58,7 +58,7 @@ enum Outcome {
     FreeUnlessHeld,
 }
 
-/// Pages whose fate is being decided.
+/// The pages of one call of `shrink_pages`, by their fate as far as it is decided.
 struct PageList<M: Machine> {
     owners: Owners<M>,
     removals: Removals<M>,
@@ -195,9 +195,10 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Adds a page to `survivors`. From then on, no page is taken for its block, unless the surviving page is being
-    /// written and will be free soon. With `LumpyReclaim::ByOrder` a survivor changes nothing: blocks are taken by the
-    /// requested order alone.
+    /// Adds a page to `survivors`. From then on, reclaim takes no page for the sake of a whole block, because the
+    /// survivor's block cannot become free, unless the survivor is being written and will be free soon. With
+    /// `LumpyReclaim::ByOrder` a survivor changes nothing, because the requested order alone decides whether blocks are
+    /// taken.
     fn keep(&self, survivors: &mut Isolated, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
         survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {
@@ -206,7 +207,7 @@ impl<M: Machine> Reclaim<M> {
         };
     }
 
-    /// Carries out the fate of one locked page, step by step. Returns the work that remains.
+    /// Carries out the fate of one locked page, step by step. Returns the work that remains for the page.
     fn shrink_page(
         &self,
         task: &mut Task,
@@ -403,7 +404,8 @@ impl<M: Machine> Reclaim<M> {
         !self.frames[head].is(Flags::COMPOUND)
     }
 
-    /// Counts the state of a page before any other step, if `dirty_accounting` says so.
+    /// Counts the state of a page before any other step, if `reclaim.dirty_accounting` says that pages are counted on
+    /// sight.
     fn count_on_sight(
         &self,
         is_file: bool,
@@ -428,7 +430,8 @@ impl<M: Machine> Reclaim<M> {
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    /// Counts a dirty page at the decision whether to write it, if `dirty_accounting` says so.
+    /// Counts a dirty page at the decision whether to write it, unless `reclaim.dirty_accounting` says that pages are
+    /// counted on sight.
     fn count_at_write(&self, counts: &mut ListCounts) {
         counts.dirty += u64::from(!self.choices.dirty_accounting.is_on_sight());
     }

@@ -10,12 +10,12 @@ use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine};
 
-/// Number of scanned pages, and also number of all pages, in a request to drop all objects. So the request covers all
-/// of each cache.
+/// The numbers of scanned pages and of LRU pages that a request to drop all objects passes to [`Reclaim::shrink_slab`].
+/// As the two are equal, each cache is scanned as a whole.
 const DROPPED_PART: u64 = 1000;
 
-/// Largest number of objects that the last round of a request to drop all objects drops. The request cannot wait for a
-/// round that drops none, because other tasks make new objects all the time.
+/// A request to drop all objects ends after a round that drops at most this number of objects. The request cannot wait
+/// for a round that drops none, because other tasks make new objects all the time.
 const DROPPED_FEW: u64 = 10;
 
 /// The result of shrinking the object caches.
@@ -28,7 +28,8 @@ pub(super) struct Dropped {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Scans a part of each object cache, in proportion to `scanned` out of `lru_pages`. Returns what was dropped.
+    /// Scans a part of each object cache, in proportion to the share of the `lru_pages` pages on LRU lists that reclaim
+    /// has scanned (`scanned`). Returns what was dropped.
     pub(super) fn shrink_slab(&self, task: &mut Task, scanned: u64, lru_pages: u64) -> Dropped {
         let _span = self.machine.span(Func::ShrinkSlab);
         let scanned = if scanned == 0 { CLUSTER } else { scanned };
@@ -65,8 +66,8 @@ impl<M: Machine> Reclaim<M> {
         dropped
     }
 
-    /// Drops the unused objects of all caches (`drop_caches`), and with inodes the clean pages of their files. Returns
-    /// the number of objects. Continues until a round drops hardly any object.
+    /// Drops the unused objects of all caches (`drop_caches`), and with each inode the clean pages of its file.
+    /// Continues until a round drops hardly any object. Returns the number of dropped objects.
     #[doc(alias = "drop_slab")]
     pub fn drop_slabs(&self, task: &mut Task) -> u64 {
         let mut dropped = 0;
@@ -80,8 +81,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Frees the slabs and the file pages of dropped objects. Returns the number of freed pages that count to reclaim's
-    /// target.
+    /// Frees the slabs and the file pages of dropped objects. Returns the number of freed pages that count towards
+    /// reclaim's target.
     fn free_shrunk(&self, task: &Task, kind: ObjectKind, shrunk: &Shrunk) -> u64 {
         let mut freed: u64 = shrunk.slabs.iter().map(|slab| self.free_slab(*slab)).sum();
         for group in &shrunk.groups {

@@ -15,8 +15,8 @@ use crate::task::Task;
 use machine::atomic::Ordering::SeqCst;
 use machine::{Func, Machine, Nanos, Operation, Order, WaitReason, Waiting};
 
-/// Time after which a task that waits for others' direct reclaim looks for pages itself, because pages may also be
-/// freed otherwise. It is long, because many tasks may wait, and all of them look.
+/// Time after which a task that waits for others' direct reclaim looks for free pages itself, because pages may also
+/// become free without direct reclaim. The time is long, because many tasks may wait, and each of them looks.
 const LOOK_FOR_PAGES: Nanos = Nanos::from_millis(100);
 
 /// A task's right to reclaim directly. When the value is dropped, the right passes to a waiting task.
@@ -46,7 +46,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Gives a task the right to reclaim directly. Returns `None` if [`Reclaim::direct_reclaimers_max`] tasks already
-    /// have it: more tasks would scan the same few pages and take them from each other.
+    /// have this right, because more tasks would scan the same few pages and take them from each other.
     pub(crate) fn try_begin_direct(&self, task: &Task, gfp: Gfp, order: Order) -> Option<DirectTurn<'_, M>> {
         let max = self.direct_reclaimers_max();
         // The limit does not apply to kernel tasks, to tasks that hold what others may wait for, and to requests for a
@@ -89,8 +89,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until some device's queue stops being congested, at most `time`. Does not sleep if no queue is congested,
-    /// or if the zone is not marked congested.
+    /// Sleeps until some device's queue stops being congested, but at most for `time`. Does not sleep if no queue is
+    /// congested, or if the zone is not marked congested.
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::WaitIffCongested);
         if zone.is(ZoneFlag::CONGESTED) && self.machine.is_any_congested(Operation::Write) {
@@ -100,8 +100,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until the write of a page that reclaim waits for has ended, at most 10 ms. The limit is needed because a
-    /// page may be marked just after its write has ended. Does not sleep if `is_needed` no longer holds.
+    /// Sleeps until a page that reclaim waits for is written, but at most for 10 ms. The limit is needed because
+    /// reclaim may mark a page just after the page's write has ended. Does not sleep if `is_needed` returns `false`.
     pub(super) fn wait_for_written(&self, reason: WaitReason, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;

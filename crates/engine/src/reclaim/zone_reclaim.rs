@@ -17,7 +17,7 @@ pub const RECLAIM_SWAP: u8 = 4;
 const FIRST_PRIORITY: u32 = 4;
 
 /// Threshold of zone reclaim for file pages, in per cent of a zone's pages (`vm.min_unmapped_ratio`). Zone reclaim is
-/// tried if more file pages than this can be taken by `zone_reclaim_mode`, or if more slab pages than
+/// tried if `zone_reclaim_mode` lets it take more file pages than this threshold, or if more slab pages than
 /// [`MIN_SLAB_PERCENT`] can be freed.
 const MIN_UNMAPPED_PERCENT: u64 = 1;
 const MIN_SLAB_PERCENT: u64 = 5;
@@ -25,7 +25,7 @@ const MIN_SLAB_PERCENT: u64 = 5;
 /// The outcome of zone reclaim: an attempt to make room in one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// Zone reclaim was not attempted, because the request does not reclaim in this zone.
+    /// Zone reclaim was not attempted, because the kernel, the zone or the request does not allow it.
     NotWanted,
     /// Zone reclaim was not attempted, because no page could be taken, or because another task already reclaims in the
     /// zone.
@@ -37,10 +37,10 @@ pub(crate) enum Room {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Makes room in a zone of the task's own node whose free pages have fallen to its mark, as far as
-    /// [`super::Choices::zone_reclaim_mode`] allows. Returns the outcome. This function may sleep.
+    /// Reclaims pages of a zone whose free pages have fallen to the low mark, if the zone is on the task's own node and
+    /// [`super::Choices::zone_reclaim_mode`] allows it. Returns the outcome. This function may sleep.
     ///
-    /// Reclaims in the zone for one task at a time. Other tasks take memory of another node meanwhile.
+    /// Only one task at a time reclaims in a zone. Meanwhile, other tasks take memory of another node.
     pub(crate) fn zone_reclaim(&self, task: &mut Task, zone: &Zone<M>, gfp: Gfp, order: Order) -> Room {
         let mode = self.choices.zone_reclaim_mode;
         if mode == 0 || self.nodes.len() == 1 || zone.node != self.local_node() || !gfp.wait || task.may_use_reserve {
@@ -86,7 +86,8 @@ impl<M: Machine> Reclaim<M> {
         Room::NotMade
     }
 
-    /// Returns whether the zone has more file pages that `mode` allows to be taken than [`MIN_UNMAPPED_PERCENT`].
+    /// Returns whether the file pages that `mode` lets zone reclaim take are more than [`MIN_UNMAPPED_PERCENT`] of the
+    /// zone's pages.
     fn is_worth_zone_reclaim(&self, zone: &Zone<M>, mode: u8) -> bool {
         let gauge = |gauge| zone.gauges.get(gauge);
         let pages = if mode & RECLAIM_SWAP != 0 {

@@ -167,8 +167,8 @@ impl Slabs {
         (left > 0).then_some(Current { number, left })
     }
 
-    /// Takes over free objects for a CPU that has used up the objects of its slab, `used_up`, and returns them. Returns
-    /// `None` if no slab has free objects.
+    /// Takes over all free objects of a slab for a CPU and returns them: of the slab `used_up`, whose objects the CPU
+    /// has used up, or of a partly free slab. Returns `None` if no slab has free objects.
     fn refill(&mut self, used_up: Option<Current>) -> Option<Current> {
         if let Some(Current { number, .. }) = used_up {
             if let Some(current) = self.take_over(number) {

@@ -12,11 +12,11 @@ use crate::memory::GroupId;
 use machine::Machine;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of pages that a node maps (`RADIX_TREE_MAP_SIZE`).
+/// Number of pages for which a node of a file's index has slots (`RADIX_TREE_MAP_SIZE`).
 pub const NODE_PAGES: u32 = 64;
 
-/// Number of bytes of a node, which has 64 pointers, three sets of tags, and links to other nodes (Linux 2.6.37 on
-/// x86-64).
+/// Size of a node of an index, in bytes. A node has 64 pointers, three sets of tags, and links to other nodes (Linux
+/// 2.6.37 on x86-64).
 pub(crate) const NODE_BYTES: u64 = 560;
 
 /// The place of a node: the number of its slab, or a mark for no place if no slab had room when the node was needed.

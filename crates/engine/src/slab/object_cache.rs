@@ -62,11 +62,11 @@ struct Objects {
     objects: BTreeMap<u64, Object>,
     /// The key of the next object that is added to `objects`.
     next: u64,
-    /// The places of the objects of files, by the file's number.
+    /// The places of the kernel objects that belong to files, by the file's number.
     files: BTreeMap<u32, FileObject>,
 }
 
-/// The place of a file's object.
+/// The place of the kernel object (dentry or inode) that belongs to a file.
 #[derive(Clone, Copy, Debug)]
 enum FileObject {
     /// The object is in use, at this place.
@@ -103,7 +103,7 @@ pub struct ObjectCache<M: Machine> {
     pub deferred: AtomicU64,
 }
 
-/// The error of an addition of an object for which no slab has a place: first a block must be added
+/// The error if an object is to be added, but no slab has a place for it. The caller must first add a block
 /// ([`SlabCache::add`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
@@ -143,7 +143,7 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Returns the kind of the cache.
+    /// Returns the kind of the objects in the cache.
     #[must_use]
     pub const fn kind(&self) -> ObjectKind {
         self.kind

@@ -9,11 +9,13 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 
-/// `N` counters, each of which is the sum of its words in several rows.
+/// `N` counters. Each counter has one word in every row, so that threads can count in different rows. The value of a
+/// counter is the sum of its words.
 #[derive(Debug)]
 pub struct Sharded<const N: usize>(Box<[Row<N>]>);
 
-/// A row of counters. It fills whole pairs of cache lines, because processors fetch two lines at a time.
+/// A row of [`Sharded`]: one word of each counter. A row fills whole pairs of cache lines, because processors fetch two
+/// lines at a time.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Row<const N: usize>([AtomicU64; N]);

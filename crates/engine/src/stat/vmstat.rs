@@ -45,8 +45,8 @@ pub enum Event {
     /// `kswapd_high_wmark_hit_quickly`: times that kswapd could not sleep, because zones were out of balance before or
     /// at the end of its trial sleep.
     KswapdHighWmarkHitQuickly,
-    /// `kswapd_skip_congestion_wait`: waits between two passes that kswapd skipped, because a zone was below its min
-    /// mark.
+    /// `kswapd_skip_congestion_wait`: times that kswapd skipped the wait between two passes, because a zone was below
+    /// its min mark.
     KswapdSkipCongestionWait,
     /// `pageoutrun`: runs of `balance_pgdat`.
     Pageoutrun,
@@ -270,9 +270,9 @@ pub enum ZoneEvent {
     PgstealDirect,
     /// `lru_used_once`: file pages that were used once and never joined a list (`lru.admission`).
     LruUsedOnce,
-    /// `workingset_refault_anon`: anonymous pages that came back from swap, pages read ahead included. They are
-    /// counted, in the zone or node to which they come back, only with `lru.refault = "by-workingset"` and policies
-    /// whose pages leave shadows.
+    /// `workingset_refault_anon`: anonymous pages that came back from swap, pages read ahead included. They are counted
+    /// in the zone or node to which they come back, but only with `lru.refault = "by-workingset"` and policies whose
+    /// pages leave shadows.
     WorkingsetRefaultAnon,
     /// `workingset_refault_file`: file pages that were read again after they had left memory. With `lru.admission =
     /// "by-refault"`, pages that were only read ahead do not count.
@@ -408,7 +408,8 @@ impl ZoneEvent {
         })
     }
 
-    /// Returns the name of the event's counter in zones of a kind (`kind as usize`).
+    /// Returns the name of the event's counter in zones of one kind. `kind` is the number of the kind
+    /// ([`crate::memory::ZoneKind`]).
     #[must_use]
     pub fn name_in(self, kind: usize) -> String {
         if self.is_named_by_kind() {
@@ -516,8 +517,8 @@ impl Gauge {
     }
 }
 
-/// A snapshot of counters and gauges: value by name. Gauges are in pages, except gauges of huge pages. The variants of
-/// [`Event`], [`ZoneEvent`] and [`Gauge`] say the unit of each.
+/// A snapshot of counters and gauges: the value of each, by name. Gauges are in pages, except gauges of huge pages. The
+/// variants of [`Event`], [`ZoneEvent`] and [`Gauge`] say the unit of each.
 pub type Vmstat = BTreeMap<String, u64>;
 
 /// Returns the snapshot of an engine with one node that has counted nothing. It has the names of all events, of events
@@ -541,7 +542,7 @@ pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     events.chain(of_zones).chain(Gauge::ALL.into_iter().map(|it| about(it.name(), &it)))
 }
 
-/// The counters of one engine that are not kept by zone.
+/// The counters of one engine, except those that are kept for each zone ([`ZoneStat`]).
 #[derive(Debug)]
 pub struct Stat(Sharded<{ Event::ALL.len() }>);
 

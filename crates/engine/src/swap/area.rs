@@ -12,7 +12,7 @@ use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Order, Step};
 /// Number of slots of a cluster (`SWAPFILE_CLUSTER`).
 const CLUSTER: u32 = 256;
 
-/// The bit of a slot's use count for the use by the swap cache.
+/// The bit of a slot's use count that says that the swap cache uses the slot.
 const CACHE: u16 = 1 << 15;
 
 /// A set of numbers below a bound. It has a bit for each number and, for each word of these bits, a second bit that
@@ -153,7 +153,7 @@ impl Slots {
         self.uses[slot as usize] & !CACHE
     }
 
-    /// Returns whether the slot's page is in the swap cache, as far as the slot's use count says.
+    /// Returns whether the slot's use count says that the slot's page is in the swap cache.
     #[must_use]
     pub fn is_cached(&self, slot: u32) -> bool {
         self.uses[slot as usize] & CACHE != 0
@@ -223,8 +223,8 @@ impl Slots {
     }
 
     /// Finds the first [`CLUSTER`] consecutive free slots. Returns the first of these slots. Adds to `looked_at` the
-    /// number of slots that a search slot by slot would examine. In fact the search skips most slots, because the last
-    /// used slot of a run shows where the next run can begin.
+    /// number of slots that a search slot by slot would examine. In fact this search skips most slots: if some of the
+    /// next [`CLUSTER`] slots are used, it goes on after the last used one.
     fn find_cluster(&self, looked_at: &mut u32) -> Option<u32> {
         let mut start = self.lowest;
         while start + CLUSTER <= self.highest + 1 {
@@ -299,7 +299,7 @@ impl Slots {
     }
 }
 
-/// A slot that [`Slots::take`] found.
+/// A slot that [`Slots::take`] found, or the first slot of a block that [`Slots::take_block`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundSlot {
     /// Number of the slot.

@@ -1,9 +1,9 @@
-//! Choices of `[swap]`: reads from swap.
+//! Choices of `[swap]`: writes to swap and reads from swap.
 
 use crate::choice::choices;
 
 choices! {
-    /// Reads from swap.
+    /// Writes to swap and reads from swap.
     [swap]
 
     /// Sysctl `page_cluster`: binary logarithm of the number of slots that are read together from swap.
@@ -44,7 +44,8 @@ choices! {
     window: SwapWindows = Fixed, drawn 27, unless "swap slots" in ["0"] {
         /// `2^page_cluster` slots.
         Fixed,
-        /// At most `2^page_cluster`; fewer if pages that were read ahead for faults of the region were not used.
+        /// At most `2^page_cluster`; fewer if pages that were read ahead for faults in the same region of memory were
+        /// not used.
         ByUse,
     }
 }

@@ -138,7 +138,7 @@ impl<M: Machine> Swap<M> {
         self.with_slots(|slots| of_folio.for_each(|slot| _ = slots.clear_cached(slot)));
     }
 
-    /// Returns the slots of a folio of the swap cache, which the caller has locked.
+    /// Returns the slots of a locked folio of the swap cache.
     fn slots_of(&self, head: FrameNumber) -> Range<u32> {
         let first = self.frames[head].swap_slot();
         first..first + self.frames.folio(head).pages()

@@ -14,8 +14,8 @@ const TRIAL_FAULTS: u32 = 4;
 /// faults then count as uses.
 #[derive(Debug)]
 pub(crate) struct SwapWindow {
-    /// Binary logarithm of the number of slots that are read together; Before the first fault it is `u32::MAX`, which
-    /// stands for the largest number allowed.
+    /// Binary logarithm of the number of slots that are read together. Before the first fault the value is `u32::MAX`,
+    /// which stands for the largest number allowed.
     log: AtomicU32,
     /// Number of pages that were read ahead since the size of the window was last judged.
     ahead: AtomicU32,
@@ -65,7 +65,7 @@ impl SwapWindow {
         next
     }
 
-    /// Records that these slots are read together, `ahead` of them as readahead.
+    /// Records that `slots` are read together, `ahead` of them as readahead.
     pub(crate) fn note_read(&self, slots: &Range<u32>, ahead: u32) {
         self.ahead.fetch_add(ahead, Relaxed);
         let nth = self.windows.fetch_add(1, Relaxed) as usize;

@@ -22,7 +22,7 @@ pub struct DeviceLayout {
 
 /// Writeback's state of one device.
 pub struct Backing<M: Machine> {
-    /// The device's number. For files that are devices of their own, this is the number in [`File::backing`].
+    /// The device's number. A file can be a device of its own; then this is the number in [`File::backing`].
     pub device: DeviceId,
     /// Number of blocks that files may use.
     pub(crate) total_blocks: u64,
@@ -38,9 +38,9 @@ pub struct Backing<M: Machine> {
     pub(crate) writeback: AtomicI64,
     /// The record of the dirty pages whose last write failed.
     pub(crate) failed_files: FailedFiles,
-    /// Number of pages that were dirtied since the engine started.
+    /// Number of pages of the device's files that were dirtied since the engine started.
     pub(crate) dirtied: AtomicU64,
-    /// Number of pages that were written since the engine started.
+    /// Number of pages of the device's files that were written since the engine started.
     pub(crate) written: AtomicU64,
     /// The flusher's work: files with dirty pages, and requests of other tasks.
     pub(crate) work: M::Lock<Work>,

@@ -15,8 +15,8 @@ use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, Step};
 
 /// Number of page writes of a file that are made from copies after a task has changed, or wanted to change, a page of
-/// the file during the page's write. A copy takes half a microsecond. It may save a task a wait for a device of about a
-/// millisecond. So even if none of these copies saves a wait, all of them together cost no more than one wait. The
+/// the file during the page's write. A copy takes half a microsecond. It may save a task a wait of about a millisecond
+/// for a device. So even if none of these copies saves a wait, all of them together cost no more than one wait. The
 /// value was chosen for this reason, and no other value was tried.
 const COPIES_AFTER_CHANGE: u32 = 2048;
 

@@ -47,7 +47,7 @@ choices! {
     dirty_mapped: DirtyMapped = LowersRatio, drawn 25 {
         /// Yes: `dirty_ratio` is lowered to half of the unmapped part of dirtyable memory, in percent, but not below 5.
         LowersRatio,
-        /// No.
+        /// No: mapped pages do not matter.
         Ignored,
     }
 
@@ -97,7 +97,7 @@ choices! {
         /// a mixture of old and new bytes. The page is then dirty again and is written once more.
         No,
         /// A task that wants to change a page under writeback waits until the page's write has ended. A write does not
-        /// begin while a task changes the page: a sync waits, the flusher and reclaim take other pages.
+        /// begin while a task changes the page: a sync waits, and the flusher and reclaim take other pages.
         Wait,
         /// A sync or the flusher copies each page into a free page and writes the copy, so no task waits for the
         /// device. Each page written costs a copy. Tasks wait as with `wait` if no page is free above the low mark, and

@@ -72,9 +72,9 @@ pub struct DirtyState {
 /// quarter. The value was chosen, and not found by trials.
 const SHARE_KEPT: u64 = 4;
 
-/// Returns a device's part of the limits. The device's share is `own_rate` / `all_rates` of the limits. Its part is the
-/// smaller of this share and the number of pages that the dirty pages of other devices leave of the limit, but at least
-/// a quarter of the share.
+/// Returns a device's part of the limits. The device's share is `own_rate` / `all_rates` of the limits. Its part is
+/// this share, or what remains of the limit after the dirty pages of other devices, if that is less; but at least a
+/// quarter of the share.
 fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64) -> DirtyLimits {
     let scaled =
         |pages: u64, part: u64, whole: u64| (u128::from(pages) * u128::from(part) / u128::from(whole.max(1))) as u64;
@@ -186,7 +186,8 @@ impl<M: Machine> Writeback<M> {
         waits.tasks.fetch_sub(1, SeqCst);
     }
 
-    /// Wakes a waiting writer after a page of a device was written, unless the pages that count still exceed the limit.
+    /// Wakes a waiting writer after a page of a device was written, unless the pages that count for the writer's limit
+    /// still exceed it.
     pub(super) fn wake_dirty_waiter(&self, written: &Backing<M>) {
         let wake = |backing: &Backing<M>| {
             let waits = &backing.dirty_waits;

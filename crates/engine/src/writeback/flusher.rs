@@ -15,22 +15,23 @@ use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
-/// Number of pages of which a chunk is a multiple: 4 MiB. A chunk is the amount of a file that the flusher writes
-/// before it goes on to the next file.
+/// A chunk is the amount of a file that the flusher writes before it goes on to the next file. It is a multiple of this
+/// number of pages (4 MiB), or less if fewer pages are to be written.
 pub(super) const CHUNK_PAGES: u64 = 1024;
 
 /// A file on a list of dirty files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirtyFile {
     id: u32,
-    /// Time at which the file first became dirty.
+    /// Time from which the file counts as dirty: when it became dirty, or when the flusher last could not write all its
+    /// dirty pages.
     since: Nanos,
 }
 
 /// The work that a device's flusher has to do.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Dirty files, in the order in which they became dirty.
+    /// Dirty files, in the order of the times from which they count as dirty.
     dirty: VecDeque<DirtyFile>,
     /// Files that the present round is still to write.
     io: VecDeque<DirtyFile>,

@@ -6,10 +6,10 @@ use crate::page_cache::File;
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Writeback<M> {
-    /// Takes the exclusive latch of a page whose bytes the caller is about to change. If pages are stable, first waits
-    /// until no write of the page is under way. No write of the page begins while the latch is held: see
-    /// `Writeback::try_hold_still`. The caller holds a reference to the page, and no page lock. The calling task may
-    /// sleep.
+    /// Takes the exclusive latch of a page whose bytes the caller is about to change. If the page must not change
+    /// during a write, first waits until no write of the page is under way. No write of the page begins while the latch
+    /// is held: see `Writeback::try_hold_still`. The caller holds a reference to the page, and no page lock. The
+    /// calling task may sleep.
     pub fn latch_to_change(&self, file: &File<M>, frame: FrameNumber) {
         loop {
             // This task waits without the latch, so that readers are not kept waiting.
@@ -58,9 +58,9 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Waits until no task is changing a page, then keeps tasks from changing it while its write begins. The write
-    /// begins after the task that is changing the page, but before tasks that wait to change it. Otherwise a task that
-    /// changes the page repeatedly would delay a sync. The caller holds no page lock and no other latch. The calling
-    /// task may sleep.
+    /// begins when the task that is changing the page is done, and before tasks that wait to change the page. Otherwise
+    /// a task that changes the page repeatedly would delay a sync. The caller holds no page lock and no other latch.
+    /// The calling task may sleep.
     pub(super) fn hold_still(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
             self.latch_next(frame);

@@ -76,8 +76,8 @@ impl<M: Machine> Writeback<M> {
     /// Makes sure that a page has a block. Returns `false` if the device is full.
     ///
     /// Contiguous blocks for consecutive dirty pages are taken in one allocation, which is the purpose of delayed
-    /// allocation. But each page is given its block only when its own write begins, because reclaim writes pages that
-    /// have a block.
+    /// allocation. But each page is given its block only when its own write begins, because reclaim may write a page as
+    /// soon as the page has a block.
     fn ensure_block(&self, file: &File<M>, writer: &mut Writer, page: u32) -> bool {
         if file.block(page).is_some() {
             return true;
@@ -106,7 +106,7 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Frees the blocks that were taken for pages that no longer need them.
+    /// Frees the blocks that `writer` has taken for pages, but has not given to them.
     fn give_reserved(&self, file: &File<M>, writer: &mut Writer) {
         if !writer.reserved.is_empty() {
             let blocks = u64::from(writer.reserved.end - writer.reserved.start);
@@ -115,8 +115,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Makes a file `bytes` bytes long whose contents are already on the device: gives the file blocks and reads
-    /// nothing. Returns `false` if the device is full.
+    /// Gives a file a length of `bytes` bytes, and the blocks for it, as if the contents were on the device already.
+    /// Reads and writes nothing. Returns `false` if the device is full.
     pub fn allocate_blocks(&self, file: &File<M>, bytes: u64) -> bool {
         let pages = bytes.div_ceil(PAGE_BYTES as u64) as u32;
         let mut page = 0;
@@ -327,8 +327,8 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Writes the dirty pages of a range, except pages that another task has locked. Other tasks may write the same
-    /// file at the same time. The method is meant for a few pages that their writer is about to sync. The calling task
-    /// may sleep.
+    /// file at the same time. The method is meant for a few pages that the calling task is about to sync. The calling
+    /// task may sleep.
     pub fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         let mut writer = Writer {
             bio: Bio::new(file.device, Operation::Write, true),

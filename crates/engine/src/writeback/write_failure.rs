@@ -30,7 +30,7 @@ const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 const PROBE_PAGES: u64 = 16;
 
 /// Number of pages of a file that are written at a time once its pages can be written again: a chunk, as for other
-/// files. Another chunk of the file may already be under way.
+/// files. The flusher writes the next chunk as soon as fewer retried pages of the file than this number are under way.
 const RECOVERY_PAGES: u64 = CHUNK_PAGES;
 
 /// The record of the pages of a device's files whose last write failed.
@@ -168,7 +168,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Records that the flusher begins to retry a file's failed pages.
+    /// Records that the flusher begins to retry a file's failed pages. Only writes that succeed from now on are a sign
+    /// that the pages can be written again.
     pub(super) fn begin_retry(&self, file: &File<M>) {
         file.failed_pages.has_recovered.store(false, Release);
     }

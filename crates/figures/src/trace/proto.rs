@@ -14,13 +14,13 @@ pub struct Trace {
 /// A packet of a trace. It declares a track, or is an event on a track.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
-    /// Time of the packet, ns.
+    /// Time of the event on a track, ns.
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
     /// Number of the sequence that contains the packet.
     #[prost(uint32, optional, tag = "10")]
     pub trusted_packet_sequence_id: Option<u32>,
-    /// The event, if the packet is one.
+    /// The event on a track, if the packet holds one.
     #[prost(message, optional, tag = "11")]
     pub track_event: Option<TrackEvent>,
     /// Strings to which this packet and later packets in the sequence refer by number.
@@ -29,7 +29,7 @@ pub struct TracePacket {
     /// Flags of the packet: [`STATE_CLEARED`] or [`NEEDS_STATE`].
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
-    /// The track, if the packet is one.
+    /// The declaration of a track, if the packet holds one.
     #[prost(message, optional, tag = "60")]
     pub track_descriptor: Option<TrackDescriptor>,
 }
@@ -59,7 +59,7 @@ pub struct TrackDescriptor {
     pub parent_uuid: Option<u64>,
 }
 
-/// A process of a Perfetto trace. Each simulated run is written as one.
+/// The descriptor of a process of a Perfetto trace. Each simulated run is written as one process.
 #[derive(Clone, PartialEq, Message)]
 pub struct ProcessDescriptor {
     /// Number of the process.
@@ -70,7 +70,7 @@ pub struct ProcessDescriptor {
     pub process_name: Option<String>,
 }
 
-/// A thread of a Perfetto trace. Each simulated task is written as one.
+/// The descriptor of a thread of a Perfetto trace. Each simulated task is written as one thread.
 #[derive(Clone, PartialEq, Message)]
 pub struct ThreadDescriptor {
     /// Number of the thread's process.
@@ -93,7 +93,7 @@ pub struct TrackEvent {
     /// Kind of the event, as the number of a [`Type`].
     #[prost(enumeration = "Type", optional, tag = "9")]
     pub r#type: Option<i32>,
-    /// Number of the event's name in the numbered strings.
+    /// Number of the event's name in [`InternedData`].
     #[prost(uint64, optional, tag = "10")]
     pub name_iid: Option<u64>,
     /// Number of the event's track.
@@ -126,7 +126,7 @@ pub struct DebugAnnotation {
     pub name: Option<String>,
 }
 
-/// Strings with numbers, by which later packets refer to them.
+/// Strings, each with a number by which later packets refer to it.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     /// Names of events.
@@ -134,7 +134,7 @@ pub struct InternedData {
     pub event_names: Vec<EventName>,
 }
 
-/// A name of events, with the number by which events refer to it.
+/// The name of one or more events, with the number by which the events refer to it.
 #[derive(Clone, PartialEq, Message)]
 pub struct EventName {
     /// The number of the name, from 1.

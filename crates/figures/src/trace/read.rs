@@ -16,7 +16,7 @@ pub struct Shown {
     pub to: u64,
     /// Number of slices in the row that enclose this slice.
     pub depth: usize,
-    /// The figures shown with the slice.
+    /// Values of the figures that the UI shows with the slice, by name.
     pub figures: BTreeMap<String, u64>,
 }
 
@@ -43,7 +43,7 @@ pub struct Row {
     pub slices: Vec<Shown>,
 }
 
-/// Returns the rows of a trace that [`super::write`] has written, in the order of the trace.
+/// Decodes a trace that [`super::write`] has written, and returns its rows in the order of the trace.
 ///
 /// # Errors
 /// A description of the fault, if the bytes are no trace of this form.

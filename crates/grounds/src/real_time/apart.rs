@@ -26,29 +26,29 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The hidden verb of the command with which the working process is started.
+/// Hidden subcommand with which this program is started to run one job in a process of its own, the working process.
 const VERB: &str = "apart";
 
-/// Interval at which the waiting process checks whether the working process has ended.
+/// Interval at which the process that waits for a job checks whether the job has ended.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Interval at which the working process reports progress.
+/// Interval at which the working process, which runs a job, reports progress.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
-/// Time in which an interrupted job may end by itself.
+/// Time that an interrupted job has to end by itself before it is killed.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
-/// Time for which a job may wait for memory that reclaim cannot free. Then the job is killed.
+/// Longest time for which a job may wait for memory while reclaim frees nothing. After this time the job is killed.
 const STARVED: Duration = Duration::from_secs(20);
 
-/// The message to the working process: the job, and where to run it.
+/// The message to the working process: the job, and the folder and the cgroup in which to run it.
 #[derive(Deserialize, Serialize)]
 struct Sent {
     order: NamedJob,
     inside: Inside,
 }
 
-/// A line of the working process's answer.
+/// A line that the working process writes to report progress or the result of its job.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
@@ -57,7 +57,7 @@ pub(super) enum Answer {
     Failed(String),
 }
 
-/// A process that is killed when this value is dropped.
+/// The working process, which runs one job. The process is killed when this value is dropped.
 struct Worker(Child);
 
 impl Drop for Worker {
@@ -115,7 +115,8 @@ pub(super) fn interrupted() -> Failure {
     Failure("interrupted".into())
 }
 
-/// Reads the lines of the process to their end. Returns the outcome, or the message of the failure.
+/// Reads the lines of the working process until its output ends, and passes on its progress. Returns the outcome, or
+/// the message of the failure.
 fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String> {
     let mut found = Err("it ended without a word".into());
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -140,7 +141,7 @@ struct Ended {
     has_starved: bool,
 }
 
-/// Waits for the end of the working process, and passes an interrupt of the user on to it. If the working process waits
+/// Waits for the end of the working process. Passes an interrupt by the user on to it. While the working process waits
 /// for memory, reclaims memory in its cgroup. If nothing can be reclaimed for longer than [`STARVED`], kills the
 /// working process.
 fn wait(child: &mut Child, stdin: impl Write, cgroup: Option<&Cgroup>) -> io::Result<Ended> {
@@ -191,10 +192,10 @@ fn why_ended(Ended { status, has_starved }: &Ended, message: String, cgroup: Opt
 }
 
 /// If this process was started as a working process, runs the job that standard input describes, and writes the answer
-/// to standard output. `find` returns the workload of a name. Returns `None` in any other process.
+/// to standard output. `find` looks up a workload by its name. Returns `None` in any other process.
 ///
 /// # Errors
-/// When the order cannot be read, or the answer cannot be written.
+/// When the job cannot be read, or the answer cannot be written.
 pub fn work_if_told(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Option<io::Result<()>> {
     std::env::args_os().skip(1).eq([VERB]).then(|| carry_out(find))
 }
@@ -203,8 +204,8 @@ fn carry_out(find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> io::Result
     answer_to(|sent, progress| work(&sent, find, progress))
 }
 
-/// Reads one line from standard input, calls `work` with the message in it, and writes the answer to standard output.
-/// When standard input ends, the work is interrupted.
+/// Reads one line from standard input, calls `work` with the message in this line, and writes the answer to standard
+/// output. If standard input ends meanwhile, the work is interrupted.
 pub(super) fn answer_to<S: DeserializeOwned>(
     work: impl FnOnce(S, &Progress) -> Result<Outcome, Failure>,
 ) -> io::Result<()> {
@@ -257,7 +258,7 @@ fn work(
     workload.run(&job, progress)
 }
 
-/// Starts a thread that reports progress at intervals. The thread ends with the process.
+/// Starts a thread that writes the job's progress to standard output at intervals. The thread ends with the process.
 fn tell_of(progress: Progress) {
     let started = Instant::now();
     thread::spawn(move || {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, io};
 
-/// A fresh folder. Dropping this removes the folder with its contents.
+/// A fresh folder. Dropping this value removes the folder with its contents.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 static MADE: AtomicU32 = AtomicU32::new(0);

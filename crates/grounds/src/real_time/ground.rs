@@ -25,7 +25,8 @@ pub trait RealGround {
         None
     }
 
-    /// Checks the requirements of the ground, apart from the folder. Anything made for the check is removed again.
+    /// Checks the requirements of the ground, apart from the folder for files, which the caller checks. Anything made
+    /// for the check is removed again.
     ///
     /// # Errors
     /// When a requirement is missing. The error names it, in words for the user.
@@ -49,7 +50,7 @@ pub trait RealGround {
         Ok(())
     }
 
-    /// Returns the job as it would be with more swap, and words that tell the user how to get more swap; `None` if the
+    /// Returns a copy of the job that has more swap, and words that tell the user how to get more swap; `None` if the
     /// ground has no more swap to give.
     #[must_use]
     fn with_more(job: &Job) -> Option<(Job, &'static str)> {
@@ -57,7 +58,7 @@ pub trait RealGround {
         None
     }
 
-    /// Makes the memory limit for the process of a job; `None` if the ground needs none.
+    /// Makes the memory limit for the process of a job, and returns it; `None` if the ground needs no limit.
     ///
     /// # Errors
     /// When a requirement is missing. The error names it, in words for the user.
@@ -66,7 +67,8 @@ pub trait RealGround {
         Ok(None)
     }
 
-    /// Makes swap for the time of a job, in the job's folder; `None` if the ground needs none.
+    /// Makes swap in the job's folder. The swap exists as long as the returned value. Returns `None` if the ground
+    /// needs no swap.
     ///
     /// # Errors
     /// When the system does not permit the swap.
@@ -75,13 +77,13 @@ pub trait RealGround {
         Ok(None)
     }
 
-    /// Makes the system of a job in this process.
+    /// Makes, in this process, the system that the workload of a job sees.
     ///
     /// # Errors
     /// When the system cannot be made.
     fn start(job: &Job, inside: &Inside, given: Given) -> Result<Self::System, SystemError>;
 
-    /// Ends a system after its workload. Returns notes for readers of the report.
+    /// Ends a system after its workload has ended. Returns notes for readers of the report.
     ///
     /// # Errors
     /// When an invariant does not hold, or written data cannot be stored.

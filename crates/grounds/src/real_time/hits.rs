@@ -29,12 +29,13 @@ pub struct Hits {
     /// Number of pages of each file.
     pages: u64,
     notes: Vec<String>,
-    /// The folder of both files, dropped last.
+    /// The folder of both files. It is dropped last.
     _made: Folder,
 }
 
 impl Hits {
-    /// Makes a file of `pages` pages for each ground, in a fresh folder inside `folder`.
+    /// Makes one file of `pages` pages for the library and one for the running kernel, in a fresh folder inside
+    /// `folder`.
     ///
     /// # Errors
     /// When a file cannot be made. If `folder` lies in memory (tmpfs), there is no error: the running kernel is left
@@ -73,8 +74,8 @@ impl Hits {
         self.notes.clone()
     }
 
-    /// Reads `hits` pages in place and `hits / 4` pages by copy, through the library and through the kernel. Returns
-    /// the rates as rows.
+    /// Reads `hits` random pages in place and `hits / 4` random pages by copy, both through the library and through the
+    /// kernel. Returns the rates as rows.
     ///
     /// # Errors
     /// When a page cannot be read, or the library and the kernel read different bytes.
@@ -96,7 +97,8 @@ impl Hits {
         Ok(rows)
     }
 
-    /// Removes the library's file and checks the engine. The folder, with the other file, is removed, too.
+    /// Removes the library's file and checks the engine. The folder is removed, too, with the file of the running
+    /// kernel.
     ///
     /// # Errors
     /// When a file cannot be removed, or an invariant of the engine does not hold.
@@ -107,7 +109,7 @@ impl Hits {
     }
 }
 
-/// Makes the file and reads all of it into memory.
+/// Makes the file whose pages are read, and reads all of it into memory.
 fn make<S: System>(system: &S, pages: u64) -> Result<(), SystemError> {
     big_file::make(system, FILE, pages)?;
     let pattern = |_| Pattern::new(FILE, 1);

@@ -15,7 +15,7 @@ use std::path::Path;
 use workloads::system::contents::Kept;
 use workloads::system::{Given, SystemError, page_bytes};
 
-/// Number of pages of the swap file that is made before any run, to test whether the system permits one.
+/// Number of pages of the swap file that is made, before any run, to test whether the system permits a swap file.
 const TRIAL_PAGES: u64 = 16;
 
 /// The ground `linux`: workloads on this computer's kernel.

@@ -94,11 +94,11 @@ impl<R: RealGround> Backend for R {
     }
 }
 
-/// A workload with its parameters.
+/// A workload with its parameters, as a function of the system on which it runs.
 type Body<'a, S> = &'a dyn Fn(&S) -> Result<Measurements, SystemError>;
 
-/// Runs a workload on the system of a ground, and returns the outcome. Compiled once for each ground, not for each
-/// workload.
+/// Runs a workload on the system of a ground, and returns the outcome. This function is compiled once for each ground,
+/// not for each workload.
 fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::System>) -> Result<Outcome, Failure> {
     let nowhere = || Failure(format!("ground `{}` runs in a process of its own only", R::GROUND));
     let inside: &Inside = job.inside.as_ref().ok_or_else(nowhere)?;
@@ -139,7 +139,7 @@ fn resources<R: RealGround>(job: &Job) -> Resources {
     Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: R::swap_pages(job) }
 }
 
-/// Runs a workload on a system, and returns the outcome. Other tasks make the requested records meanwhile.
+/// Runs a workload on a system, and returns the outcome. Meanwhile other tasks make the requested records.
 fn outcome_of<S: System>(system: &S, workload: Body<'_, S>, records: Records) -> Result<Outcome, SystemError> {
     let recorders = records.start(system);
     let found = workload(system);

@@ -8,10 +8,10 @@ use figures::{generations, memory_map, series};
 use machine::Nanos;
 use workloads::system::{Started, System};
 
-/// The beginning of the names of tasks that make records, which no task of a workload has.
+/// The prefix of the names of tasks that make records. No task of a workload has a name with this prefix.
 pub(crate) const RECORDER: &str = "record ";
 
-/// A function that adds to a record values from files of the kernel other than `/proc/vmstat`.
+/// A function that reads values from files of the kernel other than `/proc/vmstat`, and adds them to a record.
 pub(super) type MoreValues = Box<dyn Fn(&mut Vmstat) + Send>;
 
 /// A function that returns the state of memory; its argument is the present time, ns.
@@ -22,13 +22,13 @@ pub(super) type LookAtMemory = fn(u64) -> memory_map::Moment;
 pub(super) struct Records {
     /// Interval between records of counters.
     pub series: Option<Every>,
-    /// Adds further values to each record of counters, such as those of `/proc/diskstats`.
+    /// Adds values that `/proc/vmstat` lacks to each record of counters, such as those of `/proc/diskstats`.
     pub more: Option<MoreValues>,
     /// The control groups whose counters each record has.
     pub groups: Vec<String>,
     /// Interval between records of the generations of pages.
     pub generations: Option<Nanos>,
-    /// Interval between records of memory, and the function that makes such a record.
+    /// Interval between records of the state of memory, and the function that makes such a record.
     pub memory: Option<(Nanos, LookAtMemory)>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Recorders<S: System> {
 }
 
 impl Records {
-    /// Starts the tasks that record.
+    /// Starts the tasks that make the records.
     pub(super) fn start<S: System>(self, system: &S) -> Recorders<S> {
         let Self { series, more, groups, generations, memory } = self;
         Recorders {
@@ -56,7 +56,7 @@ impl Records {
 }
 
 impl<S: System> Recorders<S> {
-    /// Ends the tasks that record. Returns an outcome with the records and nothing else.
+    /// Ends the tasks that make the records. Returns an outcome that holds the records and nothing else.
     pub(super) fn end(self, system: &S) -> Outcome {
         let Self { series, generations, memory } = self;
         Outcome {
@@ -74,7 +74,7 @@ fn ended<S: System, T>(system: &S, recorder: Option<Started<S, T>>) -> Option<T>
     Some(recorder.join(system))
 }
 
-/// Records counters until the task is told to end, and then once more. Returns the records.
+/// Records counters at intervals until the task is told to end, and once more at the end. Returns the records.
 fn recorded_series<S: System>(system: &S, every: Every, more: Option<MoreValues>, groups: &[String]) -> Series {
     let mut recorder = Recorder::new(every);
     let values = || {

@@ -51,8 +51,8 @@ pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), 
     Ok(())
 }
 
-/// The random stream that decides which pages the programs use. The streams of workloads are numbered from 0, far below
-/// this number.
+/// Number of the random stream that decides which pages the programs use. The streams of workloads are numbered from 0,
+/// so their numbers are far below this one.
 const PROGRAMS_STREAM: u64 = 1 << 32;
 
 /// Maps the files of programs, uses every page once, and starts the task that uses some of the pages again from time to

@@ -6,10 +6,12 @@ use catalogue::difference::plain;
 use engine::kernel::choice::{self, Choice};
 use std::collections::BTreeSet;
 
-/// Number of random worlds that are run. Each choice with such a declaration is unread in some of them.
+/// Number of random worlds that are run. For each choice whose declaration says when it is not read, there is such a
+/// world among them.
 const WORLDS: u64 = 40;
 
-/// Returns a value as text. `what` names a key of the world's kernel file, or a property of its machine.
+/// Returns the value that `what` names, as text: the value of a key of the world's kernel file, or a property of the
+/// world's machine.
 fn value_of(world: &World, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some((1 + world.more_nodes.pages.len()).to_string()),
@@ -23,7 +25,7 @@ fn value_of(world: &World, what: &str) -> Option<String> {
     }
 }
 
-/// Draws the world of a seed, and changes the values of `choices`.
+/// Draws the world of a seed, and gives each of `choices` another value.
 fn changed(seed: u64, choices: &[&Choice]) -> World {
     let mut world = World::draw(seed);
     for choice in choices {

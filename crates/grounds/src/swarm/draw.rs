@@ -20,19 +20,19 @@ use std::fmt;
 /// The work that a task of a world does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Writes, rewrites, syncs and removes files of the task's own.
+    /// The task writes, rewrites, syncs and removes files of its own.
     Writer,
-    /// Appends to a file of the task's own, and reads earlier pages back.
+    /// The task appends to a file of its own, and reads earlier pages back.
     Extender,
-    /// Reads and writes pages of files and regions that several tasks share.
+    /// The task reads and writes pages of files and regions that several tasks share.
     Sharer,
-    /// Writes and reads memory of the task's own, mostly anonymous memory, sometimes a mapped file.
+    /// The task writes and reads memory of its own: mostly anonymous memory, sometimes a mapped file.
     Toucher,
-    /// Takes and frees blocks of many orders, kernel pages and buffers.
+    /// The task takes and frees blocks of many orders, kernel pages and buffers.
     Blocks,
-    /// Makes and drops regions and small files.
+    /// The task makes and drops regions and small files.
     Churn,
-    /// Drops clean caches from time to time.
+    /// The task drops clean caches from time to time.
     DropCaches,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct TaskPlan {
     pub budget_pages: u64,
     /// Number of pages of the task's largest file or region.
     pub size_pages: u32,
-    /// The time at which the task is told to end, if any.
+    /// The time at which the task is told to end; `None` if it ends by itself.
     pub killed_at: Option<Nanos>,
 }
 
@@ -78,11 +78,11 @@ pub(super) struct World {
     pub slice: Nanos,
     pub interrupt_cpu: usize,
     pub disks: Vec<DiskConfig>,
-    /// Number of blocks for files on each disk; swap lies behind these blocks.
+    /// Number of blocks for files on each disk. Swap lies behind these blocks.
     pub file_blocks: u64,
     pub file_device: DeviceId,
     pub swap_device: DeviceId,
-    /// Swap slots; 0 for no swap.
+    /// Number of swap slots; 0 for no swap.
     pub swap_slots: u32,
     pub cgroup: Cgroup,
     /// Whether there are memory control groups.
@@ -94,9 +94,10 @@ pub(super) struct World {
     /// Number of shared files and regions.
     pub shared: u64,
     pub faults: Vec<(Nanos, DeviceId, Fault)>,
-    /// The workload that replaces the tasks, if any. Such a world has no faults.
+    /// The workload that runs instead of the tasks; `None` if the tasks run. No faults happen in a world with a
+    /// workload.
     pub workload: Option<Drawn>,
-    /// Interval between runs of compaction over all memory, if any.
+    /// Interval between runs of compaction over all memory; `None` if there are none.
     pub compacts_every: Option<Nanos>,
 }
 
@@ -211,8 +212,8 @@ impl World {
     }
 }
 
-/// The properties of a computer that limits memory by a cgroup and swaps to memory. A world may have either, both or
-/// none.
+/// The memory limit and the kind of swap of a world. They are those of a computer that limits memory by a cgroup, or of
+/// one that swaps to memory, or of both or neither.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cgroup {
     /// The memory limit of all tasks together, if any.
@@ -232,7 +233,7 @@ impl Cgroup {
     }
 }
 
-/// The memory nodes after the first.
+/// The memory nodes of a world apart from the first node, whose zones are in `World::zones`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MoreNodes {
     /// Number of pages of each node after the first.
@@ -247,8 +248,8 @@ pub(super) struct MoreNodes {
 const NODE_PAGES_MIN: u64 = 512;
 
 impl MoreNodes {
-    /// Draws further nodes for one world in four; the other worlds have one node. The draw has its own random stream,
-    /// so that it does not change the other properties of worlds.
+    /// Draws one to three nodes besides the first for one world in four. The other worlds have only the first node. The
+    /// draw has its own random stream, so that it does not change the other properties of worlds.
     fn draw(seed: u64, cpus: usize, pages: u64) -> Self {
         let rng = &mut Rng::new(seed, u64::MAX - 10);
         if rng.below(4) > 0 {
@@ -267,8 +268,9 @@ impl MoreNodes {
     }
 }
 
-/// Draws the order of tasks: by random priorities for one world in four, otherwise by virtual time, mostly with random
-/// delays. The priorities have their own random stream, so that they do not change the other properties of worlds.
+/// Draws in which order the tasks of a world run. In one world in four, random priorities give the order. In the others
+/// virtual time gives it, mostly with random delays. The priorities have their own random stream, so that they do not
+/// change the other properties of worlds.
 fn draw_interleaving(seed: u64, rng: &mut Rng) -> Interleaving {
     let perturb = (rng.below(8) > 0).then(|| Perturb {
         delay_chance: log_between(rng, 1, 2048) as u32,
@@ -387,7 +389,7 @@ fn draw_faults(rng: &mut Rng, disks: u64) -> Vec<(Nanos, DeviceId, Fault)> {
         .collect()
 }
 
-/// Draws a kernel: one of the built-in kernels, or one with random choices.
+/// Draws the kernel of a world: either a built-in kernel, or a kernel with random choices.
 fn draw_kernel(rng: &mut Rng) -> Kernel {
     if rng.below(3) == 0 {
         let mut names: Vec<&str> = embedded::names("kernels").collect();
@@ -405,8 +407,8 @@ fn draw_kernel(rng: &mut Rng) -> Kernel {
     Kernel::parse("random", "random", &text, &|_| Err(String::new())).expect("only known values are drawn")
 }
 
-/// Draws repeated compaction for every other world, and returns its interval. The draw has its own random stream, so
-/// that it does not change the other properties of worlds.
+/// Draws repeated compaction for half of all worlds, and returns its interval; `None` for the other half. The draw has
+/// its own random stream, so that it does not change the other properties of worlds.
 fn draw_compaction(seed: u64) -> Option<Nanos> {
     let rng = &mut Rng::new(seed, u64::MAX - 11);
     (rng.below(2) == 0).then(|| Nanos(log_between(rng, 100_000, 100_000_000)))

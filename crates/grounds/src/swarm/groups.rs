@@ -7,10 +7,10 @@ use engine::{Engine, Task};
 use sim::{Rng, Sim};
 use std::cell::RefCell;
 
-/// Number of groups that a world has room for, removed ones included.
+/// Largest number of groups that a world has at a time, including removed groups of which some pages are not freed yet.
 pub(super) const ROOM: u16 = 8;
 
-/// One in this many steps of a task changes something about groups.
+/// In one of this many steps, a task changes something about groups.
 const ONE_IN: u64 = 40;
 
 /// Draws whether a world without a workload has groups. The draw has its own random stream, so that it does not change
@@ -26,14 +26,14 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Creates some groups, if memory has room for them.
+    /// Creates some groups if the world has memory control groups.
     pub fn grow(&self, engine: &Engine<Sim>, rng: &mut Rng) {
         let Some(groups) = &engine.memory().groups else { return };
         (0..1 + rng.below(5)).for_each(|_| self.create(groups, engine, rng));
     }
 
-    /// Changes something about groups, now and then: moves the task, sets a limit, removes a group and makes another, or
-    /// reclaims a group's pages.
+    /// In one of [`ONE_IN`] calls, changes something about groups: moves the task, sets a limit, removes a group and
+    /// makes another, or reclaims a group's pages.
     ///
     /// # Panics
     /// When a group without tasks and without children cannot be removed.
@@ -94,7 +94,8 @@ impl Tree {
     }
 }
 
-/// Sets a limit or protection of a group, or takes it away.
+/// Gives a random limit or protection of a group a random value, or the default. Also draws whether the out-of-memory
+/// killer kills the group as a whole.
 fn set_limit(groups: &Groups<Sim>, id: GroupId, engine: &Engine<Sim>, rng: &mut Rng) {
     let memory = engine.memory().usable_pages();
     let limit = pick(rng, &Limit::ALL);

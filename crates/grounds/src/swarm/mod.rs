@@ -37,25 +37,25 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// The outcome of the world of a seed: the random machine and tasks drawn from it.
+/// The outcome of a random world (a machine, a kernel and tasks that are drawn from a seed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmReport {
-    /// One line that describes the world.
+    /// A description of the world in one line.
     pub drawn: String,
-    /// Hash over every state and event of the run. Two runs of the same seed have the same hash.
+    /// Hash over every state and event of the run. Two runs with the same seed have the same hash.
     pub fingerprint: u64,
-    /// The world's counters at the end.
+    /// The counters of the world's engine at the end.
     pub vmstat: engine::stat::Vmstat,
 }
 
-/// The failure of the world of a seed: the random machine and tasks drawn from it.
+/// The failure of a random world (a machine, a kernel and tasks that are drawn from a seed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmFailure {
     /// The seed.
     pub seed: u64,
-    /// One line that describes the world.
+    /// A description of the world in one line.
     pub drawn: String,
-    /// The check that failed, with its values.
+    /// A message that names the check that failed, with its values.
     pub message: String,
 }
 
@@ -77,12 +77,12 @@ struct Shared {
     /// Number of tasks that write to the files and regions in `common`.
     sharers: u32,
     common: RefCell<Vec<Rc<Store>>>,
-    /// Every file and region that was not dropped yet, by number.
+    /// All files and regions that were not dropped yet, by number.
     live: RefCell<BTreeMap<u64, Rc<Store>>>,
     next_number: Cell<u64>,
     /// The memory control groups.
     groups: groups::Tree,
-    /// The tasks of the processes; none in a world without processes.
+    /// The task of each process; `None` in a world without processes.
     processes: Option<processes::Tasks>,
     /// Number of operations of tasks that failed because memory was exhausted.
     out_of_memory: Rc<Cell<u64>>,
@@ -99,7 +99,7 @@ impl Shared {
         store
     }
 
-    /// Removes one user of a store (a file or region). The last user drops the store.
+    /// Notes that one task no longer uses a store (a file or region). If no task uses the store any more, drops it.
     fn release(&self, store: &Rc<Store>) {
         store.users.set(store.users.get() - 1);
         if store.users.get() == 0 {
@@ -168,17 +168,17 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     Ok((sim.fingerprint(), vmstat))
 }
 
-/// Number of times that a task finds memory exhausted before it gives up. Each time, reclaim tries for 0.1 s or more.
-/// In a world without processes, no task is killed to free memory.
+/// Number of times that a task may find memory exhausted before it gives up. Each time, reclaim has tried for 0.1 s or
+/// more. The limit is needed because in a world without processes no task is killed to free memory.
 const REFUSALS_MAX: u32 = 20;
 
-/// Largest number of steps of all tasks of a world together: five hundred times the number that most worlds need. Tasks
-/// may need many steps because they scan while a disk is slow, or because without swap they scan all of memory for each
-/// page.
+/// Largest number of steps of all tasks of a world together, which is five hundred times the number that most worlds
+/// need. Tasks may need many steps because they scan while a disk is slow, or because without swap they scan all of
+/// memory for each page.
 const STEPS_MAX: u64 = 1_500_000_000;
 
-/// A world is late when it has used the CPU time of [`STEPS_MAX`] steps divided by this number. Its tasks then end, and
-/// the last check stops reading pages. So the watchdog finds only calls that do not end, and not worlds that are merely
+/// A world is late when it has used 1/`LATE_PART` of the CPU time of [`STEPS_MAX`] steps. Its tasks then end, and the
+/// last check stops reading pages. So the watchdog finds only calls that do not end, and not worlds that are merely
 /// slow: when memory and swap are full, each page may cost a scan of all memory. The value was chosen without trying
 /// others.
 const LATE_PART: u64 = 4;
@@ -266,7 +266,7 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     Ok(vmstat)
 }
 
-/// Makes the files and regions that several tasks use. The first one is always a file.
+/// Makes the files and regions that several tasks use. The first of them is always a file.
 fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng) -> Result<(), String> {
     let engine = &shared.engine;
     for n in 0..plan.shared {
@@ -326,8 +326,8 @@ fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
 }
 
 /// Starts the watchdog task, which is needed because tasks could work for ever in virtual time. If the world uses too
-/// much CPU time, the watchdog sets `is_late`, so that tasks end. If they still do not end, it stops the world with a
-/// failure.
+/// much CPU time, the watchdog sets `is_late`, so that tasks end. If they still do not end, the watchdog stops the
+/// world with a failure.
 fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     // A task that was killed spins while it waits for a device, which may stall for some seconds.
     let spinning = plan.tasks.iter().filter(|task| task.killed_at.is_some()).count() as u64;
@@ -355,8 +355,8 @@ fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     });
 }
 
-/// Reads back every page of every remaining store. If memory was exhausted, each region is dropped after its check, to
-/// free memory for files.
+/// Reads back every page of every remaining store, which is a file or region, and checks it. If memory was exhausted in
+/// the run, drops each region after its check, to free memory for files.
 fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
     let live: Vec<Rc<Store>> = shared.live.borrow().values().cloned().collect();
     let (memory, files): (Vec<_>, Vec<_>) = live.into_iter().partition(|store| store.is_memory());

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Values of `oom_score_adj` of processes.
+/// Values from which the `oom_score_adj` of each process is drawn.
 const ADJUSTS: [i16; 6] = [Process::NEVER, -500, 0, 0, 0, Process::FIRST];
 
 /// Draws whether a world without a workload has processes. The draw has its own random stream, so that it does not
@@ -19,7 +19,7 @@ pub(super) fn draw(seed: u64, is_workload: bool) -> bool {
     Rng::new(seed, u64::MAX - 34).below(4) == 0 && !is_workload
 }
 
-/// The tasks of the processes of a world, by the number of the process.
+/// The numbers of a world's processes, each with the task of the process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tasks(Rc<RefCell<Vec<(u32, TaskId)>>>);
 
@@ -35,13 +35,13 @@ impl Tasks {
         sim.spawn(&reaper.name(), move || engine.run(reaper))
     }
 
-    /// Notes the task of a process.
+    /// Notes that `task` is the task of `process`.
     pub fn add(&self, process: &Process, task: TaskId) {
         self.0.borrow_mut().push((process.id.0, task));
     }
 }
 
-/// Creates the process of a task. Random values come from the world's seed and the task's number.
+/// Creates the process of a task. The process's `oom_score_adj` is drawn from the world's seed and the task's number.
 pub(super) fn create(engine: &Engine<Sim>, name: &str, seed: u64, number: u64) -> Arc<Process> {
     let process = engine.anonymous().create_process(name, engine::memory::GroupId::ROOT);
     process.set_oom_score_adj(pick(&mut Rng::new(seed, u64::MAX - 300 - number), &ADJUSTS));

@@ -18,7 +18,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Number of bytes of a stamp.
 const STAMP: usize = 8;
 
-/// The file, region, or both, that hold the pages of a [`Store`].
+/// The object that holds the pages of a [`Store`]: a file, a region, or both.
 pub(super) enum What {
     File(Arc<File<Sim>>),
     Region(Arc<Region<Sim>>),
@@ -61,9 +61,9 @@ struct Versions {
 /// A file or region, with the range of contents that each of its pages may have.
 pub(super) struct Store {
     pub what: What,
-    /// A number that no other store of the world has. The stamps of its pages contain it.
+    /// A number that no other store of the world has. The stamps of the store's pages contain the number.
     pub number: u64,
-    /// Number of tasks that use the store; the last one drops it.
+    /// Number of tasks that use the store. The last of them drops it.
     pub users: Cell<u32>,
     /// Whether the device may lose writes to the store.
     is_lossy: bool,
@@ -118,7 +118,7 @@ impl Store {
         }
     }
 
-    /// Writes a part of one page, with the page's next version.
+    /// Writes a part of one page. If the part contains the stamp, the stamp gets the page's next version.
     pub fn write(&self, engine: &Engine<Sim>, task: &mut Task, page: u32, part: Part) -> Result<(), Error> {
         let mut buffer = [0; PAGE_BYTES];
         let start = u64::from(page) * PAGE;
@@ -144,8 +144,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes through the mapping if `through_mapping` is set or there is no file to write to. Otherwise writes to the
-    /// file. A store without a mapping is always written to its file.
+    /// Writes `bytes` through the mapping if `through_mapping` is set or there is no file to write to. Otherwise writes
+    /// to the file. A store without a mapping is always written to its file.
     fn write_bytes(
         &self,
         engine: &Engine<Sim>,
@@ -162,7 +162,8 @@ impl Store {
         }
     }
 
-    /// Reads pages, and panics if a page has contents that the model does not allow.
+    /// Reads pages, and panics if the stamp of a page has a version outside the range in which the page's version must
+    /// lie.
     pub fn verify(
         &self,
         engine: &Engine<Sim>,
@@ -215,7 +216,7 @@ impl Store {
         );
     }
 
-    /// Writes a version that the model does not know into a page, to test that the check fails.
+    /// Writes a stamp with a version that was never written into a page, to test that the check fails.
     pub fn corrupt(&self, engine: &Engine<Sim>, task: &mut Task, page: u32) -> Result<(), Error> {
         let stamp = self.stamp(page, self.versions(page).ceiling + 1).to_le_bytes();
         let offset = u64::from(page) * PAGE;

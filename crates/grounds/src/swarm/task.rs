@@ -13,7 +13,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Longest time for which a task works, even if work is left. Far above `memory.high`, each page may take a task 2 s.
+/// Virtual time at which the tasks of a world stop working, even if work is left. The limit is needed because far above
+/// `memory.high` each page may take a task 2 s.
 const ENOUGH_TIME: Nanos = Nanos::from_secs(10_000);
 
 /// Largest number of files of one task.
@@ -23,17 +24,17 @@ const FILES: usize = 3;
 pub(super) struct Worker {
     shared: Rc<Shared>,
     plan: TaskPlan,
-    /// The number of this task. It decides which pages of a shared store the task may write: with `writers` writers,
-    /// the pages whose number modulo `writers` equals the task's number modulo `writers`.
+    /// The number of this task. It decides which pages of a shared store the task may write. If a store has `writers`
+    /// writers, these are the pages whose number modulo `writers` equals the task's number modulo `writers`.
     number: u32,
     task: Task,
     rng: Rng,
-    /// The random generator for what the task does to groups. It has a stream of its own, so that worlds without groups
-    /// do not depend on it.
+    /// The random generator for what the task does to groups. It has its own stream, so that worlds without groups do
+    /// not depend on it.
     groups_rng: Rng,
     left_pages: u64,
     state: ReadState,
-    /// The process of the task, in worlds with processes.
+    /// The process of the task; `None` in a world without processes.
     process: Option<Arc<Process>>,
     /// Number of times that an operation of this task failed because memory was exhausted.
     refusals: Cell<u32>,
@@ -135,8 +136,8 @@ impl Worker {
         start..(start + length).min(pages)
     }
 
-    /// Writes those pages of a range that belong to this task, which is one of `writers` tasks. Ends at the first
-    /// error. Returns whether all writes succeeded.
+    /// Writes those pages of a range that this task may write, as one of `writers` writers. Stops at the first error.
+    /// Returns whether all writes succeeded.
     fn write(&mut self, store: &Store, pages: std::ops::Range<u32>, writers: u32) -> bool {
         let mine = self.number % writers;
         for page in pages.filter(|page| page % writers == mine) {
@@ -177,8 +178,8 @@ impl Worker {
         self.shared.add(What::Region(self.shared.engine.anonymous().create_region(owner, pages, is_huge_allowed)))
     }
 
-    /// Writes runs of pages to files of the task's own, reads files back, syncs them and removes them. With
-    /// `only_extends`, writes only at the end of files.
+    /// Writes pages to files of the task's own, several pages in a row; reads the files back, syncs them and removes
+    /// them. With `only_extends`, writes only at the end of files.
     fn write_files(&mut self, only_extends: bool) {
         let mut files: Vec<Rc<Store>> = Vec::new();
         loop {

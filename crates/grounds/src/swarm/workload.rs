@@ -16,8 +16,8 @@ use std::rc::Rc;
 use workloads::system::{Given, System, SystemError};
 use workloads::workload::{Measurements, Resources};
 
-/// Runs a workload in the machine of a world. Returns the fingerprint and the counters at the end. The disk does not
-/// fail, because a workload ends at its first error.
+/// Runs a workload on the machine of a world. Returns the fingerprint, and the counters at the end. The faults of the
+/// world are left out, because a workload ends at its first error.
 pub(super) fn run(world: &World, drawn: &Drawn) -> Result<(u64, Vmstat), String> {
     let sim = Sim::new(world.sim_config());
     let (layout, devices, swap) = (world.layout(), world.devices(), world.swap());

@@ -54,7 +54,7 @@ impl HostSystem {
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
-    /// Enters the group that names a new task: none does, since this ground has no groups.
+    /// Does nothing, because this ground has no control groups that a new task could enter.
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "ground `linux` has groups")]
     const fn enter_group_of(&self, _task: &str) -> Result<(), SystemError> {
         Ok(())

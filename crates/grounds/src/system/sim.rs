@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use workloads::system::contents::Kept;
 use workloads::system::{Given, HeldPage, MapMode, Pressure, PressureTrigger, System, SystemError, page_bytes};
 
-/// The random stream that decides which kernel pages were freed before a run.
+/// Number of the random stream that decides which kernel pages were freed before a run.
 const KERNEL_MEMORY_STREAM: u64 = 900;
 
 /// The state that all tasks of one simulated system share.
@@ -44,22 +44,22 @@ struct Shared {
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
     has_reaper: Cell<bool>,
-    /// The task of each process that runs.
+    /// The task of each running process, by the number of the process. The main task's process is not included.
     processes: RefCell<BTreeMap<u32, sim::TaskId>>,
     /// Number of processes that the workload has started.
     started: Cell<usize>,
-    /// The lines that the simulated kernel logged, each with its time.
+    /// The lines that the simulated kernel logged. Each begins with the time.
     kernel_log: RefCell<Vec<String>>,
     /// The memory control groups of the machine file.
     groups: Rc<RefCell<NamedGroups>>,
-    /// The function that is called when the workload sets a mark, a named point in its run.
+    /// The function that is called when the workload sets a mark, which is a named point in its run.
     at_marks: RefCell<Option<AtMark>>,
 }
 
 /// A function that is called at a mark of the workload, with the mark's time and name.
 type AtMark = Box<dyn FnMut(Nanos, &'static str)>;
 
-/// The samples of disk statistics, shared with the task `iostat` that takes them.
+/// The samples of disk statistics, which the task `iostat` takes and others read.
 pub type DiskSamples = Arc<Mutex<Vec<DiskSample>>>;
 
 /// The simulated system as one task of a workload sees it.
@@ -92,9 +92,9 @@ impl Drop for OpenFile {
 pub struct SystemConfig {
     /// The layout of memory.
     pub layout: Layout,
-    /// Blocks for files, by device.
+    /// The blocks of each device that are used for files.
     pub devices: Vec<DeviceLayout>,
-    /// The place of swap.
+    /// The device and the blocks that are used for swap.
     pub swap: SwapLayout,
     /// Whether the machine keeps the first eight bytes of each page (a stamp), so that workloads can verify contents.
     pub stamps: bool,
@@ -150,11 +150,11 @@ impl SimSystem {
         Ok(Self::for_process(&shared, process))
     }
 
-    /// Creates the memory control groups of a machine file, with their limits at a scale. The calling task stays in the
-    /// root group.
+    /// Creates the memory control groups of a machine file, and sets their limits, multiplied by `scale`. The calling
+    /// task stays in the root group.
     ///
     /// # Errors
-    /// When the engine has no room for them.
+    /// When the engine has no room for the groups.
     pub fn create_groups(&self, groups: &[Group], scale: Scale) -> Result<(), SystemError> {
         *self.shared.groups.borrow_mut() = NamedGroups::create(self.engine(), groups, scale).map_err(SystemError)?;
         Ok(())
@@ -166,21 +166,22 @@ impl SimSystem {
         self.shared.groups.borrow().rows(self.engine())
     }
 
-    /// Returns the set of groups, for records of their counters. The set is empty until [`SimSystem::create_groups`] is
-    /// called.
+    /// Returns the set of groups, from which records of their counters are made. The set is empty until
+    /// [`SimSystem::create_groups`] is called.
     #[must_use]
     pub fn shared_groups(&self) -> Rc<RefCell<NamedGroups>> {
         self.shared.groups.clone()
     }
 
-    /// Returns notes about groups without tasks or pages, from the rows at the end of the run.
+    /// Returns notes about groups without tasks or without pages. `rows` are the rows of the groups at the end of the
+    /// run.
     #[must_use]
     pub fn group_notes(&self, rows: &[Row]) -> Vec<String> {
         self.shared.groups.borrow().notes(rows)
     }
 
-    /// Moves the calling task to the group that names a task called `task`. If there is no such group, the task stays
-    /// in its group.
+    /// Moves the calling task to the group whose `tasks` name the task `task`. If there is no such group, the calling
+    /// task stays in its group.
     pub fn enter_group_of(&self, task: &str) {
         if let Some(group) = self.shared.groups.borrow().of_task(task) {
             self.move_to(group);
@@ -204,7 +205,7 @@ impl SimSystem {
         &self.shared.engine
     }
 
-    /// Returns an `Rc` of the engine, which can be kept after the run.
+    /// Returns the engine in a form that can be kept after the run.
     #[must_use]
     pub fn shared_engine(&self) -> Rc<Engine<Sim>> {
         self.shared.engine.clone()
@@ -218,8 +219,8 @@ impl SimSystem {
         }
     }
 
-    /// Starts khugepaged, if the kernel has it. Called for the first region that may have huge pages, so that runs
-    /// without such regions have no additional task.
+    /// Starts khugepaged, if the kernel has it and it was not started yet. This is called for the first region that may
+    /// have huge pages, so that runs without such regions have no additional task.
     fn start_khugepaged(&self) {
         let Some(task) = self.engine().khugepaged().filter(|_| !self.shared.has_khugepaged.replace(true)) else {
             return;
@@ -255,13 +256,13 @@ impl SimSystem {
         *self.shared.at_marks.borrow_mut() = Some(Box::new(look));
     }
 
-    /// Returns the shared list of disk samples.
+    /// Returns the list to which the disk samples of the run are added.
     #[must_use]
     pub fn disk_samples(&self) -> DiskSamples {
         self.shared.samples.clone()
     }
 
-    /// Takes `pages` pages for the kernel, and frees all but `kept` of them. The kept pages are scattered.
+    /// Takes `pages` pages for the kernel, and frees all of them but `kept` pages. The kept pages are scattered.
     ///
     /// # Errors
     /// When there are fewer than `pages` free pages.
@@ -361,7 +362,8 @@ impl SimSystem {
         Self { shared: shared.clone(), process, task: RefCell::new(task) }
     }
 
-    /// Returns the lines that the simulated kernel logged, each with its time: a report for each kill.
+    /// Returns the lines that the simulated kernel logged, each with its time. For each kill there is a report of
+    /// several lines.
     #[must_use]
     pub fn kernel_log(&self) -> Vec<String> {
         self.shared.kernel_log.borrow().clone()
@@ -394,15 +396,15 @@ impl SimSystem {
         SystemError(format!("process {} (`{name}`) was killed for lack of memory", id.0))
     }
 
-    /// Returns the words for an error of the engine.
+    /// Returns the error that the workload sees for an error of the engine.
     fn words(&self, error: engine::Error) -> SystemError {
         if self.process.is_killed() { self.killed() } else { SystemError(error.to_string()) }
     }
 }
 
 impl Shared {
-    /// Ends the task of a process that the engine kills, and logs the kill. Starts the reaper at the first kill, so that
-    /// other runs have no additional task.
+    /// Ends the task of a process that the engine kills, and logs the kill. At the first kill, starts the reaper. It is
+    /// not started earlier, so that runs without kills have no additional task.
     fn end_process(&self, process: u32) {
         let last = self.engine.allocate().last_kill();
         if let Some((n, kill)) = last.filter(|(_, kill)| kill.candidates[kill.victim].id.0 == process) {
@@ -832,8 +834,8 @@ mod tests {
     use workloads::system::conformance;
     use workloads::system::contents::Pattern;
 
-    /// Runs `body` as the main task of a small machine, which has 4 MiB of memory, twice as much swap, and the disk of
-    /// `parallelio-8g`. Returns the fingerprint of the run.
+    /// Runs `body` as the main task of a small machine, which has 4 MiB of memory, 8 MiB of swap, and the disk of the
+    /// machine `parallelio-8g`. Returns the fingerprint of the run.
     fn on_small(stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemError> + 'static) -> u64 {
         on_layout(Layout::flat(1024), stamps, body)
     }
@@ -916,8 +918,8 @@ mod tests {
         });
     }
 
-    /// A reader in a group at its limit reclaims. A controller waits for the pressure of the group that contains it, and
-    /// sees it in the group's rows, too.
+    /// A reader reclaims in a group that is at its limit. A controller waits for pressure on the parent of this group.
+    /// The rows of the group show the pressure, too.
     #[test]
     fn a_controller_waits_for_the_pressure_of_a_group() {
         let outer = Group { name: "outer".into(), ..Group::default() };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use workloads::system::contents::Kept;
 use workloads::system::{Given, SystemError};
 
-/// Interval at which sleeping tasks check for an interrupt.
+/// Interval at which sleeping tasks check whether the user has interrupted the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A request that tells a task to end, and wakes the task if it sleeps.
@@ -70,7 +70,7 @@ impl Thread {
         Self::start_boxed(name, Box::new(body))
     }
 
-    /// Starts a thread. Not generic, so that it is compiled once and not for each body.
+    /// Starts a thread. This function is not generic, so that it is compiled once and not for each body.
     fn start_boxed(name: &str, body: Box<dyn FnOnce(Arc<Stop>) + Send>) -> Self {
         let stop = Arc::new(Stop::default());
         let own = stop.clone();
@@ -98,7 +98,7 @@ pub struct Common {
     started: Instant,
     /// The seed, scale and progress of the run.
     pub given: Given,
-    /// The folder of the ground's files.
+    /// The folder in which the ground keeps the workload's files.
     pub folder: PathBuf,
     /// Number of pages that workloads may use.
     pub memory_pages: u64,
@@ -114,7 +114,7 @@ impl Common {
         Self { started: Instant::now(), given, folder, memory_pages, kept }
     }
 
-    /// Returns the time since the start.
+    /// Returns the time since the start of the ground's clock.
     #[must_use]
     #[inline]
     pub fn now(&self) -> Nanos {

@@ -79,7 +79,8 @@ impl File {
         full.unwrap_or_else(|| Error::of_file(&self.opened().path, error))
     }
 
-    /// Calls `call` with the engine and this thread's state. Pages are charged to the file's group.
+    /// Calls `call` with the engine and this thread's state. The pages that `call` takes are charged to the file's
+    /// group.
     fn with_task<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
         self.shared.with_task(self.opened().group.as_ref(), call)
     }

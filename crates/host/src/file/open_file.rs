@@ -35,7 +35,7 @@ pub(crate) struct OpenFile {
     /// True if the system has refused to truncate the file to the length that the memory has for it. The bytes after
     /// that length must be removed before the file becomes longer again. Changed only while `length` is held.
     is_uncut: AtomicBool,
-    /// The lock that is held by the thread that repeats a truncation that the system refused before.
+    /// The lock that a thread holds while it repeats a truncation that the system refused before.
     cutting: Mutex<()>,
     /// The commit rounds of the file, by which threads that sync it at the same time share the work.
     pub(super) rounds: Rounds,
@@ -163,7 +163,7 @@ impl OpenFile {
         Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source }
     }
 
-    /// Drops one `Arc` of an open file, which a handle held. Dropping the last `Arc` closes the file.
+    /// Drops an `Arc` of an open file that a handle held. Dropping the last `Arc` closes the file.
     pub fn release(self: Arc<Self>, shared: &Shared) {
         shared.files.release(self, |last| last.close(shared));
     }

@@ -117,8 +117,7 @@ impl OpenOptions {
     }
 
     /// Sets the memory control group to which the file's pages are charged, until the last handle of the file is
-    /// dropped. By default, a file that the memory has not open yet is in no group, and a further handle of an open
-    /// file leaves the file in its group.
+    /// dropped. By default, the first handle of a file puts it in no group, and a later handle leaves it in its group.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

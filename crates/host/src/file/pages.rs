@@ -16,8 +16,8 @@ thread_local! {
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
-/// Returns whether this thread used another page last than page `page` of the file `file`, and stores this page as the
-/// last used one. Repeated reads of one page thus count as one use.
+/// Returns whether page `page` of the file `file` is another page than the one that this thread used last, and stores
+/// it as the page used last. Repeated reads of one page thus count as one use.
 #[inline]
 fn is_new_use(file: u32, page: u32) -> bool {
     LAST_USED.replace((file, page)) != (file, page)
@@ -126,8 +126,8 @@ impl File {
         self.engine.access().pin_open_slowly(self.cached.index.slot(page)?)
     }
 
-    /// Takes a reference to a page and its shared latch, and returns its frame. Reads the page from the device if it is
-    /// not in memory; readahead then expects that the caller wants `wanted_pages` pages from here on.
+    /// Takes a reference to a page, latches the page as a reader, and returns its frame. Reads the page from the device
+    /// if it is not in memory. Readahead then expects that the caller wants `wanted_pages` pages from this page on.
     #[inline(never)]
     pub(super) fn pin(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         let cached = self.cached();

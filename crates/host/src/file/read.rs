@@ -8,7 +8,7 @@ use machine::PAGE_BYTES;
 use std::io;
 use std::ops::Range;
 
-/// One read of a batch: its destination, and the byte of the file at which it starts.
+/// One read of a batch: the slice to fill, and the byte of the file at which the read starts.
 type Wanted<'a> = (&'a mut [u8], u64);
 
 /// Largest number of pages that a batch of reads has in flight. A single larger read may exceed it.
@@ -110,7 +110,7 @@ impl File {
         Ok(counts)
     }
 
-    /// Starts reading the missing pages of a batch, all in parallel.
+    /// Starts reading those pages of a batch that are not in memory, all in parallel.
     fn start_reads(&self, batch: &[(&mut [u8], u64)]) -> Result<(), Error> {
         self.shared.check_is_up()?;
         let _plug = self.shared.engine.machine().plug();

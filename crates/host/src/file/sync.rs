@@ -24,7 +24,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time for which a thread that is about to run a round waits for others to join.
+/// Longest time for which a thread that is about to run a commit round (one sync for several threads) waits for other
+/// threads to join the round.
 const GATHERING_MAX: Duration = Duration::from_millis(1);
 
 /// The commit rounds of one file. A round writes the file's dirty pages and syncs the file, for all threads that wait.
@@ -33,7 +34,7 @@ pub(super) struct Rounds {
     state: Mutex<State>,
     /// The condition variable that is signalled when a round has ended.
     ended: Condvar,
-    /// The condition variable that is signalled when all threads that the next round expects have come.
+    /// The condition variable that is signalled when as many threads wait as the next round expects.
     gathered: Condvar,
 }
 
@@ -48,7 +49,8 @@ struct State {
     is_gathering: bool,
     /// Number of threads that wait for the next round.
     waiting: u32,
-    /// Number of threads that the next round expects: those of the last round, and those that came while it ran.
+    /// Number of threads that the next round expects: the threads of the last round, and the threads that came while it
+    /// ran.
     expected: u32,
     /// The time that the last round took.
     took: Duration,
@@ -125,7 +127,7 @@ impl Drop for Round<'_> {
     }
 }
 
-/// Largest number of pages that a committing thread writes by itself.
+/// Largest number of pages that a thread which syncs a file writes by itself, before the round.
 const OWN_PAGES_MAX: u32 = 8;
 
 thread_local! {
@@ -141,9 +143,9 @@ pub(super) fn note_written(file: u32, pages: Range<u32>) {
 }
 
 impl OpenFile {
-    /// Writes the pages of this thread's last write to the disk, in parallel with other committing threads. Does
-    /// nothing if there are more than [`OWN_PAGES_MAX`] pages, or if the file ends within the last of them: other
-    /// threads that append write to that page, too, and the round writes it once for all of them.
+    /// Writes the pages of this thread's last write to the disk, in parallel with other threads that sync the file.
+    /// Does nothing if there are more than [`OWN_PAGES_MAX`] pages. Also does nothing if the file ends within the last
+    /// of the pages: other threads that append write to that page, too, and the round writes it once for all of them.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
@@ -230,7 +232,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     /// Data written before a call of `join` are durable after the call, whichever thread runs the round. The number of
-    /// rounds is at least that of one thread's calls, and at most that of all threads' calls.
+    /// rounds is at least the number of calls by one thread, and at most the number of calls by all threads.
     #[test]
     fn a_round_covers_what_was_written_before_it_began_and_no_more() {
         const THREADS: u64 = 6;
@@ -271,7 +273,7 @@ mod tests {
         assert_eq!(rounds.join(Durable::Data, |_| 7), Some(7));
     }
 
-    /// Callers that come while a round runs wait for the next round, and share it.
+    /// Threads that call `join` while a round runs wait for the next round, and share it.
     #[test]
     fn those_who_come_during_a_round_share_the_next() {
         const WAITERS: usize = 5;

@@ -28,11 +28,11 @@ enum Place {
 }
 
 impl Table {
-    /// Returns an `Arc` of the open file with the key `key`, and opens the file with `open` if it is not open yet.
+    /// Returns an `Arc` of the open file with the key `key`. If the file is not open yet, opens it by calling `open`.
     /// Waits while another thread opens or closes the file.
     ///
     /// # Errors
-    /// Errors of `open`.
+    /// The errors of `open`.
     pub(super) fn get_or_open(
         &self,
         key: Key,

@@ -18,8 +18,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// The memory has as many groups as it has room for ([`Builder::groups`](crate::Builder::groups)). Removed groups
-    /// count while pages are charged to them.
+    /// The memory already has as many groups as [`Builder::groups`](crate::Builder::groups) allows. A removed group
+    /// counts as long as pages are charged to it.
     NoRoom {
         /// The number of groups for which the memory has room.
         room: u16,
@@ -51,7 +51,7 @@ impl fmt::Display for GroupError {
 }
 
 /// A memory control group: a part of the files and regions of a [`Memory`](crate::Memory), with limits and protection
-/// of their pages. Groups form a tree. Linux: a cgroup with the controller `memory`, version 2.
+/// of their pages. Groups form a tree. They correspond to Linux cgroups (version 2) with the controller `memory`.
 ///
 /// Every page of the group's files and regions is charged to the group and to its ancestors, whichever thread uses the
 /// page. A clone is a handle of the same group. Handles may be used from any thread. Files and regions without a group
@@ -99,7 +99,8 @@ impl GroupKey {
 }
 
 impl Group {
-    /// Returns the group called `name` below `parent`, or below the root group.
+    /// Returns the group called `name` below `parent`, or below the root group if `parent` is `None`. Creates the group
+    /// if it does not exist.
     pub(crate) fn get_or_create(shared: &Arc<Shared>, parent: Option<&Arc<Node>>, name: &str) -> Result<Self, Error> {
         shared.check_is_up()?;
         let no_room = || Error::Group { name: name.to_owned(), kind: GroupError::NoRoom { room: 0 } };
@@ -120,8 +121,8 @@ impl Group {
         self.shared.engine.memory().groups.as_ref().expect("a memory with a group has room for groups")
     }
 
-    /// Returns the figure that `look` reads for the group; `T::default()` if this group was removed and a new group has
-    /// its number.
+    /// Returns the figure that `look` reads for the group. Returns `T::default()` if this group was removed and its
+    /// number belongs to a new group.
     fn read<T: Default>(&self, look: impl FnOnce() -> T) -> T {
         if self.groups().has_number(&self.node) { look() } else { T::default() }
     }
@@ -211,13 +212,13 @@ impl Group {
         self.set_limit(Limit::Max, bytes.into())
     }
 
-    /// Sets the high limit of the group (`memory.high`): above this number of bytes, threads that take further pages of
-    /// the group are throttled. The number is rounded down to whole pages; `None` stands for no high limit, which is
+    /// Sets the high limit of the group (`memory.high`). While the group has more bytes, threads that take more pages
+    /// of the group are throttled. The number is rounded down to whole pages; `None` stands for no high limit, which is
     /// the default. If the present charge exceeds the limit, the call reclaims the excess as far as it can.
     ///
-    /// A thread that took pages above the limit reclaims as many pages in the group before it continues. If the group
-    /// stays far above the limit, the thread then sleeps for up to 2 s. A thread that pinned a page with a guard
-    /// reclaims and sleeps only before its next call that needs a page.
+    /// A thread that took pages above the limit reclaims as many pages as it took, in the group, before it continues.
+    /// If the group stays far above the limit, the thread then sleeps for up to 2 s. A thread that pinned a page with a
+    /// guard reclaims and sleeps only before its next call that needs a page.
     ///
     /// # Errors
     /// When the group was removed.
@@ -266,14 +267,14 @@ impl Group {
     }
 
     /// Returns the number of bytes that are charged to the group and its descendants (`memory.current`). Up to 64 pages
-    /// for each shard of the memory may be charged in advance. For a removed group, returns the number of bytes that
-    /// are still charged to it.
+    /// for each shard of the memory may be charged before they are used. For a removed group, returns the number of
+    /// bytes that are still charged to it.
     #[must_use]
     pub fn usage(&self) -> u64 {
         self.read(|| self.of_engine().usage(self.node.id) * PAGE_BYTES as u64)
     }
 
-    /// Returns the largest usage that the group has had, bytes (`memory.peak`).
+    /// Returns the largest number of bytes that were ever charged to the group and its descendants (`memory.peak`).
     #[must_use]
     pub fn peak(&self) -> u64 {
         self.read(|| self.of_engine().peak(self.node.id) * PAGE_BYTES as u64)
@@ -303,7 +304,7 @@ impl Group {
     }
 
     /// Returns how often each event has happened in the group, without its descendants, under the names of
-    /// `memory.events.local`: for example, `max` counts how often a charge met the group's limit.
+    /// `memory.events.local`. For example, `max` counts how often a charge reached the group's limit.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).groups(1).start()?;

@@ -6,7 +6,6 @@
 //!
 //! *Locks*: the table's mutex is taken before the engine's lock of the tree of groups. No thread waits for an entrance
 //! while it holds the mutex.
-//! mutex held.
 
 use super::GroupError;
 use crate::error::Error;
@@ -19,13 +18,14 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A group, which its handles, files and regions share.
+/// A memory control group. The group's handles, files and regions share this value.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// The number of the group in the whole process; it is never used again.
+    /// The serial number of the group in the process. No other group ever gets this number.
     pub(super) serial: u64,
     pub(super) id: GroupId,
-    /// The names of the group's ancestors and its own, with slashes between them.
+    /// The path of the group: the names of its ancestors below the root group and its own name, with slashes between
+    /// them.
     pub(super) path: String,
     /// The parent of the group; `None` for a group below the root group.
     parent: Option<Arc<Node>>,
@@ -42,16 +42,17 @@ impl Node {
     }
 }
 
-/// A place that a call holds while it works for a group of this number.
+/// The lock of one group number. A call holds it shared while it works for the group of this number, and removal takes
+/// it exclusively, to wait until such calls have ended.
 type Entrance = CachePadded<RwLock<()>>;
 
 /// The groups of one memory.
 pub(crate) struct Groups {
     /// The groups that exist, and those that are being removed.
     nodes: Mutex<Vec<Arc<Node>>>,
-    /// The entrance of each group, by number.
+    /// The entrances, indexed by the number ([`GroupId`]) of the group.
     entrances: Box<[Entrance]>,
-    /// The serial number of the group that had each number last; 0 if no group had the number.
+    /// For each number ([`GroupId`]), the serial number of the latest group that got it; 0 if no group ever got it.
     last: Box<[AtomicU64]>,
 }
 
@@ -68,7 +69,8 @@ impl Groups {
         }
     }
 
-    /// Returns the group called `name` below `parent`, and creates it if there is none.
+    /// Returns the group called `name` below `parent`, and creates it if there is none. If `parent` is `None`, the
+    /// group lies below the root group.
     pub(super) fn get_or_create(
         &self,
         engine: &Engine<Host>,
@@ -115,12 +117,13 @@ impl Groups {
         removed.map_err(|error| node.refuse(error.into()))
     }
 
-    /// Returns the group with a serial number, if it exists.
+    /// Returns the group whose serial number is `serial`; `None` if there is no such group, or it was removed.
     pub(super) fn find(&self, serial: u64) -> Option<Arc<Node>> {
         self.nodes.lock().iter().find(|node| node.serial == serial && !node.is_removed()).cloned()
     }
 
-    /// Returns the path of the group that has a number, for errors.
+    /// Returns the path of the group with the number `id`, for error messages. If the group was removed, returns words
+    /// that say so.
     pub(crate) fn path_of(&self, id: GroupId) -> String {
         let nodes = self.nodes.lock();
         let found = nodes.iter().find(|node| node.id == id);
@@ -132,7 +135,8 @@ impl Groups {
         self.last[usize::from(node.id.0)].load(Ordering::Acquire) == node.serial
     }
 
-    /// Holds the entrance of a group, unless the group was removed.
+    /// Takes the lock with which a call keeps the group from being removed. Returns `None` if the group was already
+    /// removed.
     pub(super) fn enter(&self, node: &Node) -> Option<RwLockReadGuard<'_, ()>> {
         // A removed group is recognised before its entrance is asked for. A thread that removes the group waits for
         // calls, and such a call may wait for a page that this thread has pinned; so this thread must not queue behind
@@ -147,9 +151,9 @@ impl Groups {
     /// Calls `call` with the calling task in the group of `node`, or in the nearest ancestor that was not removed. If
     /// `node` is `None`, the task is in the root group.
     ///
-    /// Before that, the task pays, by reclaim and sleep, for pages that its last call charged above a `high` limit.
-    /// Only a call that pinned a page leaves such pages unpaid, because the task must not sleep while it holds the
-    /// page.
+    /// Before it calls `call`, the task pays, by reclaim and sleep, for pages that its last call charged above a `high`
+    /// limit. Only a call that pinned a page leaves such pages unpaid, because the task must not sleep while it holds
+    /// the page.
     pub(crate) fn call_in<R>(
         &self,
         engine: &Engine<Host>,
@@ -172,7 +176,7 @@ impl Groups {
     }
 
     /// Makes the task pay, by reclaim and sleep, for pages that its last call charged above a `high` limit. If the
-    /// group was removed since, the task pays nothing.
+    /// group was removed since that call, the task pays nothing.
     #[cold]
     fn settle(&self, engine: &Engine<Host>, task: &mut Task) {
         let group = task.group;

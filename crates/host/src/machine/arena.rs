@@ -27,9 +27,9 @@ const HUGE_BYTES: usize = 2 << 20;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Largest number of bytes of a frame that one call prefetches: about as many as a present processor can request at a
-/// time. The loop that copies the frame requests the rest. The value was chosen among 8, 16, 24, 32 and 64 cache lines
-/// by trials on an AMD EPYC of family 26.
+/// Largest number of bytes of a frame that one call prefetches: about as many as today's processors can request at a
+/// time. The rest of the frame is requested by the loop that later copies the frame. The value was chosen among 8, 16,
+/// 24, 32 and 64 cache lines by trials on an AMD EPYC of family 26.
 const PREFETCH_MAX: usize = 24 * LINE;
 
 /// Asks the system to back the memory at `addresses` with huge pages when it is first touched. With small pages, each
@@ -329,8 +329,8 @@ impl Arena {
         }
     }
 
-    /// Appends to `runs` the memory of `frames`, without its first `skip` bytes. Frames that lie one after the other in
-    /// the arena form one run.
+    /// Appends to `runs` the memory of `frames`, without its first `skip` bytes, as contiguous runs. Frames that lie
+    /// one after the other in the arena form one run.
     ///
     /// # Panics
     /// When a frame does not exist, or `skip` is beyond the frames.

@@ -18,10 +18,10 @@ pub struct Config {
     /// The means by which disk requests are carried out if the submitting thread does not carry them out itself:
     /// io_uring or threads. Default: [`Io::Auto`].
     pub io: Io,
-    /// Largest number of requests of one direction (read or write) that a device has in flight; further requests wait
-    /// in `submit`. Default: 256.
+    /// Largest number of requests of one direction (read or write) that a device has in flight. When so many are in
+    /// flight, `submit` waits. Default: 256.
     pub queue_depth: u32,
-    /// Number of pages of the largest read that the submitting thread carries out itself. Default: 4.
+    /// Largest number of pages in a read that the submitting thread carries out itself. Default: 4.
     ///
     /// The submitter waits for a small read anyway. A larger read is readahead: the submitter waits only for its first
     /// pages, so another thread carries it out.

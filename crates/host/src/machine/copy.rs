@@ -11,8 +11,8 @@
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 64;
 
-/// Least number of bytes that the loops of this module copy. A shorter copy is left to `memcpy`, which itself uses a
-/// loop for it.
+/// Least number of bytes that the loops of this module copy. A shorter copy is left to `memcpy`, which copies so few
+/// bytes by a loop of its own and not by the string instruction.
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = 1024;
 
@@ -72,9 +72,9 @@ unsafe fn copy_blocks_sse2(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies `len` bytes, a multiple of [`BLOCK`], in AVX registers: with half as many instructions as in SSE2 registers.
-/// A processor that looks ahead some hundred instructions then reaches the code after the copy while much of the copy
-/// still waits for memory.
+/// Copies `len` bytes, a multiple of [`BLOCK`], in AVX registers. This takes half as many instructions as a copy in
+/// SSE2 registers, so a processor that looks ahead some hundred instructions reaches the code after the copy while much
+/// of the copy still waits for memory.
 ///
 /// # Safety
 /// As for [`copy_blocks`]; the processor must also have AVX.

@@ -19,10 +19,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Weak};
 
-/// Number of hazard pointers of a thread: as many as fill one cache line. The next line stays unused, because
-/// processors fetch two lines at a time.
+/// Number of hazard pointers of a thread in one machine: as many as fill one cache line. The cache line after them
+/// stays unused, because processors fetch two lines at a time.
 const RECORD: usize = 16;
-/// Largest number of threads of a process that have hazard pointers at the same time. Further threads have none.
+/// Largest number of threads that have hazard pointers in one machine at the same time. If there are more threads, the
+/// others have none.
 const RECORDS: usize = 1024;
 
 /// The two bits that are set in a published word, so that it is not 0 even for frame 0. No frame number has either bit.
@@ -46,10 +47,11 @@ pub struct HazardPointer<'a>(&'a AtomicU32);
 /// The hazard pointers of one machine; clones share them.
 #[derive(Clone)]
 pub struct Hazards {
-    /// The number of the machine among all machines of this process, from 1. Stored here and not behind `table`,
-    /// because a hit of the cache reads nothing else.
+    /// The number of the machine among all machines of this process, from 1. Stored here and not behind `table`, so
+    /// that a hit of the cache follows no pointer to read it.
     id: u64,
-    /// True if the machine has hazard pointers. Stored here and not behind `table`, because every hit reads it.
+    /// True if the machine has hazard pointers. Stored here and not behind `table`, because every hit of the cache
+    /// reads it.
     is_on: bool,
     table: Arc<Table>,
 }
@@ -60,7 +62,7 @@ struct Table {
     records: Box<[Record]>,
     /// Number of records that were ever used.
     used: AtomicU32,
-    /// Numbers of used records that now belong to no thread.
+    /// Numbers of the records that were used and now belong to no thread, so that new threads may take them.
     free: Mutex<Vec<u32>>,
     /// Number of barriers (interruptions of all CPUs) that have begun. A barrier begins only while the lock of
     /// `barriers_done` is held.
@@ -69,7 +71,8 @@ struct Table {
     barriers_done: Mutex<u64>,
 }
 
-/// The record of a thread for which no record is left ([`RECORDS`]): no pointer in it is ever free.
+/// The record of every thread that came when all [`RECORDS`] records of the machine were taken. No pointer in it is
+/// ever free, so such a thread publishes nothing.
 static IN_USE: Record = Record([const { AtomicU32::new(u32::MAX) }; RECORD]);
 
 thread_local! {
@@ -96,8 +99,8 @@ impl Drop for Owned {
     }
 }
 
-/// Returns whether a hazard pointer publishes nothing. If another thread has withdrawn its frame, that thread's
-/// accesses to the frame come before the next publication in this pointer.
+/// Returns whether a hazard pointer publishes nothing. If another thread withdrew the frame from the pointer, that
+/// thread's accesses to the frame come before the next publication in the pointer.
 #[inline(always)]
 fn is_free(pointer: &AtomicU32) -> bool {
     pointer.load(Ordering::Acquire) == 0
@@ -113,8 +116,8 @@ fn publish_in(pointer: &AtomicU32, frame: FrameNumber) -> HazardPointer<'_> {
 }
 
 impl Hazards {
-    /// Creates the hazard-pointer records of a machine. They are used only if `is_wanted` is true and the system
-    /// permits `membarrier`.
+    /// Creates the hazard-pointer records of a machine. The hazard pointers are used only if `is_wanted` is true and
+    /// the system permits `membarrier`.
     pub(super) fn new(is_wanted: bool) -> Self {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
         let is_on = is_wanted && sys::can_interrupt_all();
@@ -129,7 +132,8 @@ impl Hazards {
         Self { id: MACHINES.fetch_add(1, Ordering::Relaxed) + 1, is_on, table: Arc::new(table) }
     }
 
-    /// Returns the calling thread's record of hazard pointers; `None` if the thread has used another machine since.
+    /// Returns the calling thread's record of hazard pointers in this machine; `None` if this is not the machine that
+    /// the thread used last.
     #[inline(always)]
     fn current_record(&self) -> Option<&Record> {
         let (id, record) = CURRENT.get();

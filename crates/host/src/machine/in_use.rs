@@ -13,9 +13,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 /// nodes of one block device, even on different file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Identity {
-    /// A block device, by its number.
+    /// A block device, which is identified by its device number.
     Device { number: u64 },
-    /// Any other file, by its inode and the device on which it lies.
+    /// A file that is no block device. It is identified by its inode and the device on which it lies.
     File { device: u64, inode: u64 },
 }
 

@@ -130,7 +130,7 @@ impl Host {
         self.shared.disks.attach(receivers.into_iter().collect());
     }
 
-    /// Returns a notice for each thing that the system did not grant so far, without duplicates.
+    /// Returns a notice for each feature that the system has refused so far, without duplicates.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.notices.all()
@@ -141,8 +141,8 @@ impl Host {
         self.shared.notices.add(notice);
     }
 
-    /// Notes that the calling thread begins a call of the library, which ends when the result is dropped. Calls are not
-    /// nested.
+    /// Notes that the calling thread begins a call of the library. The call ends when the result is dropped. A thread
+    /// has one call at a time.
     #[inline]
     pub(crate) fn enter_call(&self) -> Call<'_> {
         self.shared.pressure.enter_call()

@@ -10,12 +10,12 @@ use std::fmt;
 pub enum Notice {
     /// The system does not back the memory with huge pages.
     NoHugePages,
-    /// There are no hazard pointers, because the system does not permit `membarrier`, or lacks it. Each read of a page
-    /// changes the page's descriptor.
+    /// There are no hazard pointers, because the system does not permit `membarrier`, or lacks it. Instead, each read
+    /// of a page counts a reference in the page's descriptor.
     NoHazardPointers,
     /// io_uring is not permitted; instead, threads read and write.
     NoIoUring {
-        /// The system's error number; 0 when a needed operation is missing.
+        /// The system's error number; 0 when the kernel's io_uring lacks an operation that the library needs.
         os_error: i32,
     },
     /// The swap file lies in memory (tmpfs), so swapping frees no memory.
@@ -28,10 +28,10 @@ pub enum Notice {
         /// The name of the file.
         name: String,
     },
-    /// More files go through the page cache of the kernel than notices name. The names of these further files are not
-    /// kept.
+    /// More files than those named by [`Notice::Buffered`] go through the page cache of the kernel. The names of these
+    /// files are not kept, because there may be any number of them.
     BufferedMore {
-        /// Number of times that a further file was opened.
+        /// Number of times that a file without a notice of its own was opened.
         count: u64,
     },
 }
@@ -73,7 +73,7 @@ struct Noted {
     notices: Vec<Notice>,
     /// Number of notices so far that name a file.
     files: usize,
-    /// Number of times that a further file was opened after [`FILES_MAX`] were named.
+    /// Number of times that a file which no notice names was opened after [`FILES_MAX`] files were named.
     more_files: u64,
 }
 

@@ -10,7 +10,8 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 
-/// A per-CPU value: a slot with a `T` for each CPU that the process may use, or for as many as were configured.
+/// A per-CPU value: an array of slots with a `T` each. The number of slots is that of the CPUs that the process may
+/// use, unless `Config::shards` says another number.
 pub struct Shards<T>(Box<[CachePadded<Mutex<T>>]>);
 
 impl<T> Shards<T> {

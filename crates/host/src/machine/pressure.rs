@@ -26,10 +26,11 @@ use std::time::Instant;
 /// The state of a thread, which decides how the thread is counted. A thread is in a call of one memory at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
-    /// Number of nested stalls.
+    /// Number of nested stalls that the thread is in; 0 if it is not stalled.
     stalls: u32,
     is_in_call: bool,
-    /// `true` if the thread's call is known, so that it counts as working unless it is stalled or waits.
+    /// `true` if the thread's present call is known: it began during another thread's stall, or a stall of its own
+    /// ended during such a stall. The thread then counts as working unless it is stalled or waits.
     is_known: bool,
     /// `true` while the thread sleeps for another reason than lack of memory.
     waits: bool,
@@ -40,7 +41,7 @@ struct Thread {
 impl Thread {
     const NEW: Self = Self { stalls: 0, is_in_call: false, is_known: false, waits: false, group: 0 };
 
-    /// Returns how often the thread counts as stalled, and as working.
+    /// Returns two numbers: 1 if the thread counts as stalled, otherwise 0; and 1 if it counts as working, otherwise 0.
     fn counts(self) -> [u32; 2] {
         let is_stalled = self.stalls > 0;
         [is_stalled.into(), (self.is_known && !is_stalled && !self.waits).into()]
@@ -57,12 +58,13 @@ struct Counts {
     stalled: u32,
     working: u32,
     since: Nanos,
-    /// Stall times so far, some and full.
+    /// The time up to `since` in which at least one thread was stalled (`some`), and the part of it in which no thread
+    /// was known to work (`full`).
     total: [Nanos; 2],
     averages: [Averages; 2],
-    /// The stall times at the end of the last period.
+    /// The values of `total` at the end of the last averaging period.
     at_period: [Nanos; 2],
-    /// End of the present period.
+    /// End of the present averaging period.
     ends: Nanos,
 }
 
@@ -80,7 +82,7 @@ impl Counts {
         }
     }
 
-    /// Replaces a thread's contribution `before` to the counts (times stalled, times working) by the contribution
+    /// Replaces a thread's contribution `before` to the counts of stalled and of working threads by the contribution
     /// `after`.
     fn recount(&mut self, now: Nanos, before: [u32; 2], after: [u32; 2]) {
         self.advance(now);
@@ -95,7 +97,7 @@ impl Counts {
         Pressure { some: stalls(0), full: stalls(1) }
     }
 
-    /// Adds the time up to `now`.
+    /// Adds the time from `since` to `now` to the stall times.
     fn advance(&mut self, now: Nanos) {
         while self.since < now {
             let to = now.min(self.ends);
@@ -133,7 +135,8 @@ impl Counts {
 struct AllCounts {
     /// The counts of all threads.
     all: Counts,
-    /// For each group, from number 1 on, the number of its parent, and its counts. Empty without groups.
+    /// For each group, the number of its parent, and its counts. The first element is that of group 1. Empty if no
+    /// group was made yet.
     groups: Vec<(u16, Counts)>,
 }
 
@@ -149,7 +152,8 @@ impl AllCounts {
         }
     }
 
-    /// Counts a thread of a memory control group in the group and its ancestors.
+    /// Replaces a thread's contribution `before` by `after` in the counts of a memory control group and of all its
+    /// ancestors.
     fn recount_groups(&mut self, now: Nanos, mut group: u16, before: [u32; 2], after: [u32; 2]) {
         while let Some(at) = usize::from(group).checked_sub(1) {
             let (parent, counts) = &mut self.groups[at];
@@ -163,7 +167,8 @@ impl AllCounts {
 #[derive(Debug)]
 pub(super) struct ThreadPressure {
     began: Instant,
-    /// The number of stalled threads, which calls read before they count anything.
+    /// A copy of the number of stalled threads, which a call reads without the lock of `counts`. As long as it is 0,
+    /// calls are not counted, so that they cost nothing.
     stalled: AtomicU32,
     counts: Mutex<AllCounts>,
 }
@@ -209,12 +214,13 @@ impl ThreadPressure {
         }
     }
 
-    /// Notes that the calling thread is about to sleep, or has slept.
+    /// Notes that the calling thread is about to sleep (`waits` is `true`), or has slept.
     pub(super) fn note_wait(&self, waits: bool) {
         self.change(|thread| thread.waits = waits);
     }
 
-    /// Notes that a memory control group was created. No call works for a former group of the same number.
+    /// Notes that a memory control group was created, and begins its counts anew. At this time no call may work for a
+    /// removed group that had the same number.
     pub(super) fn note_new_group(&self, group: u16, parent: u16) {
         let mut counts = self.counts.lock();
         let new = || (parent, Counts::new(wait::since(self.began)));
@@ -230,8 +236,8 @@ impl ThreadPressure {
         self.change(|thread| thread.group = group);
     }
 
-    /// Notes that the calling thread begins a call, which ends when the result is dropped. At first, the call works for
-    /// the root group.
+    /// Notes that the calling thread begins a call. The call ends when the result is dropped. At first, the call works
+    /// for the root group.
     #[inline]
     pub(super) fn enter_call(&self) -> Call<'_> {
         self.change(|thread| {
@@ -241,12 +247,13 @@ impl ThreadPressure {
         Call(self)
     }
 
-    /// Returns the figures until now.
+    /// Returns the stall times of the memory and their averages, up to now.
     pub(super) fn read(&self) -> Pressure {
         self.counts.lock().all.read(wait::since(self.began))
     }
 
-    /// Returns the figures of a group until now; `None` if there never was a group of this number.
+    /// Returns the stall times of a group and their averages, up to now; `None` if there never was a group of this
+    /// number.
     pub(super) fn read_group(&self, group: u16) -> Option<Pressure> {
         let mut counts = self.counts.lock();
         let (_, of_group) = counts.groups.get_mut(usize::from(group).checked_sub(1)?)?;
@@ -254,7 +261,7 @@ impl ThreadPressure {
     }
 }
 
-/// A call of a thread.
+/// A call of the library by a thread. The call ends when this value is dropped.
 pub(crate) struct Call<'a>(&'a ThreadPressure);
 
 impl Drop for Call<'_> {
@@ -288,7 +295,8 @@ mod tests {
         assert_eq!(counts.total, [Nanos::from_millis(30), Nanos::from_millis(20)]);
     }
 
-    /// Counts a stall of 1 s in the first period, and no stall in the 10 s after it, in one step and in many.
+    /// Counts a stall of 1 s in the first period and no stall in the 10 s after this period, once in one step and once
+    /// in many steps. The averages are equal.
     #[test]
     fn averages_do_not_depend_on_when_they_are_read() {
         let after = |steps: u64| {
@@ -305,8 +313,8 @@ mod tests {
         assert!((short - 50.0 * (1.0 - (-0.2_f64).exp()) * (-1.0_f64).exp()).abs() < 1e-9, "{short}");
     }
 
-    /// Another thread works in a call from time 0 on. It is known from the beginning of the stall on only if it begins
-    /// a call then.
+    /// Another thread is in a call that began before a stall, so it is not known to work. It is known from the moment
+    /// at which it begins a call during the stall.
     #[test]
     fn calls_are_known_when_they_begin_during_a_stall() {
         let pressure = ThreadPressure::new(Instant::now());
@@ -348,7 +356,8 @@ mod tests {
         assert!(some.total_us >= full.total_us);
     }
 
-    /// A thread stalls in a group and its parent, and then for another group during this stall.
+    /// A thread stalls in a call for a group that has a parent. During the stall, the call begins to work for another
+    /// group.
     #[test]
     fn a_stall_counts_in_the_group_of_the_call_and_its_ancestors() {
         let pressure = ThreadPressure::new(Instant::now());

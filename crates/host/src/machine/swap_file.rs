@@ -27,7 +27,7 @@ const HEADER_BYTES: usize = 40;
 pub struct SwapFile {
     file: File,
     slots: u32,
-    /// The claim on a named file; `None` for an unnamed file, which no other process can find.
+    /// The claim on a named file; `None` for an unnamed file, which nobody else can open.
     in_use: Option<InUse>,
 }
 
@@ -289,7 +289,8 @@ fn describe(block: &[u8]) -> String {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SwapFileError {
-    /// The file exists and has other contents, another owner or another name. It was not touched.
+    /// The file exists, and has other contents than a swap file of the library, an owner other than the caller, or a
+    /// second name. The file was not touched.
     Foreign {
         /// The file.
         path: PathBuf,
@@ -317,7 +318,7 @@ pub enum SwapFileError {
         /// Number of bytes asked for.
         bytes: u64,
     },
-    /// The file cannot be used for another reason.
+    /// The system returned an error for another operation on the file, such as opening it.
     Io {
         /// The file.
         path: PathBuf,

@@ -29,9 +29,9 @@ fn checked_io(returned: libc::c_int) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes a file at least `bytes` bytes long without changing its contents. Never makes it shorter, even if another
-/// process makes it longer meanwhile. Returns `false` if the file system does not support `fallocate`, or has no room
-/// for the last block, which this call allocates.
+/// Makes a file at least `bytes` bytes long without changing its contents. Never makes the file shorter, even if
+/// another process makes it longer meanwhile. Returns `false` if the file system does not support `fallocate`, or has
+/// no room for the last block, which this call allocates.
 ///
 /// # Errors
 /// Errors of the system. Nothing has changed then.
@@ -99,8 +99,9 @@ pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
     set_flag(file, libc::O_DIRECT, is_direct)
 }
 
-/// Opens a file without waiting, except for another program's lease on it. A pipe (FIFO) opens at once even if its
-/// other end is not open, so the caller has to refuse pipes. Reads and writes of the opened file wait as usual.
+/// Opens a file without waiting, unless another program has a lease on the file: then waits until the lease has ended.
+/// A pipe (FIFO) opens at once even if no process has its other end open, so the caller has to refuse pipes. Reads and
+/// writes of the opened file wait as usual.
 pub(crate) fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let at_once = options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = match at_once {

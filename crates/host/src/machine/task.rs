@@ -42,15 +42,15 @@ pub(super) fn is_task() -> bool {
     KILL.try_with(|kill| kill.get().is_some()).unwrap_or(false)
 }
 
-/// Number of calls of [`relax`] of which one lets other threads run.
+/// One of this number of calls of [`relax`] lets other threads run.
 ///
-/// In the Linux kernel, a loop has to offer its CPU to other tasks. Threads are preempted by the system anyway, so most
-/// calls need not do anything. The exception is a loop that waits for another thread without sleeping: after a few
-/// tries, it must let that thread run.
+/// In the Linux kernel, a loop has to offer its CPU to other tasks. Threads of a process are preempted by the system
+/// anyway, so most calls of `relax` do nothing. The exception is a loop that waits for another thread without sleeping:
+/// after a few tries, it must let that thread run.
 const RELAX_INTERVAL: u32 = 16;
 
-/// Lets other threads run, at one in [`RELAX_INTERVAL`] calls. In a killed task every call does so, because the task's
-/// waits return at once and its loops would keep the CPU busy.
+/// Lets other threads run, but only in one of [`RELAX_INTERVAL`] calls. In a killed task every call lets other threads
+/// run, because the task's waits return at once, so that its loops would keep the CPU busy.
 pub(super) fn relax() {
     let calls = RELAXED.get().wrapping_add(1);
     RELAXED.set(calls);
@@ -60,10 +60,10 @@ pub(super) fn relax() {
 }
 
 /// A guard that ends the process if its thread panics while it holds the guard. The panic's message is printed before.
-/// Other threads may wait for pages that the thread writes, or for disk requests that it has in flight. After a panic
-/// they would wait for ever.
+/// Without the guard, other threads might wait for ever, for pages that the thread was writing or for disk requests
+/// that it had in flight.
 pub(crate) struct AbortOnPanic {
-    /// `true` if the guard was made during another panic; it then does not end the process.
+    /// `true` if the guard was made while the thread was already panicking. The guard then does not end the process.
     is_late: bool,
 }
 
@@ -83,8 +83,9 @@ impl Drop for AbortOnPanic {
 
 /// Starts a thread, waits until it runs, and returns its handle.
 ///
-/// At the start of a thread, the standard library allocates a little memory, and ends the process if it gets none. The
-/// wait ensures that this has happened before the caller goes on, and perhaps limits the memory of the process.
+/// At the start of a thread, the standard library allocates a little memory, and ends the process if it gets none.
+/// Because of the wait, the memory is allocated before the caller goes on. The caller may then limit the memory of the
+/// process.
 ///
 /// # Errors
 /// When the system grants no thread.
@@ -100,7 +101,7 @@ pub(super) fn start_thread(name: String, run: impl FnOnce() + Send + 'static) ->
 
 struct Task {
     kill: Arc<AtomicBool>,
-    /// The thread's handle, until it is joined.
+    /// The handle of the thread; `None` once the thread was joined.
     handle: Option<JoinHandle<()>>,
     thread: thread::Thread,
 }

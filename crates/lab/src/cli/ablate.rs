@@ -63,8 +63,8 @@ struct Report<'a> {
     rows: &'a [RowAblation],
 }
 
-/// Runs both kernels, the first kernel with each difference, and the second without each difference. Reports the
-/// effects.
+/// Runs both kernels, the first kernel with each single difference applied, and the second kernel with each single
+/// difference reverted. Reports the effect of each difference.
 pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> Result<(), End> {
     let words = &options.rows;
     let request = options.request(experiment, &[]);
@@ -138,7 +138,8 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     losses.end()
 }
 
-/// Checks that no option makes several columns of a kernel: every key must have one value.
+/// Checks that no option makes several columns of a kernel, because `ablate` compares one column of each kernel:
+/// `--set` must give a key one value, and `--on` must name one ground that runs kernel files.
 fn check(request: &Request) -> Result<(), String> {
     if let Some(set) = request.set.iter().find(|set| set.values.len() > 1) {
         return Err(format!("--set {}: `ablate` takes one value for a key, not {}", set.key, set.values.len()));
@@ -152,15 +153,16 @@ fn check(request: &Request) -> Result<(), String> {
     }
 }
 
-/// Returns the results for one row as text: a line for each difference, the largest effect first, then for each
-/// difference with an effect the source (patch or book section) that the kernel file cites.
+/// Returns the results for one row as text. The text has a line for each difference, the one with the largest effect
+/// first. Below them it lists the sources (patches or book sections) that kernel files cite for the differences that
+/// change the row.
 fn render(row: &RowAblation, from: &str, to: &str, look: Look) -> String {
     let (title, figures, sources) = grids(row, from, to);
     let sources = if sources.lines.is_empty() { String::new() } else { format!("\n{}", sources.render(look)) };
     grid::wrapped(&title, look) + &figures.render(look) + &sources
 }
 
-/// Returns the results for a row as a section of a page.
+/// Returns the results for one row as a section of a page.
 fn section(row: &RowAblation, from: &str, to: &str) -> Section {
     let (title, figures, sources) = grids(row, from, to);
     let mut parts = vec![Part::Words(title), Part::table("Differences", figures)];
@@ -170,8 +172,9 @@ fn section(row: &RowAblation, from: &str, to: &str) -> Section {
     Section::new(row.row.clone(), parts)
 }
 
-/// Returns the parts of the results for a row: the gap in words, a table of the differences, and a table of the sources
-/// (patches or book sections) that kernel files cite for the differences that change the row.
+/// Returns the parts of the results for a row: words on the gap between the two kernels, a table of the differences,
+/// and a table of the sources (patches or book sections) that kernel files cite for the differences that change the
+/// row.
 fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
     let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
     let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", percent(share)));

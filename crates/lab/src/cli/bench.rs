@@ -21,12 +21,12 @@ pub struct Arguments {
     /// Write the report to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The folder for the file that is read [default: the system's temporary folder]
+    /// The folder for the file that the measurement reads [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// Measures the speed in several rounds, and shows medians over the rounds.
+/// Measures the speed of the simulator and the library in several rounds, and shows medians over the rounds.
 pub fn run(Arguments { runs, format, output, dir }: &Arguments) -> Result<(), End> {
     form::check_is_file(*format)?;
     let form = Form::open(*format, output.as_deref())?;

@@ -20,20 +20,20 @@ use report::plot;
 use report::plot::flames;
 use study::plan::{Plan, Request, Results};
 
-/// Options for files beside a report.
+/// Options that ask for files in addition to the report of a command.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("sampled").multiple(true), group = clap::ArgGroup::new("profiled").multiple(true))]
 pub struct BesideOptions {
-    /// Write a profile of virtual CPU time as folded stacks, which begin with the name of their run
+    /// Write a profile of virtual CPU time as folded stacks; each stack begins with the name of its run
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Draw where the kernel spent virtual CPU time as a flame graph by task, all seeds together, SVG
+    /// Draw a flame graph (SVG) of the virtual CPU time that the kernel spent, by task, for all seeds together
     #[arg(long, value_name = "FILE.svg", group = "profiled")]
     flamegraph: Option<PathBuf>,
-    /// Draw how the profile of the second column differs from that of the first, as a flame graph, SVG
+    /// Draw a flame graph (SVG) that shows how the profile of the second column differs from that of the first
     #[arg(long, value_name = "FILE.svg", group = "profiled")]
     flamegraph_difference: Option<PathBuf>,
-    /// Write where the kernel spent virtual CPU time as text: self time by task, and inclusive time of all tasks
+    /// Write a text on where the kernel spent virtual CPU time: self time by task, and inclusive time of all tasks
     #[arg(long, value_name = "FILE", group = "profiled")]
     call_tree: Option<PathBuf>,
     /// Also show the time that programs spend in their own code, in flame graphs and call trees
@@ -42,7 +42,8 @@ pub struct BesideOptions {
     /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
     #[arg(long, value_name = "FILE", group = "sampled")]
     series: Option<PathBuf>,
-    /// Draw physical memory over time: what most of each pageblock is used for, SVG (`sim`, `guest`)
+    /// Draw a picture (SVG) of physical memory over time: for each pageblock, the use of most of its pages (`sim`,
+    /// `guest`)
     #[arg(long, value_name = "FILE.svg", group = "sampled")]
     memory_map: Option<PathBuf>,
     /// Write free blocks by order and migrate type, and pageblocks by type, over time, as CSV (`sim`, `guest`)
@@ -79,8 +80,8 @@ impl BesideOptions {
         first_given(&options)
     }
 
-    /// Returns the first given option that `ground` does not support, with words for the grounds that do; none if all
-    /// are supported.
+    /// Returns the first given option that `ground` does not support, with words for the grounds that support it; none
+    /// if `ground` supports all given options.
     pub fn unsupported_on(&self, ground: Ground) -> Option<(&'static str, &'static str)> {
         const SIM: &str = "ground `sim` alone, which knows every task at every moment";
         const SIM_AND_GUEST: &str = "grounds `sim` and `guest` alone";
@@ -99,8 +100,7 @@ impl BesideOptions {
 
     /// Refuses `--flamegraph-difference` unless there are two columns.
     ///
-    /// # Errors
-    /// When the option is given, and there are more or fewer columns.
+    /// # Errors When the option is given, and there are more or fewer than two columns.
     pub fn check_columns(&self, columns: usize) -> Result<(), String> {
         if self.flamegraph_difference.is_none() || columns == 2 {
             return Ok(());
@@ -108,7 +108,7 @@ impl BesideOptions {
         Err(format!("--flamegraph-difference: expected two columns, to set beside each other; here are {columns}"))
     }
 
-    /// Returns the first given option; none if none is given.
+    /// Returns the name of the first given option that asks for a file; none if no such option is given.
     pub fn wants_any(&self) -> Option<&'static str> {
         let series = self.series.is_some().then_some("--series");
         let others = [("--trace", self.trace.is_some()), ("--memory-map", self.memory_map.is_some())];
@@ -120,7 +120,7 @@ impl BesideOptions {
         self.wants_profile().or(first_given(&others)).or(first_given(&texts)).or(series)
     }
 
-    /// Returns `request`, changed so that its runs record the data for these files.
+    /// Returns `request`, changed so that its runs record the data for the files that the given options ask for.
     pub fn of(&self, request: Request) -> Request {
         Request {
             profile: self.wants_profile().is_some(),
@@ -158,12 +158,12 @@ impl BesideOptions {
     }
 }
 
-/// Returns the name of the first given option; none if none is given.
+/// Returns the name of the first option in `options` that is given; none if none of them is given.
 fn first_given(options: &[(&'static str, bool)]) -> Option<&'static str> {
     options.iter().find_map(|(name, is_given)| is_given.then_some(*name))
 }
 
-/// Files beside a report, opened before the work begins.
+/// The files to write in addition to a report. They are opened before the work begins.
 pub struct Beside {
     profile: Option<Output>,
     series: Option<Output>,
@@ -180,7 +180,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Writes the files. If one fails, the others are still written.
+    /// Writes the files. If a file cannot be written, the others still are, and `losses` gets the error.
     pub fn write(self, plan: &Plan, results: &Results, losses: &mut Losses) {
         let Self {
             profile: stacks,
@@ -236,7 +236,7 @@ impl Beside {
     }
 }
 
-/// Parses an interval in seconds, at least a millisecond.
+/// Parses an interval in seconds. The interval must be a millisecond or more.
 pub(super) fn parse_every(text: &str) -> Result<Nanos, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=1e6).contains(&seconds) => Ok(Nanos((seconds * 1e9) as u64)),

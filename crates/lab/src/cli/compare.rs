@@ -26,14 +26,14 @@ use study::{pictures, variants};
 /// Arguments of `highwater compare`.
 #[derive(clap::Args)]
 pub struct CompareArguments {
-    /// Names from `highwater list`, or files; a table for each
+    /// The experiments, names from `highwater list` or files; each gets a table
     #[arg(required = true, value_name = "EXPERIMENT", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     experiments: Vec<String>,
-    /// The kernels to compare, in place of those of the experiment or, with `guest`, of those nearest to its image; the
-    /// first is the baseline
+    /// The kernels to compare; the first is the baseline [default: those of the experiment; with `guest`, those nearest
+    /// to the kernel image]
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
-    /// A further kernel, a name or a file, in addition to those of the experiment. Repeatable
+    /// A kernel, a name or a file, to compare in addition to those of the experiment. Repeatable
     #[arg(long, value_name = "KERNEL")]
     kernel: Vec<String>,
     #[command(flatten)]
@@ -45,7 +45,8 @@ pub struct CompareArguments {
 pub struct RunArguments {
     /// A name from `highwater list`, or a file
     experiment: String,
-    /// The kernel, a name or a file [default: the first of the experiment; with `guest`, the one nearest to its image]
+    /// The kernel, a name or a file [default: the first of the experiment; with `guest`, the one nearest to the kernel
+    /// image]
     #[arg(long, value_name = "KERNEL")]
     kernel: Option<String>,
     #[command(flatten)]
@@ -63,8 +64,8 @@ struct Options {
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
-    /// Add the columns of a saved report after the others: the JSON of `run`, `compare`, `stat` or `import`. Its rows
-    /// are joined by name. Repeatable
+    /// Add the columns of a saved report (the JSON of `run`, `compare`, `stat` or `import`) after those of the runs.
+    /// Rows with equal names are joined. Repeatable
     #[arg(long, value_name = "FILE.json")]
     column: Vec<PathBuf>,
     /// Show all rows. By default (without --all, --rows and --locks), a table shows the answer and the rows to look at
@@ -77,15 +78,15 @@ struct Options {
     /// The rule by which percentages in brackets are computed
     #[arg(long, value_enum, value_name = "RULE", default_value_t)]
     percent: PercentRule,
-    /// Also show, for each class of locks, how often and how long it was taken and contended, and the time with
-    /// interrupts off (`sim`)
+    /// Also show, for each class of locks, how often and for how long its locks were held and waited for; and the time
+    /// with interrupts off (`sim`)
     #[arg(long)]
     locks: bool,
     #[command(flatten)]
     beside: BesideOptions,
 }
 
-/// Runs several kernels in each experiment, one experiment after the other. Shows a table for each.
+/// Runs several kernels in each experiment, one experiment after the other. Shows a table for each experiment.
 pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
     let CompareArguments { experiments, kernels, kernel, options } = arguments;
     let experiments = each_once(experiments);
@@ -99,7 +100,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), End> {
     carry_out(experiments.iter().map(request).collect(), options)
 }
 
-/// Runs an experiment with one kernel. Shows a table with its column.
+/// Runs an experiment with one kernel. Shows a table with one column, that of the kernel.
 pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Result<(), End> {
     let place = options.experiment.request(experiment, &[]).place;
     let fitting = options.experiment.on.iter().flat_map(|ground| grounds::fitting_kernels(*ground, &place)).next();
@@ -107,7 +108,7 @@ pub fn run(RunArguments { experiment, kernel, options }: &RunArguments) -> Resul
     carry_out(vec![options.experiment.request(experiment, &[kernel])], options)
 }
 
-/// Returns the kernel to run: `named`, or the experiment's first.
+/// Returns the kernel to run: `named`, or the experiment's first kernel if `named` is none.
 pub(super) fn kernel_of(experiment: &str, named: Option<&String>) -> Result<String, End> {
     match named {
         Some(kernel) => Ok(kernel.clone()),
@@ -116,7 +117,7 @@ pub(super) fn kernel_of(experiment: &str, named: Option<&String>) -> Result<Stri
     }
 }
 
-/// Refuses options that work with one experiment only.
+/// Refuses options that work with one experiment only. `named` is the number of experiments, which is more than one.
 fn check_several(options: &Options, named: usize) -> Result<(), End> {
     let of_one = [
         ("--variant", options.variant.is_some()),
@@ -147,7 +148,8 @@ fn check_grounds(request: &Request, options: &Options) -> Result<(), End> {
     }
 }
 
-/// Returns a request in which the runs record all that the options need.
+/// Returns `request` with the chosen variant, changed so that its runs record all the data that the options need.
+/// Refuses options that the grounds of the request do not support.
 fn completed(request: Request, options: &Options) -> Result<Request, End> {
     let request = match &options.variant {
         Some(word) => variants::named(&request, word)?,
@@ -239,7 +241,7 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
     losses.end()
 }
 
-/// Checks that each word of `--rows` matches a row that the runs may have.
+/// Checks that each word of `--rows` matches the name of a row that the runs may have.
 fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_locks: bool) -> Result<(), String> {
     let of_locks = if has_locks { Vec::new() } else { locks::names() };
     let is_of_locks = |word: &&String| !rows::means_any(names, word) && rows::means_any(&of_locks, word);
@@ -250,7 +252,7 @@ fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_loc
     rows::check(names, words).map_err(|message| format!("{message}{sizes}"))
 }
 
-/// Returns the failures of several plans, each with the name of its experiment.
+/// Returns the failed runs of several plans, each with the name of its experiment.
 ///
 /// # Errors
 /// When every run failed, or when a run failed and an interrupt ended the command: there is nothing to report.
@@ -265,7 +267,8 @@ pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Ve
     if !failures.is_empty() && (is_nothing || interrupt::is_set()) { Err(failed(&failures)) } else { Ok(failures) }
 }
 
-/// Returns the result of a command that wrote its report although some runs may have failed.
+/// Returns success if no run failed, otherwise an error that names the failed runs. Called after the report was
+/// written.
 pub(super) fn ended(failures: &[JobFailure]) -> Result<(), End> {
     if failures.is_empty() { Ok(()) } else { Err(failed(failures)) }
 }

@@ -19,7 +19,7 @@ pub struct Arguments {
     output: TextOptions,
 }
 
-/// Prints every value in which the second kernel differs from the first, with the source of its value.
+/// Prints every value in which the second kernel differs from the first, with the source of the second kernel's value.
 pub fn run(Arguments { from, to, output }: &Arguments) -> Result<(), End> {
     let (old, new) = (library::kernel(from)?, library::kernel(to)?);
     let found = differences(&old, &new);

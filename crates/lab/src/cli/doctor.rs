@@ -53,7 +53,7 @@ enum DiagnosisFormat {
     Html,
 }
 
-/// Diagnoses the memory of saved recordings, or of this computer if there are none.
+/// Diagnoses the memory of the systems in saved recordings, or of this computer if no recordings are given.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let patients = match saved(arguments)? {
@@ -81,8 +81,8 @@ fn parse_seconds(word: &str) -> Result<Duration, String> {
     }
 }
 
-/// Returns the patients (the recorded systems to diagnose) in the named files or in piped input; none if there is no
-/// input.
+/// Reads the patients (the recorded systems to diagnose) from the named files or from piped input. Returns none if
+/// there is no input.
 fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
     let wrong = |wrong: Wrong| End::Usage(wrong.to_string());
     #[cfg(feature = "linux")]
@@ -131,7 +131,7 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
     /// Time for which the computer is observed by default.
     const LOOK: Duration = Duration::from_secs(5);
 
-    /// Interval at which an interrupt is checked.
+    /// Interval at which the command checks whether an interrupt has come.
     const ASK_EVERY: Duration = Duration::from_millis(10);
 
     if arguments.output.is_none() {

@@ -96,10 +96,10 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     Err(End::Usage(format!("no kernel, machine, experiment or key is called `{plain}`{hint}")))
 }
 
-/// Shortest word that is searched in names.
+/// Least number of characters that a word must have to be searched for in names.
 const MATCHED_FROM: usize = 3;
 
-/// Names grouped by kind, each with its description.
+/// Names with their descriptions, grouped by kind (such as kernels, machines or parameters).
 type Matching = [(&'static str, Vec<(String, String)>)];
 
 /// Returns, as text, a list of everything that has `word` in its name.
@@ -171,7 +171,7 @@ fn bases_of(bases: &[String]) -> String {
     if bases.is_empty() { String::new() } else { format!("base: {}", bases.join(" -> ")) }
 }
 
-/// Returns a page with every value of a kernel by section. Differences from the base are in bold.
+/// Returns a page with every value of a kernel by section. Values that differ from the base are in bold.
 fn kernel_page(kernel: &Kernel) -> Page {
     let mut lines = Vec::new();
     for section in kernel.settings.chunk_by(|a, b| a.section == b.section) {
@@ -227,16 +227,19 @@ enum Kind {
     Experiment,
 }
 
-/// Largest number of bases that are followed from a file. If bases form a circle, the file's own reader reports it.
+/// Largest number of bases that are followed, from a file to its base and so on. The limit ends the search if bases
+/// form a circle, which the reader of kernel and machine files reports later.
 const BASES_MAX: u32 = 16;
 
-/// Returns the kind of a file, from keys that only one kind has, or from its base. Returns none if `word` is no file.
+/// Returns the kind of the file `word`: a kernel, a machine or an experiment. The kind follows from keys that only one
+/// kind has, or from the file's base. Returns none if `word` is no file.
 fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
     let path = Path::new(word);
     if library::is_file(word) { kind_of(path, path, BASES_MAX).map(Some) } else { Ok(None) }
 }
 
-/// Returns the kind of the file `path`, which is `top` or one of its bases. Bases are searched beside `top`.
+/// Returns the kind of the file `path`, which is `top` or one of its bases. Bases are searched for in the folder of
+/// `top`, and among the files of this program.
 fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     let text = library::read(path, "what is explained").unwrap_or_default();
     // If the file is faulty, its own reader gives a better message.
@@ -272,7 +275,7 @@ fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     }
 }
 
-/// Returns words for the number of values that differ from the base.
+/// Returns words for the number of a kernel's values that differ from its base.
 fn differ_from_base(kernel: &Kernel) -> String {
     match kernel.differences().count() {
         1 => "1 value differs".into(),
@@ -280,7 +283,7 @@ fn differ_from_base(kernel: &Kernel) -> String {
     }
 }
 
-/// Returns every value of a kernel by section, as text. Differences from the base have a `*`.
+/// Returns every value of a kernel by section, as text. Values that differ from the base have a `*`.
 fn kernel(kernel: &Kernel, look: Look) -> String {
     let mut text = format!("kernel {}\n", kernel.name);
     if !kernel.about.is_empty() {
@@ -380,7 +383,7 @@ fn experiment(experiment: &Experiment, look: Look) -> String {
     text
 }
 
-/// Adds the parameters that an experiment does not set, one on each line.
+/// Adds to `text` the parameters that an experiment does not set, with their default values, one on each line.
 fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
     let params = grounds::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
     let Some(serde_json::Value::Object(params)) = params else { return };
@@ -397,8 +400,8 @@ fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
     }
 }
 
-/// Adds every value below a table, one on each line, with its place and with the comment that stands on its line in the
-/// file.
+/// Adds to `text` every value below the table `node`, one on each line. With each value stand its place (file and line)
+/// and the comment on its line in the file.
 fn values(node: &Node, look: Look, text: &mut String) {
     let lines = catalogue::values::listed(node);
     // Texts of more than 64 characters do not count for the width, so that a few of them do not push all places to the

@@ -89,7 +89,7 @@ fn printed() -> Result<Vec<String>, End> {
     Ok(names)
 }
 
-/// Plans the runs of an experiment's published kernels at full size.
+/// Plans runs, at full size, of the kernels for which an experiment has published figures.
 fn plan(name: &str, arguments: &Arguments) -> Result<Plan, End> {
     let experiment = library::experiment(name)?;
     let Some(published) = experiment.published else {
@@ -140,7 +140,7 @@ fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
     }
 }
 
-/// Returns words on the runs that the figures come from, with their fingerprints.
+/// Returns words on the runs from which the figures come: their seeds and fingerprints.
 fn footer(found: &[Fidelity], arguments: &Arguments) -> String {
     let seeds = seeds(arguments);
     let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));

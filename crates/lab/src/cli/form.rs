@@ -20,7 +20,7 @@ pub struct Form {
     folder: Option<Folder>,
 }
 
-/// A directory that will be made. It is claimed so that nothing else is written there.
+/// A directory that will be made. It is claimed, so that no other option of the command may write there.
 struct Folder {
     path: PathBuf,
     _claim: Claim,
@@ -49,7 +49,8 @@ impl Form {
         Ok(Self { format, file: None, folder: Some(Folder { path: path.to_owned(), _claim: claim }) })
     }
 
-    /// Writes a table. `show` has the options for its display, and `page` makes an HTML page.
+    /// Writes a table in the requested form. `show` has the options for its display. `page` is called to make an HTML
+    /// page.
     ///
     /// # Errors
     /// When the table cannot be written.
@@ -57,7 +58,7 @@ impl Form {
         self.write_all(&[table], show, page)
     }
 
-    /// Writes several tables. A directory of MMTests can have only one.
+    /// Writes several tables. If the destination is a directory of MMTests, there must be only one table.
     ///
     /// # Errors
     /// When the tables cannot be written.
@@ -82,7 +83,7 @@ impl Form {
     }
 }
 
-/// Refuses a directory of MMTests, for a table that does not come from runs.
+/// Refuses the form `mmtests`, a directory. Called by commands whose table does not come from runs.
 ///
 /// # Errors
 /// Reports wrong usage when such a directory is requested.

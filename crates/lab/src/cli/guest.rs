@@ -19,7 +19,7 @@ pub struct Arguments {
     /// The kernel, a bzImage: /boot/vmlinuz-…, or arch/x86/boot/bzImage of a built one. Repeatable
     #[arg(long, value_name = "FILE")]
     kernel_image: Vec<PathBuf>,
-    /// The folder with its modules [default: lib/modules near the image, or of this computer]
+    /// The folder with the modules of the kernel [default: lib/modules near the image, or that of this computer]
     #[arg(long, value_name = "DIR", requires = "kernel_image")]
     kernel_modules: Option<PathBuf>,
 }

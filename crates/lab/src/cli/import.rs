@@ -20,7 +20,8 @@ pub struct Arguments {
     /// The test to read, if the logs are of several tests
     #[arg(long, value_name = "NAME")]
     test: Option<String>,
-    /// The runs that become columns, in this order; the first is the baseline [default: all, by name]
+    /// The runs that become columns, in this order; the first is the baseline [default: all runs, in the order of their
+    /// names]
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
     /// The form of the report
@@ -32,7 +33,7 @@ pub struct Arguments {
     /// Write the counters over time of the monitor proc-vmstat, as CSV in the form of --series
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
 }

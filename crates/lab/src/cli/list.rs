@@ -14,7 +14,7 @@ use report::grid::hanging;
 /// Names, each with the lines of its description.
 type Lines = Vec<(&'static str, Vec<String>)>;
 
-/// Prints everything that has a name, with descriptions.
+/// Prints the names of all kernels, machines, experiments and workloads, with their descriptions.
 pub fn run() -> Result<(), End> {
     let kernel = |name: &str| library::kernel(name).map(|kernel| vec![kernel.about]);
     let machine = |name: &str| {
@@ -41,7 +41,8 @@ fn named(folder: &str, about: impl Fn(&str) -> Result<Vec<String>, Error>) -> Re
     embedded::names(folder).map(|name| Ok((name, about(name)?))).collect()
 }
 
-/// Returns words on an experiment: its grounds, its numbers of variants and published figures, and its CPU time.
+/// Returns words on an experiment: its grounds, its numbers of variants and published figures, and the CPU time of its
+/// runs.
 fn facts(experiment: &Experiment) -> String {
     let workload = grounds::find(&experiment.workload);
     let runs_on = |ground: &&Ground| workload.is_none_or(|workload| workload.refused_on(**ground).is_none());
@@ -54,7 +55,7 @@ fn facts(experiment: &Experiment) -> String {
     facts.join(" · ")
 }
 
-/// Returns a title, and below it the names with their descriptions.
+/// Returns a text: the title `title`, and below it the names with their descriptions.
 fn block(title: &str, lines: &Lines, look: Look) -> String {
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = format!("{title}\n");

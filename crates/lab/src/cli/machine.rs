@@ -36,7 +36,7 @@ pub struct CalibrateArguments {
     computer: Arguments,
 }
 
-/// Arguments that both verbs share.
+/// Arguments of `highwater machine here`, which `highwater calibrate` has, too.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The limit of a memory cgroup around all tasks, as --on linux makes one: 512M, 2G
@@ -53,7 +53,7 @@ pub struct Arguments {
 /// The memory limit that `calibrate` uses if none is given, bytes.
 const LIMIT_DEFAULT: u64 = 256 << 20;
 
-/// The row in which the kernel and the simulator are compared.
+/// The row (a figure of a report) by which `calibrate` compares this computer's kernel with the simulator.
 const ROW: &str = "System s per M ops";
 
 impl Arguments {
@@ -96,8 +96,8 @@ pub fn here(arguments: &Arguments) -> Result<(), End> {
     output::report(file, |out, _| out.write_all(text.as_bytes()))
 }
 
-/// Writes the machine file of this computer, also from measurements. After an interrupt, the file has the measurements
-/// so far.
+/// Writes the machine file of this computer, from what the kernel reports and from measurements. After an interrupt,
+/// the file has the measurements that were finished before it.
 pub fn calibrate(CalibrateArguments { quick, computer: arguments }: &CalibrateArguments) -> Result<(), End> {
     let file = output::open("--output", arguments.output.as_deref())?;
     let computer = arguments.computer()?;
@@ -207,11 +207,12 @@ impl Course {
     }
 }
 
-/// Range of plausible factors. Even if steps cost nothing, other work remains, which sets the lower bound.
+/// Range of plausible factors by which the assumed costs of a group of steps are multiplied. A measured factor outside
+/// the range is refused, because the computer was probably busy.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.05..=50.0;
 
-/// Returns the factor for the steps of group `n` at which the group's experiment takes as much CPU time in the
-/// simulated system as on this computer.
+/// Returns the factor by which to multiply the assumed costs of the steps of group `n`, so that the group's experiment
+/// takes as much system CPU time in the simulator as on this computer.
 fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, folder: &Path) -> Result<f64, End> {
     let Group { experiment, set, about, .. } = &GROUPS[n];
     let kernel = nearest::kernel(computer);
@@ -262,8 +263,8 @@ fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, 
     Ok(exact)
 }
 
-/// A machine file that exists during the measurement. After a failed run it is kept, since the command that repeats the
-/// run names it.
+/// A machine file that exists during the measurement, and is then removed. After a failed run the file is kept, because
+/// the command that repeats the run names it.
 struct Scratch {
     path: PathBuf,
     is_kept: Cell<bool>,

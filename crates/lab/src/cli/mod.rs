@@ -66,11 +66,11 @@ enum Verb {
     List,
     /// Show every value of a kernel, machine or experiment with its source, or what one key means
     Explain(explain::Arguments),
-    /// Run experiments with several kernels, a table for each and in it a column for each kernel
+    /// Run experiments with several kernels, and show a table for each experiment with a column for each kernel
     Compare(compare::CompareArguments),
     /// Run an experiment with one kernel
     Run(compare::RunArguments),
-    /// Run an experiment as it is and with each variant of its file, a line for each
+    /// Run an experiment as it is and with each variant of its file, and show a line for each
     Variants(variants::Arguments),
     /// Show the values in which two kernels differ
     Diff(diff::Arguments),
@@ -122,7 +122,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Reports", &["report", "results", "import", "help"]),
 ];
 
-/// Returns clap's command, whose help has the verbs in groups.
+/// Returns the definition of the command line for clap. Its help shows the verbs in groups.
 fn arguments(look: Look) -> clap::Command {
     let command = Arguments::command();
     let header = *command.get_styles().get_header();
@@ -147,13 +147,13 @@ fn arguments(look: Look) -> clap::Command {
     command.help_template(template)
 }
 
-/// The reason for which a command ends without success.
+/// The reason why a command ends without having done its work. Each reason has an exit status.
 enum End {
     /// Wrong usage or wrong input: status 2.
     Usage(String),
     /// The work failed: status 1.
     Failed(String),
-    /// The reader closed the pipe: status 0, without a message.
+    /// The reader of the output closed the pipe: status 0, without a message.
     ClosedPipe,
     /// Arguments that clap does not accept, or a request for help.
     Arguments(clap::Error),
@@ -284,7 +284,7 @@ enum TextFormat {
 /// The form of a report on several experiments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum ListFormat {
-    /// A line for each experiment, then for each of its figures or kernels.
+    /// A line for each experiment, then a line for each of its figures or kernels.
     #[default]
     #[value(alias = "text")]
     Table,

@@ -17,13 +17,14 @@ use figures::scale::Scale;
 use study::plan::{Request, Set};
 use study::runner;
 
-/// Seeds, and the number of parallel runs.
+/// Options for the seeds of simulations, and for the number of simulations at a time.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SeedOptions {
     /// The random seed, decimal or 0x…; with --runs, the first seed
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Number of seeds to run, from --seed on. With several seeds, reports show medians and verdicts: docs/verdicts.md
+    /// Number of runs: one for each seed, from --seed upwards. With several seeds, reports show medians and verdicts:
+    /// docs/verdicts.md
     #[arg(long, value_name = "N", alias = "count", default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub runs: u32,
@@ -33,14 +34,14 @@ pub struct SeedOptions {
 }
 
 impl SeedOptions {
-    /// Returns the number of threads that simulate.
+    /// Returns the number of threads on which simulations run.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.jobs.map_or_else(runner::all_cores, |jobs| jobs as usize)
     }
 }
 
-/// The destination of a report, or a dry run.
+/// Options for the destination of a report, and for a dry run, which only prints what would run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OutputOptions {
     /// Write the report to a file instead of standard output
@@ -52,10 +53,12 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Opens the file of the report, if given. `is_page` says that the report is a page of HTML.
+    /// Opens the file of `--output`; returns none if this option is not given. `is_page` states whether the report is a
+    /// page of HTML.
     ///
     /// # Errors
-    /// When the file cannot be written to, there is neither a file nor a standard output, or a page would go to a terminal.
+    /// When the file cannot be written to, when there is neither a file nor a standard output, or when a page would go
+    /// to a terminal.
     pub(super) fn open(&self, is_page: bool) -> Result<Option<Output>, End> {
         if self.output.is_none() {
             check_standard_output()?;
@@ -63,7 +66,8 @@ impl OutputOptions {
         output::open_report(is_page, self.output.as_deref())
     }
 
-    /// For a dry run, prints what would run, one line for each run, and the cost. Returns whether this is a dry run.
+    /// If this is a dry run, prints what would run, one line for each run, and the cost. Returns whether this is a dry
+    /// run.
     ///
     /// # Errors
     /// When standard output cannot be written to.
@@ -75,28 +79,28 @@ impl OutputOptions {
     }
 }
 
-/// The option for a picture beside a report.
+/// The option `--plot`, which writes a picture in addition to the report.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PlotOptions {
-    /// Draw the figures, as SVG
+    /// Draw the figures of the report in this file, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 }
 
 impl PlotOptions {
-    /// Opens the file of the picture, if given.
+    /// Opens the file of `--plot`; returns none if this option is not given.
     ///
     /// # Errors
-    /// When the file cannot be written to, or its extension is not SVG.
+    /// When the file cannot be written to, or when its name has an ending other than `.svg`.
     pub(super) fn open(&self) -> Result<Option<Output>, End> {
         open_svg("--plot", self.plot.as_deref())
     }
 }
 
-/// Opens the file of a picture.
+/// Opens `path`, the file that the option `option` names for a picture; returns none if `path` is none.
 ///
 /// # Errors
-/// When the file cannot be written to, or its extension is not SVG.
+/// When the file cannot be written to, or when its name has an ending other than `.svg`.
 pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     let Some(path) = path else { return Ok(None) };
     let is_other = path.extension().is_some_and(|ending| !ending.eq_ignore_ascii_case("svg"));
@@ -106,10 +110,11 @@ pub(super) fn open_svg(option: &str, path: Option<&Path>) -> Result<Option<Outpu
     Output::open(option, path).map(Some)
 }
 
-/// Options for the start of kernel images.
+/// Options for the start of kernel images in virtual machines (the ground `guest`).
 #[derive(Clone, Debug, clap::Args)]
 pub struct GuestOptions {
-    /// The folder with modules of the kernel of `guest` [default: lib/modules near its image, or of this computer]
+    /// The folder with modules of the kernel of `guest` [default: lib/modules near the kernel image, or of this
+    /// computer]
     #[arg(long, value_name = "DIR", requires = "kernel_image")]
     pub kernel_modules: Option<PathBuf>,
     /// Words to append to the command line of the kernel of `guest`, such as "movablecore=64M"
@@ -126,7 +131,7 @@ pub struct GuestOptions {
 }
 
 impl GuestOptions {
-    /// Returns how guests are started.
+    /// Returns the settings with which virtual machines are started.
     #[must_use]
     pub fn start(&self) -> Start {
         let Self { kernel_append, cgroup_version, icount, .. } = self;
@@ -134,13 +139,13 @@ impl GuestOptions {
     }
 }
 
-/// Parses words for a kernel's command line. They must be one line of visible characters.
+/// Parses the words to append to a kernel's command line. They must be one line of visible characters.
 fn parse_append(text: &str) -> Result<String, String> {
     let is_line = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
     if is_line { Ok(text.trim().to_owned()) } else { Err("expected a line of visible ASCII characters".into()) }
 }
 
-/// Parses the version of a cgroup.
+/// Parses a cgroup version: `1` or `2`.
 fn parse_cgroup_version(text: &str) -> Result<Version, String> {
     match text {
         "1" => Ok(Version::V1),
@@ -153,36 +158,37 @@ fn parse_cgroup_version(text: &str) -> Result<Version, String> {
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExperimentOptions {
     /// Change a value: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine.
-    /// Where columns are compared, each of several values makes a column. Repeatable
+    /// If the command compares columns, each of several values makes a column. Repeatable
     #[arg(long, value_name = "KEY=A,B", value_parser = parse_set)]
     pub set: Vec<Set>,
-    /// Multiply memory, swap, file sizes and disk bandwidth by this; simulated time and the latency of the disk do not
-    /// change. Published figures are then not shown
+    /// Multiply memory, swap, file sizes and disk bandwidth by this number; simulated time and the latency of the disk
+    /// do not change. Published figures are then not shown
     #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
     pub scale: Option<Scale>,
-    /// The machine, a name or a file, in place of the experiment's own
+    /// The machine to use in place of the experiment's own: a name or a file
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
     /// Give the machine a memory control group, or change one: KEY as in `[[group]]` of a machine file (`max_mib`, `high_mib`,
     /// `low_mib`, `min_mib`, `parent`, `tasks`). Repeatable: docs/simulator.md
     #[arg(long, value_name = "NAME:KEY=VALUE,…")]
     pub group: Vec<Asked>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     pub rows: Vec<String>,
-    /// The grounds on which to run, each with a column; `sim`, `host` and `guest` have a column for each kernel
+    /// The grounds on which to run; each makes a column, but `sim`, `host` and `guest` make a column for each kernel
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, default_value = "sim")]
     pub on: Vec<Ground>,
-    /// The folder for files of `host`, `linux` and `guest`, which are removed at the end [default: the system's temporary folder]
+    /// The folder for the files that `host`, `linux` and `guest` make and remove at the end [default: the system's
+    /// temporary folder]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Run on `linux` without a limit of memory if no cgroup can be made
     #[arg(long)]
     pub no_limit: bool,
-    /// Give `linux` a swap file for the time of the run, as large as the machine's swap; needs root
+    /// Give `linux` a swap file for the time of the run, as large as the swap of the simulated machine; needs root
     #[arg(long)]
     pub swap: bool,
-    /// The kernel of `guest`, a bzImage; repeatable, a column for each
+    /// The kernel image of `guest`, a bzImage; repeatable, with a column for each image
     #[arg(long, value_name = "FILE")]
     pub kernel_image: Vec<PathBuf>,
     /// Options for the start of `guest`.
@@ -194,16 +200,16 @@ pub struct ExperimentOptions {
     /// The options for seeds and threads.
     #[command(flatten)]
     pub seeds: SeedOptions,
-    /// The destination of the report.
+    /// The options for the destination of the report.
     #[command(flatten)]
     pub output: OutputOptions,
-    /// The option for a picture.
+    /// The option for a picture in addition to the report.
     #[command(flatten)]
     pub picture: PlotOptions,
 }
 
 impl ExperimentOptions {
-    /// Makes a request for an experiment with these kernels, or with the experiment's own kernels if there are none.
+    /// Makes a request to run an experiment with `kernels`. If `kernels` is empty, the experiment's own kernels run.
     #[must_use]
     pub fn request(&self, experiment: &str, kernels: &[String]) -> Request {
         Request {
@@ -272,7 +278,7 @@ fn values_of(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// Merges the values of keys that are given more than once.
+/// Merges the changes of the same key: the key then has all its values, in one change.
 fn merged(sets: &[Set]) -> Vec<Set> {
     let mut merged: Vec<Set> = Vec::new();
     for set in sets {
@@ -284,7 +290,7 @@ fn merged(sets: &[Set]) -> Vec<Set> {
     merged
 }
 
-/// Returns the requested words in order, without repetitions.
+/// Returns the words of `asked` in their order, each only once.
 pub(super) fn each_once<T: Clone + PartialEq>(asked: &[T]) -> Vec<T> {
     let mut all = Vec::new();
     for one in asked {

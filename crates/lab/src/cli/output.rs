@@ -22,22 +22,22 @@ pub use kit::input::why;
 use kit::interrupt::Leftover;
 use report::Look;
 
-/// A file that was opened for writing. Old contents stay until [`Output::write`]. If opening created the file, and it
-/// is never written, it is removed again, also when an interrupt ends the process.
+/// A file that was opened for writing. Old contents stay until [`Output::write`]. If opening created the file and
+/// nothing is written to it, the file is removed again, also when an interrupt ends the process.
 pub struct Output {
     path: PathBuf,
     file: File,
-    /// Removes the file when dropped, if opening created it.
+    /// A guard that removes the file when dropped; none if the file existed before it was opened.
     leftover: Option<Leftover>,
     claim: Option<Claim>,
 }
 
 impl Output {
-    /// Opens `path`, the value of an option.
+    /// Opens `path`, the value of the option `option`, for writing.
     ///
     /// # Errors
-    /// Reports wrong usage when the file cannot be written to, is a pipe without a reader, is also read, or is also the
-    /// value of another option.
+    /// Reports wrong usage when the file cannot be written to, is a pipe without a reader, is also an input of this
+    /// command, or is also the value of another option.
     pub fn open(option: &str, path: &Path) -> Result<Self, End> {
         let opened = if path.exists() { open_to_write(path).map(|file| (file, None)) } else { make(path) };
         let told = |error| End::Usage(format!("cannot write to {}: {}", path.display(), why(&error)));
@@ -50,7 +50,7 @@ impl Output {
     /// Replaces the contents of the file. If this fails, the old contents stay.
     ///
     /// # Errors
-    /// When writing fails. Also, for any file of the command, when one file was to be both read and written.
+    /// When writing fails, or when this command was given any file both as input and as output.
     pub fn write(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), End> {
         self.prepare(text)?.finish()
     }
@@ -59,7 +59,7 @@ impl Output {
     /// such as a device, is written directly.
     ///
     /// # Errors
-    /// When writing fails. Also, for any file of the command, when one file was to be both read and written.
+    /// When writing fails, or when this command was given any file both as input and as output.
     pub fn prepare(self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Prepared, End> {
         check_apart()?;
         let draft = self.draft();
@@ -76,9 +76,9 @@ impl Output {
         Ok(Prepared { output: self, draft })
     }
 
-    /// Returns a draft that replaces this file. Returns none if the file itself must stay: a device, a pipe, a file
-    /// that was open when this process started, a file with several names, or a file in a folder in which no other can
-    /// be made.
+    /// Returns a draft that will replace this file. Returns none if the file must be written in place: a device, a
+    /// pipe, a file that was open when this process started, a file with several names (hard links), or a file in a
+    /// folder in which no other file can be made.
     fn draft(&self) -> Option<Draft> {
         // Names in these folders stand for files that some process has open.
         if ["/dev/fd", "/proc"].iter().any(|folder| self.path.starts_with(folder)) {
@@ -97,15 +97,16 @@ impl Output {
     }
 }
 
-/// A complete output that does not have its final name yet. When dropped, the old file stays, unless it had to be
-/// written in place: a device, a file with several names, or a file in a read-only folder.
+/// A complete output in a draft that does not have its final name yet. If this value is dropped before
+/// [`Prepared::finish`], the old file stays. An output without a draft, such as a device or a file in a read-only
+/// folder, has already been written in place.
 pub struct Prepared {
     output: Output,
     draft: Option<Draft>,
 }
 
 impl Prepared {
-    /// Renames the output to its final name.
+    /// Gives the draft its final name, so that it replaces the old file.
     ///
     /// # Errors
     /// When renaming fails.
@@ -130,7 +131,8 @@ fn fill(file: &File, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io:
     text(&mut out).and_then(|()| out.flush())
 }
 
-/// Largest number of symbolic links that are followed to a missing file, as in Linux. Links may form a circle.
+/// Largest number of symbolic links that are followed from a path to a file that does not exist yet; Linux has the same
+/// limit. The limit is needed because links may form a circle.
 const LINKS_MAX: usize = 40;
 
 /// Creates a file. If the path is a dangling link, creates the link's target.
@@ -152,7 +154,8 @@ fn make(path: &Path) -> io::Result<(File, Option<Leftover>)> {
 #[cfg(unix)]
 const READER_MAX: Duration = Duration::from_secs(1);
 
-/// Opens or creates a file, or opens a pipe that has a reader. Without a reader, opening would block forever.
+/// Opens a file, creates it if it does not exist, or opens a pipe that has a reader. For a pipe that gets no reader in
+/// [`READER_MAX`], returns an error, since opening it would block forever.
 #[cfg(unix)]
 fn open_to_write(path: &Path) -> io::Result<File> {
     use rustix::{
@@ -182,25 +185,27 @@ fn open_to_write(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens or creates a file.
+/// Opens a file, and creates it if it does not exist.
 #[cfg(not(unix))]
 fn open_to_write(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).open(path)
 }
 
-/// Opens the file that an option names, if it is given.
+/// Opens `path`, the value of the option `option`; returns none if `path` is none.
 ///
 /// # Errors
-/// Reports wrong usage when the file cannot be written to or has another role in this command.
+/// Reports wrong usage when the file cannot be written to, is also an input of this command, or is also the value of
+/// another option.
 pub fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, End> {
     path.map(|path| Output::open(option, path)).transpose()
 }
 
-/// Opens the file of a report, if given. A page of HTML goes to a file or a pipe, not to a terminal.
+/// Opens `path`, the file of a report; returns none if `path` is none. A page of HTML may go to a file or a pipe, but
+/// not to a terminal.
 ///
 /// # Errors
-/// Reports wrong usage when the file cannot be written to or has another role in this command, or when a page would go
-/// to a terminal.
+/// Reports wrong usage when the file cannot be written to, is also an input of this command, or is also the value of
+/// another option, and when a page would go to a terminal.
 pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>, End> {
     if is_page && path.is_none() && io::stdout().is_terminal() {
         let why = "a page of HTML is not for a terminal: name its file with -o FILE, or choose another --format";
@@ -209,7 +214,8 @@ pub fn open_report(is_page: bool, path: Option<&Path>) -> Result<Option<Output>,
     open("--output", path)
 }
 
-/// Returns whether a file has only one name. If it were replaced, its other names would keep the old contents.
+/// Returns whether a file has only one name (hard link). A file with several names must not be replaced by a new file,
+/// since the other names would keep the old contents.
 #[cfg(unix)]
 fn has_one_name(about: &fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::nlink(about) == 1
@@ -238,8 +244,8 @@ fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that no file is both read and written. If an input cannot be read, a report may go on with a warning, but the
-/// report must never overwrite the input.
+/// Checks that this command was given no file both as input and as output. The check is made before anything is
+/// written, since an output would overwrite the input.
 ///
 /// # Errors
 /// Reports wrong usage when a file is both read and written.
@@ -247,7 +253,8 @@ pub fn check_apart() -> Result<(), End> {
     in_use::refused().map_or(Ok(()), |why| Err(End::Usage(why)))
 }
 
-/// Writes a report, styled for its destination: its file, or standard output if there is no file or if the file fails.
+/// Writes a report to `file`, or to standard output if there is no file or if the file cannot be written to. `text`
+/// gets the style (colours, width) of the destination.
 ///
 /// # Errors
 /// When the file or standard output cannot be written to.
@@ -267,8 +274,8 @@ pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::R
     losses.end()
 }
 
-/// Whether the process had no standard output at its start. On Unix, Rust's runtime opens `/dev/null` in its place, so
-/// this is found out before the runtime starts.
+/// Whether the process was started without a standard output. On Unix this must be found out before Rust's runtime
+/// starts, since the runtime opens `/dev/null` as a standard output.
 static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: the function asks the system about a file descriptor and stores a flag; neither needs Rust's runtime to have
@@ -303,7 +310,7 @@ pub fn with_picture(picture: Option<(Output, String)>, report: impl FnOnce() -> 
     losses.end()
 }
 
-/// Failures of some files, while the other files were written.
+/// Collects the failures of a command that goes on after a failure, for example to write its remaining files.
 #[derive(Default)]
 pub struct Losses {
     messages: Vec<String>,
@@ -311,7 +318,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Records a failure if `result` is one. Returns whether `result` is a failure.
+    /// Records `result` if it is a failure. Returns whether it is one.
     pub fn note(&mut self, result: Result<(), End>) -> bool {
         match result {
             Ok(()) => return false,
@@ -322,7 +329,7 @@ impl Losses {
         true
     }
 
-    /// Returns the result of the command.
+    /// Returns the result of the command: a failure if any was recorded.
     ///
     /// # Errors
     /// When any failure was recorded.
@@ -339,7 +346,7 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Writes a text, and then ends with the result `end`.
+    /// Writes a text to a file by a closure that ends with the result `end`.
     fn write(path: &Path, end: io::Result<()>) -> Result<(), End> {
         Output::open("--output", path)?.write(|out| out.write_all(b"new").and(end))
     }

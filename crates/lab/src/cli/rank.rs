@@ -30,11 +30,11 @@ pub struct Arguments {
     /// The kernel whose rank is reported, a name or a file
     #[arg(long, value_name = "KERNEL", default_value = "highwater")]
     of: String,
-    /// The kernels with which it is compared, names or files [default: all]
+    /// The kernels with which the kernel of --of is compared, names or files [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
-    /// Multiply memory, swap, file sizes and disk bandwidth by this; simulated time and the latency of the disk do not
-    /// change
+    /// Multiply memory, swap, file sizes and disk bandwidth by this number; simulated time and the latency of the disk
+    /// do not change
     #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
     scale: Option<Scale>,
     /// Keep the results of runs in this folder, and do not repeat runs whose results it has: docs/sweeps.md
@@ -61,7 +61,7 @@ struct Report<'a> {
     experiments: &'a [Ranking],
 }
 
-/// Runs all kernels in all experiments, and reports the ranking.
+/// Runs the requested kernels in the requested experiments, and reports how the kernels rank in each experiment.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let file = arguments.output.open(arguments.format == ListFormat::Html)?;
     let names: Vec<String> = if arguments.experiments.is_empty() {
@@ -132,8 +132,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// Returns the name of the experiment's main row, and the plan of its runs. The kernel of `--of` comes first in the
-/// plan.
+/// Returns the name of an experiment's main row (the figure by which its kernels are ranked), and the plan of the
+/// experiment's runs. The kernel of `--of` comes first in the plan.
 fn plan(name: &str, arguments: &Arguments, scale: Option<Scale>) -> Result<(String, Plan), End> {
     let experiment = library::experiment(name)?;
     let Some(row) = experiment.main_row else {
@@ -178,12 +178,12 @@ const fn direction(ranking: &Ranking) -> &'static str {
     }
 }
 
-/// Returns a heading with the experiment and its main row.
+/// Returns a heading with the name of an experiment and of the figure by which its kernels are ranked (the main row).
 fn heading(ranking: &Ranking) -> String {
     format!("{}: {} ({})", ranking.experiment, named_row(ranking), direction(ranking))
 }
 
-/// Returns the name of the main row, with its unit.
+/// Returns the name and the unit of the figure by which kernels are ranked (the main row).
 fn named_row(ranking: &Ranking) -> String {
     let unit = if ranking.unit.is_empty() { String::new() } else { format!(", {}", ranking.unit) };
     format!("{}{unit}", ranking.row)
@@ -197,7 +197,8 @@ fn head(words: &[&str]) -> Vec<Cell> {
     words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
 }
 
-/// Returns a kernel's figure, with its interval if it has one.
+/// Returns a kernel's figure as text, with the interval of its median if the median has one; for a failed run, returns
+/// the failure.
 fn figure(ranking: &Ranking, place: &Ranked) -> String {
     place.value.map_or_else(
         || place.failed.clone().unwrap_or_else(|| "-".into()),
@@ -225,8 +226,8 @@ const fn tone(verdict: Standing) -> Tone {
     }
 }
 
-/// Returns a table of cells with the result of kernel `of` in each experiment: its figure, the best other kernel, and
-/// the verdict.
+/// Returns a table of cells with the result of kernel `of` in each experiment: its figure, that of the best other
+/// kernel, and the verdict.
 fn summary(of: &str, found: &[Ranking]) -> Grid {
     let line = |it: &Ranking| {
         let (own, rival) = (it.place(of)?, it.rival(of)?);
@@ -268,7 +269,8 @@ fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
     Page { title: format!("How {of} stands in every experiment"), about: vec![about], sections }
 }
 
-/// Returns notes on the method, and on the runs that the figures come from.
+/// Returns notes on the runs that the figures come from (seeds, scale, experiments left out, fingerprints), and on the
+/// meaning of `ahead`.
 fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
     let runs = match seeds {
         [seed] => format!("seed {seed} alone: what chance does is not known"),

@@ -28,7 +28,7 @@ pub struct Arguments {
     /// Write the report to a file instead of standard output
     #[arg(long, short, visible_alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
     /// Show published figures under the rows that have them
@@ -117,12 +117,12 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
 }
 
-/// Returns whether a text is a report, a series or folded stacks, without anything around it.
+/// Returns whether a text is a report, a series or folded stacks, and has nothing before that.
 fn is_plain(text: &str) -> bool {
     source::is_it(text) || is_stacks(text)
 }
 
-/// Returns whether each of the first lines is a path of calls and a time.
+/// Returns whether a text is folded stacks: each of its first 20 lines is a path of calls and a time.
 fn is_stacks(text: &str) -> bool {
     let is_stack = |line: &str| {
         line.rsplit_once(' ').is_some_and(|(path, time)| path.contains(';') && time.parse::<u64>().is_ok())
@@ -130,20 +130,21 @@ fn is_stacks(text: &str) -> bool {
     text.lines().next().is_some() && text.lines().take(20).all(is_stack)
 }
 
-/// Most calls in a stack. Deeper stacks cannot be drawn legibly.
+/// Largest number of calls in a stack. Deeper stacks cannot be drawn legibly.
 const DEPTH_MAX: usize = 500;
 
-/// Checks that each stack can be drawn.
+/// Checks that each of the folded stacks in a text can be drawn.
 ///
 /// # Errors
-/// When a stack has more than [`DEPTH_MAX`] calls: the number of its line, from 1, and a message.
+/// When a stack has more than [`DEPTH_MAX`] calls. The error is the number of the stack's line, counted from 1, and a
+/// message.
 fn check_depth(text: &str) -> Result<(), (usize, String)> {
     let deep = text.lines().position(|line| line.split(';').count() > DEPTH_MAX);
     deep.map_or(Ok(()), |n| Err((n + 1, format!("expected at most {DEPTH_MAX} calls, one within the other"))))
 }
 
-/// Joins all columns in one table; none if there is no table. If there are several files, columns have the names of
-/// files.
+/// Joins the columns of all tables into one table. If there are several tables, the names of their files become part of
+/// the column names. Returns none if there is no table.
 fn side_by_side(mut tables: Vec<(String, Table)>) -> Option<Table> {
     if tables.is_empty() {
         return None;
@@ -178,7 +179,8 @@ fn side_by_side(mut tables: Vec<(String, Table)>) -> Option<Table> {
     Some(all)
 }
 
-/// Returns a section on the differences between the table's kernels, as far as this program knows them by name.
+/// Returns a section on the choices in which the table's kernels differ. Kernels whose names this program does not know
+/// are left out.
 fn kernels(table: &Table) -> Option<Section> {
     let known: Vec<(&str, Kernel)> = table
         .columns
@@ -195,7 +197,7 @@ fn kernels(table: &Table) -> Option<Section> {
     page::differences_of(&pairs)
 }
 
-/// Returns a section on the table's machines, as far as this program knows them by name.
+/// Returns a section on the table's machines. Machines whose names this program does not know are left out.
 fn machines(table: &Table) -> Option<Section> {
     let known = table.machine.split(", ").filter_map(|name| library::machine(name).ok());
     let parts: Vec<Part> = known.map(|machine| page::machine(&machine)).collect();

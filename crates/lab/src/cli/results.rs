@@ -33,7 +33,7 @@ pub struct Arguments {
     /// --set. Repeatable
     #[arg(long = "where", value_name = "KEY=A,B")]
     wanted: Vec<Where>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character
+    /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
     /// The form of the report
@@ -46,12 +46,12 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Copy the runs of some folders into one
+    /// Copy the runs in several folders into one folder
     Merge {
         /// Folders that `--store` has filled
         #[arg(value_name = "DIR", required = true)]
         folders: Vec<PathBuf>,
-        /// The folder that receives the runs of all these folders
+        /// The folder into which the runs are copied
         #[arg(long, value_name = "DIR")]
         into: PathBuf,
     },
@@ -117,10 +117,10 @@ fn merge(folders: &[PathBuf], into: &Path) -> Result<(), End> {
     super::print(&format!("{text}{}: {}\n", into.display(), counted(target.runs()?.len(), "run")))
 }
 
-/// Opens the file of a report, if given.
+/// Opens `path`, the file of a report; returns none if `path` is none.
 ///
 /// # Errors
-/// When the file cannot be written to, or when a form that needs a file has none.
+/// When the file cannot be written to, or when `format` needs a file and `path` is none.
 pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>, End> {
     if path.is_none() && format == RunsFormat::Parquet {
         return Err(End::Usage("--format parquet needs --output FILE.parquet".into()));
@@ -128,7 +128,8 @@ pub fn open(format: RunsFormat, path: Option<&PathBuf>) -> Result<Option<Output>
     output::open_report(format == RunsFormat::Html, path.map(PathBuf::as_path))
 }
 
-/// Keeps the rows that match one of `words`, and warns of words without a match.
+/// Removes from `tables` and `runs` all rows whose names match none of `words`, unless `words` is empty. Warns of each
+/// word that matches no row.
 ///
 /// # Errors
 /// When no word matches a row of any table.
@@ -138,7 +139,7 @@ pub fn keep(tables: &mut [Table], runs: &mut [StoredRun], words: &[String]) -> R
     Ok(())
 }
 
-/// Writes the results of runs in a form.
+/// Writes the results of runs in the form `format`.
 ///
 /// # Errors
 /// When the file or standard output cannot be written to.

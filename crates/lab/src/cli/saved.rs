@@ -6,10 +6,11 @@ use report::{Table, saved};
 use std::io::Read as _;
 use std::path::Path;
 
-/// Reads a file's text in any encoding, unpacked. Returns the name that the file has in reports, and the text.
+/// Reads the text of a file, which may be compressed and in any encoding. Returns the name that the file has in
+/// reports, and the text.
 ///
 /// # Errors
-/// Reports wrong usage when the file cannot be read, is too long, or is not text. The message has its name.
+/// Reports wrong usage when the file cannot be read, is too long, or is not text. The message names the file.
 pub fn text(path: &Path) -> Result<(String, String), End> {
     let told = |why: &str| End::Usage(format!("cannot read {}: {why}", path.display()));
     let mut bytes = Vec::new();
@@ -26,7 +27,7 @@ pub fn text(path: &Path) -> Result<(String, String), End> {
 /// Reads a saved report. Returns the name that its file has in reports, and the report.
 ///
 /// # Errors
-/// Reports wrong usage when the file is no report. The message has its name and what was expected.
+/// Reports wrong usage when the file is no report. The message names the file and says what was expected.
 pub fn table(path: &Path) -> Result<(String, Table), End> {
     let (name, text) = text(path)?;
     let table = saved::read(&text).map_err(|why| End::Usage(format!("{}: {why}", path.display())))?;

@@ -38,8 +38,8 @@ pub struct Arguments {
     /// Write the report to this file
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Show only rows whose names contain one of these; capitals do not matter, and `.` is any character. Free blocks
-    /// are shown as two sums for each zone, or with `order` for each order
+    /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character. Free
+    /// blocks are shown as two sums for each zone; with the word `order` they are shown for each order
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
     /// The command, with its arguments
@@ -47,10 +47,10 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-/// Interval at which the end of the command is checked.
+/// Interval at which the command is checked for its end.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Number of lines between two headings.
+/// Number of lines of figures between two headings.
 const LINES: usize = 20;
 
 /// Reports what reclaim does while a command runs, or until an interrupt.
@@ -90,8 +90,9 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     ended.map_or(Ok(()), |why| Err(End::Failed(why)))
 }
 
-/// Returns whether free blocks are shown as two sums for each zone. This is so in forms for people, unless a word of
-/// `--rows` is about orders. Warns of words without a match, before the command runs.
+/// Returns whether the report shows the free blocks of a zone as two sums instead of a row for each order. It does so
+/// in forms for people, unless a word of `--rows` names a row for one order. Warns, before the command runs, of words
+/// that match no row.
 fn is_short(arguments: &Arguments, before: &Snapshot, groups: &Groups, limit: Option<&Limit>) -> Result<bool, End> {
     let is_for_people = matches!(arguments.format, ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html);
     if arguments.rows.is_empty() {
@@ -111,10 +112,10 @@ fn is_short(arguments: &Arguments, before: &Snapshot, groups: &Groups, limit: Op
     Ok(false)
 }
 
-/// Most characters of a title.
+/// Largest number of characters in a title.
 const TITLE_MAX: usize = 100;
 
-/// Returns a command on one line, cut at the end if it is too long.
+/// Returns the title of a report: the command on one line, cut at the end if it is too long.
 fn title_of(command: &[String]) -> String {
     let line = command.iter().flat_map(|word| word.split_whitespace()).collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(TITLE_MAX) {
@@ -135,8 +136,8 @@ fn start(command: &[String], cgroup: Option<&Cgroup>) -> Result<Option<Child>, E
     command.spawn().map(Some).map_err(told)
 }
 
-/// Waits for the end of the command or of the requested time, and prints lines of figures meanwhile. Returns the reason
-/// if the command failed.
+/// Waits until the command ends or the requested time is over, and prints lines of figures meanwhile. If the command
+/// failed, returns the reason.
 fn watch(
     arguments: &Arguments,
     source: &Source,
@@ -202,8 +203,8 @@ fn used_since(before: Used) -> Used {
     }
 }
 
-/// Events of the cgroup's own `memory.stat` that are reported. The cgroup is made for the command, so its events are
-/// those of the command.
+/// Names and units of the events in the `memory.stat` of the command's cgroup that are reported. The cgroup is made for
+/// the command, so the events are those of the command.
 const OF_CGROUP: [(&str, &str); 9] = [
     ("pgscan", "pages"),
     ("pgsteal", "pages"),
@@ -216,7 +217,8 @@ const OF_CGROUP: [(&str, &str); 9] = [
     ("pswpout", "pages"),
 ];
 
-/// Returns rows for the events at a cgroup's limit, and for its own counters.
+/// Returns the rows on a cgroup: how often it was at its limit, how many of its processes were killed, and the counters
+/// of its `memory.stat`.
 fn limit_rows(limit: &Limit, elapsed_s: f64) -> Vec<Row> {
     let row = |name: &str, unit: &str, value: u64| {
         Row::new("cgroup", name, unit, Better::Lower, Format::Decimals(0), value as f64)

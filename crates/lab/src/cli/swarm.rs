@@ -31,17 +31,18 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Interval at which an interrupt is checked.
+/// Interval at which the command checks whether it was interrupted.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The progress of the simulated worlds: each is a random machine, kernel and set of tasks.
+/// The progress of a swarm, which simulates many worlds. A world is a random machine, kernel and set of tasks.
 #[derive(Default)]
 struct State {
     ran: u64,
     failures: Vec<String>,
-    /// Seeds whose worlds (random simulations) have begun and not ended.
+    /// Seeds of the worlds (random simulations) that have begun and have not ended.
     running: BTreeSet<u64>,
-    /// The first seed whose world has not begun; none before the first world has begun.
+    /// The seed after the largest seed whose world (random simulation) has begun; none before the first world has
+    /// begun.
     after: Option<u64>,
 }
 
@@ -57,7 +58,8 @@ impl State {
         self.failures.extend(failure.map(ToString::to_string));
     }
 
-    /// Returns the message after an interrupt. There were to be `count` worlds from seed `first` on.
+    /// Returns the message that the command prints after an interrupt. The command was to simulate `count` worlds
+    /// (random simulations), with seeds from `first` upwards.
     fn interrupted(&self, first: u64, count: u64) -> String {
         let failed = match self.failures.len() {
             0 => "none failed".to_owned(),

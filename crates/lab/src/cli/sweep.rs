@@ -19,20 +19,20 @@ use study::sweep::{Ran, Shard, Sweep, SweepRun};
 /// Arguments of `highwater sweep`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The file that describes the runs: docs/sweeps.md
+    /// The file that describes the runs; its form is in docs/sweeps.md
     #[arg(value_name = "SWEEP.toml")]
     file: PathBuf,
     /// Keep the results of runs in this folder, and do not repeat runs whose results it has
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
-    /// Do only a part of the runs, such as 3/8: the third of eight. Run without --shard for the report, once all runs
-    /// are done
+    /// Do only a part of the runs: 3/8 is the third of eight parts. When the runs of all parts are done, run without
+    /// --shard for the report
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
     /// Number of simulations that run at a time [default: one on each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     jobs: Option<u32>,
-    /// Show only rows whose names contain one of these, instead of the rows that the file names
+    /// Show only rows whose names contain one of these words, instead of the rows that the file names
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
     /// The form of the report
@@ -46,7 +46,7 @@ pub struct Arguments {
     dry_run: bool,
 }
 
-/// Does the runs of a grid that the store lacks, and shows all results.
+/// Does those runs of the sweep that the store does not have yet, and shows the results of all runs.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { file, store, shard, jobs, rows, format, output, dry_run } = arguments;
     let name = file.display().to_string();

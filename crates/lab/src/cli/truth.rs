@@ -21,7 +21,7 @@ use study::truth::{self, Counted, Difference, Held, Load, Record, Recorded, Suit
 pub struct Arguments {
     /// Names of loads [default: all]
     loads: Vec<String>,
-    /// The kernel, a bzImage; see `highwater guest check`. Repeatable
+    /// The kernel image of the guests, a bzImage; see `highwater guest check`. Repeatable
     #[arg(long, value_name = "FILE", required_unless_present = "recorded")]
     kernel_image: Vec<PathBuf>,
     #[command(flatten)]
@@ -69,8 +69,8 @@ struct Report<'a> {
     differences: &'a [Difference],
 }
 
-/// Runs the loads on the simulator, and in virtual machines (guests) unless their counts were recorded before. Reports
-/// which simulated counters agree with those of the guests.
+/// Runs the loads on the simulator, and also in virtual machines (guests) unless `--recorded` names a file with
+/// counters of guests. Reports which simulated counters agree with those of the guests.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let suite = truth::suite();
     let loads = named(&arguments.loads)?;
@@ -120,10 +120,11 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// The file of `--record`, which receives the counts of guests.
+/// The file of `--record`, which receives the counters of guests (virtual machines).
 struct Keeper<'a> {
     path: &'a Path,
-    /// The file, opened before the work begins; none once it was written for the first time.
+    /// The file as it was opened before the first load ran; none after the first write, since later writes open the
+    /// file again.
     opened: Option<output::Output>,
 }
 
@@ -132,7 +133,8 @@ impl<'a> Keeper<'a> {
         Ok(Self { path, opened: Some(output::Output::open(OPTION, path)?) })
     }
 
-    /// Writes the counters of the guests of these loads so far.
+    /// Writes to the file the counters of all guests (virtual machines) that have run so far. `found` has the loads
+    /// that were run, each with its results.
     fn keep<'t>(&mut self, suite: &Suite, found: impl Iterator<Item = (&'t Load, &'t Table)>) -> Result<(), End> {
         let mut record = Record::default();
         for (load, table) in found {
@@ -150,7 +152,7 @@ impl<'a> Keeper<'a> {
 /// The option that names the file of a [`Keeper`].
 const OPTION: &str = "--record";
 
-/// Returns the plans that run the loads on the simulator and in guests.
+/// Returns, for each load, the plan that runs it on the simulator and in virtual machines (guests).
 fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
     let place = GroundOptions {
         folder: arguments.dir.clone().unwrap_or_else(std::env::temp_dir),
@@ -163,8 +165,11 @@ fn plans_with_guests<'a>(arguments: &Arguments, loads: &[&'a Load]) -> Result<Ve
     loads.iter().map(plan).collect()
 }
 
-/// Returns the plans that simulate the recorded loads, with the recorded kernel files. If `--kernels` names kernel
-/// files, only these are used.
+/// Returns, for each load with recorded counters, the plan that simulates the load with the kernel files that the
+/// record names. If `--kernels` is given, only kernel files in that list are simulated.
+///
+/// # Errors
+/// Reports wrong usage when the record has none of the loads with any of these kernel files.
 fn plans_beside<'a>(arguments: &Arguments, record: &Record, loads: &[&'a Load]) -> Result<Vec<(&'a Load, Plan)>, End> {
     let mut plans = Vec::new();
     for load in loads {
@@ -196,14 +201,14 @@ fn plan<'a>(
     }
 }
 
-/// Reads a record from a file.
+/// Reads a file of recorded counters, as `--record` writes it.
 fn read(path: &Path) -> Result<Record, End> {
     let shown = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| End::Usage(format!("{shown}: cannot be read: {error}")))?;
     Record::parse(&shown, &text).map_err(End::Usage)
 }
 
-/// Returns the loads with these names; all loads if there are none.
+/// Returns the loads that have the given names, or all loads if no names are given.
 fn named(names: &[String]) -> Result<Vec<&'static Load>, End> {
     let loads = &truth::suite().loads;
     if names.is_empty() {

@@ -28,13 +28,14 @@ pub struct Arguments {
     kernels: Vec<String>,
     #[command(flatten)]
     options: ExperimentOptions,
-    /// Run only variants whose names contain this, besides the experiment as it is. Repeatable
+    /// Run only variants whose names contain this word, and the experiment without a change. Repeatable
     #[arg(long, value_name = "WORD")]
     variant: Vec<String>,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
-    /// Draw physical memory over time: a line for each variant, a strip for each kernel, SVG (`sim`)
+    /// Draw physical memory over time as SVG, with a line for each variant and a strip for each kernel; needs the
+    /// ground `sim`
     #[arg(long, value_name = "FILE.svg")]
     memory_map: Option<PathBuf>,
     /// The interval of --memory-map, in seconds of the run
@@ -43,7 +44,7 @@ pub struct Arguments {
     every: Nanos,
 }
 
-/// Runs an experiment with each of its variants, and shows some of the figures.
+/// Runs an experiment without a change and with each of its variants, and shows some of the figures.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { experiment, kernels, options, variant, format, memory_map, every } = arguments;
     form::check_is_file(*format)?;

@@ -7,7 +7,7 @@ use engine::memory::PAGEBLOCK_ORDER;
 use recordings::PAGE_KIB;
 use serde::Serialize;
 
-/// A suggested step.
+/// A step that the doctor suggests to a user against an illness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum Step {
@@ -26,14 +26,14 @@ pub enum Step {
     Command {
         /// The command line.
         line: String,
-        /// The fact that the output shows.
+        /// What the output of the command shows.
         why: String,
     },
-    /// Simulate the illness.
+    /// Run a simulation in which the illness occurs.
     Experiment {
         /// The command line.
         line: String,
-        /// The fact that the simulation shows.
+        /// What the simulation shows.
         why: String,
     },
 }
@@ -53,7 +53,7 @@ impl Step {
     }
 }
 
-/// A suggested step as [`ADVICE`] has it, before it is adapted to the examined computer or cgroup.
+/// A step as the table [`ADVICE`] has it, before it is adapted to the examined computer or cgroup.
 enum Advice {
     /// A setting, another value for it, and the reason.
     Set(&'static str, &'static str, &'static str),
@@ -62,17 +62,19 @@ enum Advice {
     SetTo(&'static str, fn(&Signs) -> Option<String>, &'static str),
     /// A step that applies only if a condition holds.
     Where(fn(&Signs) -> bool, &'static Self),
-    /// A command, and the fact that it shows.
+    /// A command whose output helps to understand the illness, and what the output shows.
     Look(&'static str, &'static str),
-    /// A file of the examined cgroup, or of one that the user must find, and the fact that it shows.
+    /// The name of a cgroup file, and what the file shows. The file is that of the examined cgroup; if no cgroup is
+    /// examined, the user must find the cgroup.
     File(&'static str, &'static str),
-    /// A command of `highwater` that simulates the illness, and the fact that it shows.
+    /// A command of `highwater` that simulates the illness, and what the simulation shows.
     Simulate(&'static str, &'static str),
 }
 
 use Advice::{File, Look, Set, SetTo, Simulate, Where};
 
-/// Returns the steps against an illness, the most useful first. `signs` are those in which the illness was found.
+/// Returns the steps against the illness `cause`, the most useful first. `signs` are the counters and levels in which a
+/// rule found the illness.
 #[must_use]
 pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
     let of_cause = ADVICE.iter().filter(|(causes, _)| causes.contains(&cause));
@@ -80,7 +82,8 @@ pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
 }
 
 impl Advice {
-    /// Makes a step. Returns none if the step does not apply, or if the setting already has the value.
+    /// Makes the step that is shown to the user. Returns none if the step does not apply to the examined computer or
+    /// cgroup, or if the setting already has the suggested value.
     fn step(&self, signs: &Signs) -> Option<Step> {
         let set = |name: &'static str, suggested: &str, why: &str| {
             let name = if is_v1(signs) { name_of_v1(name)? } else { name };
@@ -109,8 +112,8 @@ fn is_v1(signs: &Signs) -> bool {
     signs.settings.contains_key("memory.limit_in_bytes")
 }
 
-/// Returns the name that a cgroup file has in version 1; none if version 1 has no such file. Names of other settings
-/// are returned unchanged.
+/// Returns the name that the cgroup file `name` (of version 2) has in version 1; none if version 1 has no such file. A
+/// name that is not of a cgroup file is returned unchanged.
 fn name_of_v1(name: &'static str) -> Option<&'static str> {
     match name {
         "memory.max" => Some("memory.limit_in_bytes"),
@@ -122,7 +125,8 @@ fn name_of_v1(name: &'static str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a cgroup is involved: the signs come from one, or one reached its limit.
+/// Returns whether a cgroup is involved: the signs are those of a cgroup, or a cgroup reached its limit or was out of
+/// memory.
 fn has_group(signs: &Signs) -> bool {
     let came = signs.at_limit.iter().flatten().any(|(_, times)| *times > 0.0);
     let was_out = signs.out_of_memory.iter().flatten().any(|(_, it)| *it != OutOfMemory::default());
@@ -147,8 +151,8 @@ fn swaps(signs: &Signs) -> bool {
     signs.swapped_in.is_some_and(|pages| pages > 0.0) && may_swap(signs)
 }
 
-/// Returns whether programs' own code may be read again and again: no cgroup is involved, and there is no swap, or no
-/// page came back from it.
+/// Returns whether programs may read their own code again and again. This is possible if no cgroup is involved and
+/// reclaim takes no anonymous pages: there is no swap, or no page came back from swap.
 fn reads_code(signs: &Signs) -> bool {
     !has_group(signs) && (!may_swap(signs) || signs.swapped_in == Some(0.0))
 }
@@ -156,26 +160,26 @@ fn reads_code(signs: &Signs) -> bool {
 /// Default of `vm.watermark_scale_factor`, in units of 0.01 % of memory.
 const SCALE_FACTOR: f64 = 10.0;
 
-/// Returns the marks summed over all zones, pages: min, low, high; none if they are unknown.
+/// Returns the min, low and high marks, each summed over all zones, in pages; none if they are unknown.
 fn marks(signs: &Signs) -> Option<[f64; 3]> {
     let zones = signs.zones.as_ref().filter(|zones| zones.iter().any(|zone| zone.marks[2] > 0.0))?;
     let sum = |mark: usize| zones.iter().map(|zone| zone.marks[mark]).sum();
     Some([sum(0), sum(1), sum(2)])
 }
 
-/// Returns the value that a kernel chooses for `vm.min_free_kbytes` at boot, KiB: the square root of 16 times the size
-/// of memory, from 128 to 262,144. Source: docs/mechanisms/reclaim/memory.md, "Watermarks". The maximum in that
-/// document is 65,536, for older kernels; the later maximum is general knowledge.
+/// Returns the value that a kernel chooses for `vm.min_free_kbytes` at boot: the square root of 16 times the size of
+/// memory in KiB, but at least 128 and at most 262,144 KiB. Source: docs/mechanisms/reclaim/memory.md, "Watermarks".
+/// That page has a maximum of 65,536 KiB, for older kernels; the maximum here is general knowledge.
 fn min_free_kib(signs: &Signs) -> Option<f64> {
     let kib = memory_kib(signs)?;
     Some((kib * 16.0).sqrt().floor().clamp(128.0, 262_144.0))
 }
 
-/// Returns the value to which a kernel raises `vm.min_free_kbytes` if huge pages are on, KiB: 11 pageblocks for each of
-/// its two or three zones, but at most a twentieth of memory. Source: docs/mechanisms/reclaim/memory.md, "Huge-page
-/// adjustment".
+/// Returns the value, in KiB, to which a kernel raises `vm.min_free_kbytes` if huge pages are on: 11 pageblocks for
+/// each of the computer's two or three zones, but at most a twentieth of memory. Source:
+/// docs/mechanisms/reclaim/memory.md, "Huge-page adjustment".
 fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
-    /// Memory from which on a computer has a zone Normal beside DMA and DMA32, KiB.
+    /// Size of memory, KiB, above which a computer has the zone Normal in addition to DMA and DMA32.
     const NORMAL_FROM_KIB: f64 = 4.0 * 1024.0 * 1024.0;
     let kib = memory_kib(signs)?;
     let zones = if kib > NORMAL_FROM_KIB { 3.0 } else { 2.0 };
@@ -183,8 +187,8 @@ fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
     Some(min_free_kib(signs)?.max((11.0 * zones * block_kib).min(kib / 20.0).floor()))
 }
 
-/// Returns whether `vm.watermark_scale_factor` keeps too much memory free, by its value or, if that is unknown, by the
-/// distance between the marks. Returns `false` if both are unknown.
+/// Returns whether `vm.watermark_scale_factor` keeps too much memory free. The value decides or, if the value is
+/// unknown, the distance between the marks. Returns `false` if both are unknown.
 fn is_scale_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.watermark_scale_factor").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || {
@@ -197,8 +201,9 @@ fn is_scale_high(signs: &Signs) -> bool {
     told.map(|factor| factor > SCALE_FACTOR).or_else(by_marks).unwrap_or(false)
 }
 
-/// Returns whether the min mark is too high. Also returns `true` if this is unknown and nothing else explains the
-/// marks.
+/// Returns whether `vm.min_free_kbytes` (or, if this is unknown, the min mark) is more than 10 % above the largest
+/// value that the kernel would choose. If this cannot be determined, returns `true` unless `vm.watermark_scale_factor`
+/// is the setting that is too high.
 fn is_min_free_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.min_free_kbytes").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || marks(signs).map(|[min, ..]| min * PAGE_KIB);
@@ -208,13 +213,14 @@ fn is_min_free_high(signs: &Signs) -> bool {
     }
 }
 
-/// Returns whether both settings that determine the marks are known.
+/// Returns whether the two settings that determine the marks, `vm.min_free_kbytes` and `vm.watermark_scale_factor`, are
+/// known.
 fn is_known(signs: &Signs) -> bool {
     ["vm.min_free_kbytes", "vm.watermark_scale_factor"].iter().all(|name| signs.settings.contains_key(*name))
 }
 
-/// Returns the suggested `vm.min_free_kbytes`: the kernel's own choice at boot, or, if larger, the value to which the
-/// kernel raises the sysctl for huge pages.
+/// Returns the suggested value of `vm.min_free_kbytes`: the value that the kernel chooses at boot, and also the larger
+/// value to which the kernel raises this sysctl if huge pages are on.
 fn min_free(signs: &Signs) -> Option<String> {
     Some(match min_free_kib(signs).zip(min_free_huge_kib(signs)) {
         Some((kib, huge)) if huge > kib => format!("{kib:.0}, or {huge:.0} where huge pages are on"),
@@ -235,7 +241,8 @@ fn memory_kib(signs: &Signs) -> Option<f64> {
     signs.usage.as_ref()?.total().map(|pages| pages * PAGE_KIB)
 }
 
-/// Returns whether a lower `vm.swappiness` may help. A value that is very low already is not the reason for swapping.
+/// Returns whether a lower `vm.swappiness` may help against swapping. If the value is very low already, it is not the
+/// reason.
 fn swaps_by_choice(signs: &Signs) -> bool {
     let now = signs.settings.get("vm.swappiness").and_then(|value| value.parse::<f64>().ok());
     now.is_none_or(|now| now > rules::SWAPPINESS_LOW)
@@ -265,7 +272,8 @@ const BESIDE_READS: Advice = Simulate(
     "programs beside reads, by swappiness",
 );
 
-/// Advice with the illnesses that it helps against. For each illness the most useful step comes first.
+/// Groups of illnesses, each with the advice that helps against them. For each illness, the most useful step comes
+/// first.
 const ADVICE: &[(&[&str], &[Advice])] = &[
     (
         &["killed"],

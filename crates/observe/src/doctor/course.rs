@@ -7,8 +7,8 @@ use super::signs::Signs;
 use std::fmt;
 use std::ops::Deref;
 
-/// Number of intervals at which a [`Course`] joins its intervals in pairs. A day of `vmstat 1` (86,400 lines) stays
-/// below it and is kept line by line, at about 1.5 KiB per line.
+/// Number of intervals at which a [`Course`] becomes too long, so that it joins its intervals in pairs. A day of
+/// `vmstat 1` (86,400 lines) stays below this number and is kept line by line, at about 1.5 KiB per line.
 const INTERVALS_MAX: usize = 1 << 17;
 
 /// The place of an interval or span within a recording.
@@ -30,16 +30,16 @@ pub enum Extent {
     },
     /// Seconds since the recording began.
     Seconds {
-        /// The second at the beginning.
+        /// The time at the beginning, s since the recording began.
         from: f64,
-        /// The second at the end.
+        /// The time at the end, s since the recording began.
         to: f64,
     },
 }
 
 impl Extent {
-    /// Returns the place that reaches from the start of `self` to the end of `end`, a later place. Returns `self` if
-    /// the two places are of different kinds.
+    /// Returns the place that reaches from the start of `self` to the end of `end`, which is a later place. If the two
+    /// places are of different kinds, such as lines and times, returns `self`.
     #[must_use]
     pub fn until(&self, end: &Self) -> Self {
         match (self, end) {
@@ -62,7 +62,7 @@ impl fmt::Display for Extent {
     }
 }
 
-/// Formats a time of day as recordings print it. `seconds` counts from any midnight.
+/// Formats a time of day as recordings print it, such as `10:07:12`. `seconds` counts from the midnight of any day.
 #[must_use]
 pub fn time_of_day(seconds: f64) -> String {
     let seconds = seconds.rem_euclid(86_400.0).floor() as u32;
@@ -74,31 +74,31 @@ pub fn time_of_day(seconds: f64) -> String {
 pub struct Interval {
     /// The interval's position in the recording.
     pub place: Extent,
-    /// The interval's own signs; `elapsed_s` is its length.
+    /// The signs (counters and levels) of the interval itself; `elapsed_s` is the length of the interval.
     pub signs: Signs,
 }
 
 impl Interval {
-    /// Extends the interval by `later`, the interval that follows it.
+    /// Extends the interval by `later`, the interval that directly follows `self`.
     pub fn then(&mut self, later: &Self) {
         self.place = self.place.until(&later.place);
         self.signs.then(&later.signs);
     }
 }
 
-/// The intervals of a recording, in order. Rules treat them as contiguous. If there are too many, each kept interval
-/// covers several added ones.
+/// The intervals of a recording, in order. Rules treat them as if no time lay between them. If a recording has too many
+/// intervals, neighbouring ones are joined, so that a kept interval covers several intervals of the recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
     intervals: Vec<Interval>,
-    /// Number of added intervals that each kept interval covers.
+    /// Number of intervals of the recording that each kept interval covers.
     grain: usize,
-    /// Number of added intervals that the last kept interval covers so far.
+    /// Number of intervals of the recording that the last kept interval covers so far.
     in_last: usize,
 }
 
 impl Course {
-    /// Adds an interval at the end. If there are too many, consecutive ones are joined in pairs.
+    /// Adds an interval at the end. If there are then too many intervals, neighbouring intervals are joined in pairs.
     pub fn push(&mut self, interval: Interval) {
         self.grain = self.grain.max(1);
         match self.intervals.last_mut().filter(|_| self.in_last < self.grain) {
@@ -116,7 +116,7 @@ impl Course {
         }
     }
 
-    /// Returns the whole course as one interval; none if it is empty.
+    /// Returns all intervals joined into one; none if the course has no intervals.
     #[must_use]
     pub fn whole(&self) -> Option<Interval> {
         together(&self.intervals)
@@ -139,7 +139,7 @@ impl FromIterator<Interval> for Course {
     }
 }
 
-/// Returns consecutive intervals joined into one; none if there are none.
+/// Joins consecutive intervals into one, and returns it; none if `intervals` is empty.
 #[must_use]
 pub fn together(intervals: &[Interval]) -> Option<Interval> {
     let (first, rest) = intervals.split_first()?;
@@ -148,7 +148,7 @@ pub fn together(intervals: &[Interval]) -> Option<Interval> {
     Some(whole)
 }
 
-/// Joins neighbouring intervals in pairs. The last of an odd number stays alone.
+/// Joins neighbouring intervals in pairs. If the number of intervals is odd, the last interval stays alone.
 #[must_use]
 pub fn in_pairs(intervals: &[Interval]) -> Vec<Interval> {
     intervals.chunks(2).filter_map(together).collect()

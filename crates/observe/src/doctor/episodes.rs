@@ -14,31 +14,33 @@ use super::{Finding, Weight};
 use serde::Serialize;
 use std::ops::Range;
 
-/// Shortest span that is no noise, s. A program's start, or the return to an idle page of a browser, causes load for a
-/// shorter time.
+/// Length, s, from which on a span counts as more than noise. The start of a program, or the return to an idle page of
+/// a browser, causes work for a shorter time.
 pub const SPAN_MIN_S: f64 = 5.0;
 
-/// Fewest samples in a span. A single sample counts only if it is a mean over at least [`LONG_S`].
+/// Smallest number of samples in a span. A span of a single sample counts only if the sample is a mean over at least
+/// [`LONG_S`].
 const SAMPLES_MIN: usize = 2;
 
-/// Length of a sample whose mean is no noise, s.
+/// Length of a sample, s, from which on its mean counts as more than noise.
 const LONG_S: f64 = 60.0;
 
-/// Smallest load of a span, s: how long the same work would take at the rule's smallest rate. At 25 pages/s, 300 s are
-/// 29 MiB. An idle desktop or a nightly job moves less; half a minute of thrashing on a hard disk moves more.
+/// Smallest load of a span that is reported. The load is the time, s, that the work of the span would take at the
+/// smallest rate at which the rule finds an illness. At 25 pages/s, 300 s are 29 MiB. An idle desktop or a nightly job
+/// moves less; half a minute of thrashing on a hard disk moves more.
 pub const LOAD_MIN_S: f64 = 300.0;
 
-/// Smallest share of a span's time, percent, in which single intervals must reach the rule's rate. Without this limit,
-/// two moments an hour apart would be an episode of an hour.
+/// Smallest share of a span's time, percent, that must lie in intervals which reach the rule's smallest rate by
+/// themselves. Without this limit, two short events an hour apart would make an episode of an hour.
 const BUSY_MIN: f64 = 10.0;
 
-/// Smallest share of the recording, percent, at which spans together count as the whole recording.
+/// Share of the recording, percent, from which on the spans together count as the whole recording.
 const ALL_THE_TIME: f64 = 90.0;
 
-/// Most spans that are listed. If there are more, their number is given.
+/// Largest number of spans that are listed with their places. Further spans are only counted.
 const NAMED_MAX: usize = 10;
 
-/// A span in which a rule holds.
+/// A span of a recording in which a rule finds an illness.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Span {
     /// The span's place in the recording, such as "lines 403 to 414".
@@ -47,20 +49,21 @@ pub struct Span {
     pub seconds: f64,
 }
 
-/// The spans in which a finding held.
+/// The spans of a recording in which a finding held.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct When {
     /// The span that the finding describes: the one with the largest load.
     pub worst: Span,
     /// Number of spans.
     pub count: usize,
-    /// The first spans in order, at most `NAMED_MAX`.
+    /// The first spans in the order of time, at most `NAMED_MAX`.
     pub spans: Vec<Span>,
     /// Total length of the spans, s.
     pub together_s: f64,
     /// Length of the whole recording, s.
     pub of_s: f64,
-    /// Time from the end of the last span to the end of the recording, s; 0 if the span lasts to the end.
+    /// Time from the end of the last span to the end of the recording, s; 0 if the last span reaches the end of the
+    /// recording.
     pub over_for_s: f64,
 }
 
@@ -102,13 +105,15 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The result of asking a rule about the spans of a recording, compared with its finding over the whole recording.
+/// The result of a rule for a recording, after the rule's finding over the whole recording was compared with the spans
+/// in which the rule holds.
 pub enum OverTime {
-    /// The finding over the whole recording stands, or there is none.
+    /// The rule's finding over the whole recording stands. If there was no finding, there is still none.
     Whole,
-    /// The finding over the whole recording is refuted: it rests on a moment only.
+    /// The rule's finding over the whole recording is refuted, because a few seconds of the recording caused at least
+    /// half of it.
     Nothing,
-    /// The rule holds for a part of the recording; the finding describes the worst span.
+    /// The rule holds only for spans of the recording. The finding describes the worst of these spans.
     Span(Box<Finding>),
 }
 
@@ -117,12 +122,12 @@ pub struct Spans<'c> {
     course: &'c Course,
     /// Start of each interval, s from the start of the recording. The last entry is the end of the last interval.
     began_s: Vec<f64>,
-    /// For each rule, the spans found so far, as ranges of intervals in order.
+    /// For each rule, the spans found so far in which the rule holds, as ranges of interval numbers in ascending order.
     found: Vec<Vec<Range<usize>>>,
 }
 
 impl<'c> Spans<'c> {
-    /// Asks rules about all windows of a course.
+    /// Finds the spans of a course in which each of `rules` holds, by asking the rules about windows of all lengths.
     #[must_use]
     pub fn of(course: &'c Course, rules: &[Rule]) -> Self {
         let mut began_s = vec![0.0];
@@ -164,8 +169,8 @@ impl<'c> Spans<'c> {
         self.began_s[range.end] - self.began_s[range.start]
     }
 
-    /// Asks each rule about a window, except for rules with a span that overlaps the window. Adds the window to `new`
-    /// for each rule that holds.
+    /// Asks rules about one window of the course, and adds the window to `new` for each rule that holds in it. A rule
+    /// is not asked if a span that was already found for it overlaps the window.
     fn ask(&self, rules: &[Rule], signs: &Signs, range: Range<usize>, new: &mut [Vec<Range<usize>>]) {
         let seconds = self.seconds(&range);
         if seconds < SPAN_MIN_S || range.len() < SAMPLES_MIN && seconds < LONG_S {
@@ -182,7 +187,9 @@ impl<'c> Spans<'c> {
         }
     }
 
-    /// Adds the spans that windows of one length gave. Overlapping windows are joined, without quiet edges.
+    /// Adds the spans that follow from `new`, the windows of one length in which rule number `n` holds. Windows that
+    /// overlap or touch are joined into one span, and intervals below the rule's smallest rate are cut off at the ends
+    /// of the span.
     fn add(&mut self, rule: &Rule, n: usize, mut new: Vec<Range<usize>>) {
         let Some(load) = rule.over.load() else { return };
         new.sort_by_key(|range| range.start);
@@ -204,21 +211,22 @@ impl<'c> Spans<'c> {
         self.found[n].sort_by_key(|range| range.start);
     }
 
-    /// Returns whether a span is longer than a moment, and enough of it reaches the rule's rate.
+    /// Returns whether a span is long enough to be more than noise, and whether enough of its intervals reach the
+    /// rule's smallest rate by themselves.
     fn is_sound(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> bool {
         let all = self.seconds(range);
         let is_long = all >= SPAN_MIN_S && (range.len() >= SAMPLES_MIN || all >= LONG_S);
         is_long && self.busy_s(range, load) >= SPAN_MIN_S.max(all * BUSY_MIN / 100.0)
     }
 
-    /// Returns the total time of the intervals in a span that by themselves reach the rule's rate, s.
+    /// Returns the total time, s, of those intervals in a span that reach the rule's smallest rate by themselves.
     fn busy_s(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> f64 {
         let intervals = self.course[range.clone()].iter().map(|it| (load(&it.signs), seconds(&it.signs)));
         intervals.filter(|(load, seconds)| load >= seconds).map(|(_, seconds)| seconds).sum()
     }
 
-    /// Joins neighbouring spans if the gap between them is shorter than the longer span, and if the rule holds over
-    /// both spans and the gap together.
+    /// Joins neighbouring spans of rule number `n` if the gap between them is shorter than the longer of the two, and
+    /// if the rule also holds over both spans and the gap together.
     fn join(&mut self, rule: &Rule, n: usize) {
         let mut joined: Vec<(Range<usize>, Signs)> = Vec::new();
         for range in std::mem::take(&mut self.found[n]) {
@@ -239,7 +247,8 @@ impl<'c> Spans<'c> {
         self.found[n] = joined.into_iter().map(|(range, _)| range).collect();
     }
 
-    /// Returns the result of the `n`th rule. `whole` is the rule's finding over the whole recording.
+    /// Returns the result of `rule`, which is rule number `n`. `signs` are those of the whole recording, and `whole` is
+    /// the rule's finding over the whole recording.
     #[must_use]
     pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> OverTime {
         let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);
@@ -273,8 +282,9 @@ impl<'c> Spans<'c> {
         self.worst(rule, &spans, of_s, whole)
     }
 
-    /// Returns whether the course confirms a finding over the whole time. If the course lacks the counters, or is too
-    /// short for spans, the finding stands. Otherwise half of the load must have taken longer than a moment.
+    /// Returns whether the course confirms a finding over the whole recording. It does so if half of the load took
+    /// longer than the few seconds that count as noise ([`SPAN_MIN_S`]). If the course lacks the counters for this, or
+    /// is too short, it counts as a confirmation.
     fn is_borne_out(&self, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
         let mut moments: Vec<(f64, f64)> = self
             .course
@@ -299,7 +309,8 @@ impl<'c> Spans<'c> {
         in_s >= SPAN_MIN_S
     }
 
-    /// Returns the intervals whose own signs make a rule find an illness, as ranges of consecutive intervals.
+    /// Returns the intervals in which a rule, asked about the interval alone, finds an illness. Consecutive intervals
+    /// are returned as one range.
     fn moments(&self, rule: &Rule) -> Vec<Range<usize>> {
         let mut spans: Vec<Range<usize>> = Vec::new();
         for n in (0..self.course.len()).filter(|n| is_ill(rule, &self.course[*n].signs)) {
@@ -311,7 +322,8 @@ impl<'c> Spans<'c> {
         spans
     }
 
-    /// Returns the finding of a rule in the worst of `spans`, with the list of all spans.
+    /// Returns the finding of a rule in the worst of `spans`, with a list of the spans. A finding of a rule about
+    /// levels stays that of the whole recording, `whole`.
     fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> OverTime {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
         let load = |interval: &Interval| match rule.over {

@@ -15,31 +15,31 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Deepest level of subdirectories that is searched.
+/// Largest depth of subdirectories that are searched for files.
 const DEPTH_MAX: usize = 8;
 
-/// Most unrecognised files in a directory that are named.
+/// Largest number of unrecognised files that a warning about a directory names. Further files are only counted.
 const UNREAD_MAX: usize = 8;
 
 /// The name of standard input in reports.
 pub const STANDARD_INPUT: &str = "standard input";
 
-/// The input of a diagnosis, read and parsed.
+/// All input of a diagnosis, read and parsed.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// Patients from reports, series and directories of MMTests.
+    /// Patients (subjects of the diagnosis) from reports, series and directories of MMTests.
     patients: Vec<Patient>,
-    /// Texts of other tools.
+    /// Texts of tools such as `vmstat` and `free`, from which patients (subjects of the diagnosis) are made later.
     documents: Vec<Document>,
     /// Warnings about parts of directories that were left out.
     pub warnings: Vec<String>,
 }
 
 impl Given {
-    /// Reads a file or a directory, or standard input if the path is `-`.
+    /// Adds a file or a directory to the input, or standard input if the path is `-`.
     ///
     /// # Errors
-    /// When no part of the input can be read. The error states the fault.
+    /// When no part of it can be read. The error states the fault.
     pub fn read(&mut self, path: &Path, interval_s: Option<f64>) -> Result<(), Wrong> {
         if path == Path::new("-") {
             return self.read_from(io::stdin().lock(), interval_s);
@@ -51,7 +51,7 @@ impl Given {
         self.add(&path.display().to_string(), &text, interval_s)
     }
 
-    /// Reads piped input.
+    /// Adds the text of a pipe, such as standard input, to the input.
     ///
     /// # Errors
     /// When the text cannot be read. The error states the fault.
@@ -127,10 +127,11 @@ impl Given {
         Ok(())
     }
 
-    /// Returns the patients in all input. `seconds` is the time between two copies of a text.
+    /// Returns the patients (subjects of the diagnosis) in all input. `interval_s` is the time between samples of a
+    /// recording without times, and `seconds` is the time between two copies of a text, if the user gave them.
     ///
     /// # Errors
-    /// When the user stated a time for texts that state times themselves.
+    /// When the user gave a time, but each text states its times or no text comes twice.
     pub fn patients(self, interval_s: Option<f64>, seconds: Option<f64>) -> Result<Vec<Patient>, Wrong> {
         let Self { mut patients, documents, .. } = self;
         if let Some(first) = patients.first().filter(|_| documents.is_empty()) {
@@ -141,8 +142,9 @@ impl Given {
     }
 }
 
-/// Finds a report in a text that also has other words, a prompt or a code fence. Returns the report, and whether only a
-/// prompt and a fence stand before it. Returns none if there is no report.
+/// Finds a report or a series in a pasted text, which may have other words, a prompt or a code fence around the report.
+/// Returns whether nothing but prompts, code fences and empty lines stands before the report, and the report. Returns
+/// none if there is no report.
 #[must_use]
 pub fn pasted_report(text: &str) -> Option<(bool, String)> {
     let lines: Vec<_> = Text::of(text).lines.into_iter().map(|line| line.text).collect();
@@ -158,7 +160,8 @@ pub fn pasted_report(text: &str) -> Option<(bool, String)> {
     Some((is_first, lines[start..end].join("\n").trim_start().to_owned()))
 }
 
-/// Joins the files of a folder into one if all have recordings of one tool: archives begin a new file each hour.
+/// Joins the recordings in the files of a folder into one recording if all come from one tool and one computer, since
+/// archives begin a new file each hour.
 fn joined(folder: &Path, documents: Vec<Document>) -> Vec<Document> {
     // The tool and the computer, if the file has one recording and nothing else.
     let tool = |document: &Document| match document.told.as_slice() {

@@ -13,17 +13,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Deepest level of cgroups that is searched.
+/// Largest depth of cgroups below the root that are searched.
 const DEPTH_MAX: usize = 12;
 
 /// Folders at which hierarchies with the memory controller are mounted: version 2, version 1, and version 2 beside
 /// version 1.
 const HIERARCHIES: [&str; 3] = ["sys/fs/cgroup", "sys/fs/cgroup/memory", "sys/fs/cgroup/unified"];
 
-/// Smallest limit that means no limit, bytes. Version 1 prints its largest number if there is no limit.
+/// Smallest number of bytes in a limit file that means that there is no limit: without a limit, cgroups of version 1
+/// print the largest number that they can store.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Names of the settings files that are shown.
+/// Names of the cgroup files whose values are shown as settings.
 const SETTINGS: [&str; 8] = [
     "memory.max",
     "memory.high",
@@ -38,7 +39,7 @@ const SETTINGS: [&str; 8] = [
 /// The counters and levels of a cgroup at a moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupNow {
-    /// `memory.stat`: events, and sizes in bytes.
+    /// The cgroup's `memory.stat`, which has counts of events, and sizes in bytes.
     stat: Vmstat,
     stalled: Option<Stalled>,
     /// Bytes charged to the cgroup.
@@ -48,11 +49,13 @@ pub(super) struct GroupNow {
     in_swap: Option<u64>,
     /// Number of times that the cgroup reached its limit.
     pub at_limit: Option<u64>,
-    /// The cgroup's counters for memory that it needed and did not get.
+    /// The cgroup's counters of the times when it needed memory and did not get it.
     pub out_of_memory: Option<cgroup::OutOfMemory>,
-    /// Events of the cgroup itself (`memory.events.local`, or else `memory.events`); version 1 has none.
+    /// Counts in `memory.events.local`, which are events of the cgroup itself; without this file, counts in
+    /// `memory.events`, which include the cgroups below. Empty for cgroups of version 1, which have neither file.
     events: Vmstat,
-    /// The cgroup's own `memory.max`, `memory.high` and `memory.low`, pages; infinite if unlimited.
+    /// The cgroup's own `memory.max`, `memory.high` and `memory.low`, pages; infinite if the file says `max`, none if
+    /// there is no such file.
     bounds: [Option<f64>; 3],
 }
 
@@ -61,7 +64,8 @@ fn number(folder: &Path, names: &[&str]) -> Option<u64> {
 }
 
 impl GroupNow {
-    /// Reads the values of a cgroup. A cgroup without the memory controller has none.
+    /// Reads the counters and levels in the files of a cgroup. They are empty if the memory controller is off in this
+    /// cgroup.
     pub fn take(folder: &Path) -> Self {
         let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
         Self {
@@ -81,7 +85,7 @@ impl GroupNow {
         }
     }
 
-    /// Returns the cgroup's limits and protection, with the events since an earlier reading.
+    /// Returns the cgroup's limits and protection, with the events at them since the earlier reading `before`.
     fn bounds_since(&self, before: &Self) -> Option<Bounds> {
         let grown = |name: &str| {
             let [before, after] = [before, self].map(|now| now.events.get(name).copied());
@@ -92,7 +96,8 @@ impl GroupNow {
         Bounds { high_events: grown("high"), low_events: grown("low"), used, max, high, low }.if_any()
     }
 
-    /// Returns whether the cgroup has memory values. The root of a hierarchy, which is the whole computer, has none.
+    /// Returns whether the cgroup reports its use of memory. The root of a hierarchy, which is the whole computer, does
+    /// not.
     pub fn has_memory(&self) -> bool {
         self.used.is_some()
     }
@@ -108,7 +113,7 @@ impl GroupNow {
     }
 }
 
-/// Returns a limit in pages from a file's text; infinite if it is unlimited.
+/// Converts the text of a limit file to pages. The word `max` is infinite.
 fn bound(text: &str) -> Option<f64> {
     match text {
         "max" => Some(f64::INFINITY),
@@ -116,7 +121,8 @@ fn bound(text: &str) -> Option<f64> {
     }
 }
 
-/// Returns the memory limit in a cgroup's own files, bytes.
+/// Returns the memory limit in the files of one cgroup, bytes, without regard to cgroups above it; none if the cgroup
+/// is unlimited.
 fn limit(folder: &Path) -> Option<u64> {
     number(folder, &["memory.max", "memory.limit_in_bytes"]).filter(|bytes| *bytes < NO_LIMIT)
 }
@@ -148,7 +154,7 @@ pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(one).collect()
 }
 
-/// Returns all cgroups that have memory values, by path.
+/// Returns the values of all cgroups of the computer that have any, by path.
 pub(super) fn all(source: &Source) -> BTreeMap<String, GroupNow> {
     let root = source.path("sys/fs/cgroup");
     let mut found = BTreeMap::new();
@@ -162,7 +168,7 @@ pub(super) fn all(source: &Source) -> BTreeMap<String, GroupNow> {
     found
 }
 
-/// Calls `look` with a folder of a hierarchy and all folders below it, down to [`DEPTH_MAX`].
+/// Calls `look` for a folder of cgroups and for all folders below it, down to [`DEPTH_MAX`].
 pub(crate) fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
     look(folder);
     if depth == DEPTH_MAX {
@@ -176,8 +182,8 @@ pub(crate) fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
     folders.iter().for_each(|folder| walk(folder, depth + 1, look));
 }
 
-/// Finds the folder of a cgroup. `name` may be its path below a hierarchy, its folder, the name of its last folder, a
-/// part of that name such as a container's ID, or a unique prefix of either with six or more characters.
+/// Finds the folder of a cgroup by `name`. This may be the cgroup's path or folder, the name of its last folder, a part
+/// of that name such as a container's ID, or at least six characters with which only one such name or ID begins.
 ///
 /// # Errors
 /// When no cgroup or more than one is found, or when it has no memory values.
@@ -259,7 +265,7 @@ pub fn process(source: &Source, pid: u32) -> Result<ProcessNow, String> {
     })
 }
 
-/// Returns the folder of a process's cgroup; none for the root, or for a cgroup without memory values.
+/// Returns the folder of a process's cgroup; none if the process is in the root, or in a cgroup without memory values.
 ///
 /// # Errors
 /// When the process does not exist.

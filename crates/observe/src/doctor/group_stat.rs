@@ -6,10 +6,11 @@ use super::usage::MemoryUse;
 use engine::stat::Vmstat;
 use machine::PAGE_BYTES;
 
-/// Prefixes of events in `memory.stat`. Sizes in bytes have other prefixes.
+/// Prefixes of the names in `memory.stat` that count events. The sizes in bytes in this file have names with other
+/// prefixes.
 const EVENTS: [&str; 6] = ["pg", "workingset_", "pswp", "swpin", "swpout", "thp_"];
 
-/// Returns the signs from the growth of events in a `memory.stat`.
+/// Returns the signs of a cgroup from `grown`, the growth of the counters in its `memory.stat`.
 #[must_use]
 pub fn signs(grown: &Vmstat, elapsed_s: Option<f64>) -> Signs {
     let mut events = grown.clone();
@@ -24,7 +25,8 @@ pub fn signs(grown: &Vmstat, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// Returns the use of a cgroup's memory, with `used` bytes charged. The rest of its limit counts as free.
+/// Returns how a cgroup uses the memory up to its limit. `used` is the number of bytes charged to the cgroup; the rest
+/// of its limit counts as free.
 #[must_use]
 pub fn usage(stat: &Vmstat, used: u64, limit: Option<u64>) -> MemoryUse {
     let pages = |bytes: u64| bytes as f64 / PAGE_BYTES as f64;

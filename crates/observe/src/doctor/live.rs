@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval between readings.
+/// Interval between two readings of the kernel's counters.
 pub const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The subject of a diagnosis.
@@ -29,11 +29,12 @@ pub enum Whom {
     Computer,
     /// A cgroup, by its folder ([`group::find`]).
     Cgroup(PathBuf),
-    /// A process, together with its cgroup.
+    /// A process, by its ID, together with its cgroup.
     Process(u32),
 }
 
-/// Observes the kernel for `time`. `sleep` waits, and returns `false` if the observation is to end.
+/// Observes the computer, cgroup or process `whom` for `time`, and returns it as the subject of a diagnosis. `sleep`
+/// waits, and returns `false` if the observation is to end early.
 ///
 /// # Errors
 /// When the process does not exist, or the cgroup has no memory values.
@@ -50,8 +51,8 @@ pub fn look(
     }
 }
 
-/// Reads repeatedly until the time is over. `took` is called with the previous reading, the new one, and their times,
-/// s. Returns the first reading, the last, and the time between them, s.
+/// Takes readings by `take` until `time` is over. After each reading, `took` is called with the previous reading, the
+/// new one, and the times of both, s. Returns the first reading, the last reading, and the time between them, s.
 fn watch<T>(
     time: Duration,
     mut sleep: impl FnMut(Duration) -> bool,
@@ -267,8 +268,8 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns the nodes of memory, summed from their zones. Pages scanned on each node stay unknown, since the kernel does
-/// not count them by node and reclaimer at the same time.
+/// Returns the nodes of memory, summed from their zones. The numbers of pages scanned on a node by kswapd and by tasks
+/// stay unknown, since the kernel does not count them both by node and by reclaimer.
 fn nodes(snapshot: &Snapshot) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for zone in &snapshot.zones {
@@ -333,7 +334,8 @@ fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     Some(found)
 }
 
-/// Returns, for each cgroup, how much a figure grew between two readings. Returns none if no cgroup has the figure.
+/// Returns how much the figure `of` of each cgroup grew between two readings. Returns none if the first or the last
+/// reading has the figure for no cgroup.
 fn grown<T: Copy, G>(
     before: &BTreeMap<String, GroupNow>,
     after: &BTreeMap<String, GroupNow>,

@@ -21,7 +21,8 @@ use recordings::looks::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Texts about moments of one computer, by kind, each kind in the order given.
+/// Texts about moments of one computer, such as copies of `/proc/meminfo`, sorted by their kind. Texts of one kind are
+/// kept in the order in which they were given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
     meminfo: Vec<Meminfo>,
@@ -39,7 +40,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Adds a text.
+    /// Adds a text to the texts of its kind.
     pub fn add(&mut self, told: Told) {
         match told {
             Told::Meminfo(look) => {
@@ -73,7 +74,8 @@ impl Looks {
         *self == Self::default()
     }
 
-    /// Returns whether the time between two copies would be of use: some text with counters comes twice.
+    /// Returns whether some text with counters was given twice. Only then is it of use to know the time between two
+    /// copies.
     #[must_use]
     pub fn has_two(&self) -> bool {
         let kinds = [Resource::Memory, Resource::MemoryOfGroup];
@@ -170,7 +172,7 @@ impl Looks {
         signs
     }
 
-    /// Adds the computer's memory PSI.
+    /// Adds the PSI of the computer's memory to `signs`.
     fn stalls(&self, signs: &mut Signs, seconds: Option<f64>) {
         let of_groups = self.cgroups.iter().filter(|look| look.pressure.some.is_some()).count();
         let of_computer = self.memory_pressure(Some(Resource::Memory)).count();
@@ -186,13 +188,15 @@ impl Looks {
         }
     }
 
-    /// Returns the shares of time in which some task and all tasks waited, percent. With two copies, the time is that
-    /// between the copies. With one copy, the largest share of the last 10, 60 and 300 s counts.
+    /// Returns the share of time in which some task waited for `resource`, and the share in which all tasks did, in
+    /// percent. If two copies of the text and the time between them are known, the shares are of that time. Otherwise,
+    /// they are the largest average over the last 10, 60 and 300 s.
     fn stalls_of(&self, resource: Option<Resource>, seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
         stalls_in(&self.memory_pressure(resource).collect::<Vec<_>>(), seconds)
     }
 
-    /// Adds cgroups with their counters: the growth between two copies, or the values since each cgroup was made.
+    /// Adds to `signs` the cgroups in the texts with their counters: the growth between two copies, or, for a single
+    /// copy, the values since the cgroup was made.
     fn cgroups(&self, signs: &mut Signs, seconds: Option<f64>) {
         for (name, looks) in self.groups(seconds) {
             let grown = |file: &str, counter: &str| {
@@ -239,8 +243,9 @@ impl Looks {
         }
     }
 
-    /// Returns the cgroups by name, each with its files in order. If saved files come in two folders, and the time
-    /// between them is known, they are two copies from one cgroup.
+    /// Groups the cgroup files by the name of their cgroup; within a group, the files are in the order in which they
+    /// were given. If the files were saved outside the cgroup file system and the time between copies is known, all
+    /// files count as copies from one cgroup.
     fn groups(&self, seconds: Option<f64>) -> BTreeMap<String, Vec<&CgroupFiles>> {
         const OF_FILES: &str = "the cgroup of these files";
         let mut by_name: BTreeMap<String, Vec<&CgroupFiles>> = BTreeMap::new();
@@ -256,7 +261,7 @@ impl Looks {
         by_name
     }
 
-    /// Returns whether all texts are about one cgroup.
+    /// Returns whether the texts are about one cgroup, and none is about the whole computer.
     fn is_of_one_group(&self, signs: &Signs) -> bool {
         let Self { meminfo, vmstat, zoneinfo, buddyinfo, slabs, free, processes, log, .. } = self;
         let others = [meminfo.len(), vmstat.len(), zoneinfo.len(), buddyinfo.len(), slabs.len(), free.len()];
@@ -264,7 +269,7 @@ impl Looks {
     }
 
     /// Returns the zones of the last `/proc/zoneinfo`, with the free blocks of the last `/proc/buddyinfo`. Without
-    /// `/proc/zoneinfo`, zones come from `/proc/buddyinfo` alone. Returns none if neither is there.
+    /// `/proc/zoneinfo`, the zones come from `/proc/buddyinfo` alone. Returns none if neither file was given.
     fn zones(&self) -> Option<Vec<Zone>> {
         let blocks = self.buddyinfo.last().map(|look| look.zones.as_slice()).unwrap_or_default();
         let of_zone = |node: u32, name: &str| {
@@ -296,7 +301,7 @@ impl Looks {
         })
     }
 
-    /// Returns the nodes from the last `/proc/zoneinfo`, or else from the nodes' own files.
+    /// Returns the memory nodes in the last `/proc/zoneinfo`; without this file, in the nodes' own `meminfo` files.
     fn nodes(&self) -> Vec<Node> {
         let mut by_node: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
         for zone in self.zoneinfo.last().iter().flat_map(|look| &look.zones) {
@@ -313,7 +318,8 @@ impl Looks {
         by_node.into_iter().map(node).collect()
     }
 
-    /// Returns the use of memory from the most detailed kind of text; none if no text has it.
+    /// Returns the use of memory from the kind of text that shows most of it, such as `/proc/meminfo` before `free`;
+    /// none if no text shows it.
     fn usage(&self, assumed: &mut Vec<String>) -> Option<Usage> {
         // Files of nodes have less than `/proc/meminfo`.
         let has_whole = self.meminfo.iter().any(|look| look.nodes.is_empty());
@@ -340,7 +346,8 @@ impl Looks {
         of_free.or_else(of_top).or_else(of_vmstat).or_else(of_report).or_else(of_zoneinfo).map(Usage::at)
     }
 
-    /// Returns total swap and free swap, pages. Of several texts, the one with the least free swap counts.
+    /// Returns the size of swap and the free part of it, pages. If several texts have them, those with the least free
+    /// swap count.
     fn swap(&self, assumed: &mut Vec<String>) -> Option<[f64; 2]> {
         let of_meminfo = self.meminfo.iter().filter_map(|look| look.swap_kib()).map(|kib| kib.map(|kib| kib as f64));
         let of_top = self.processes.iter().filter_map(|look| look.swap_kib);
@@ -354,7 +361,7 @@ impl Looks {
         least.map(|kib| kib.map(|kib| kib / PAGE_KIB))
     }
 
-    /// Returns the settings. If a setting occurs twice, its last value counts.
+    /// Returns the settings (sysctls) in the texts. If a setting occurs twice, its last value counts.
     fn settings(&self) -> BTreeMap<String, String> {
         self.sysctls.iter().flat_map(|look| look.values.clone()).collect()
     }
@@ -370,7 +377,8 @@ impl Signs {
     }
 }
 
-/// Returns the shares of time in which some task and all tasks waited, percent, from texts of PSI in order.
+/// Returns, from texts of PSI in the order of time, the share of time in which some task waited, and the share in which
+/// all tasks did, in percent.
 fn stalls_in(looks: &[&Pressure], seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
     let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
         let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);
@@ -382,7 +390,8 @@ fn stalls_in(looks: &[&Pressure], seconds: Option<f64>) -> (Option<f64>, Option<
     (of(|it| it.some), of(|it| it.full))
 }
 
-/// Returns a cgroup's limits and protection, and the pages charged to it, from the last of each of its files.
+/// Returns the limits and the protection of a cgroup, and the pages charged to it. Of several copies of a file, the
+/// last one counts.
 fn bounds(looks: &[&CgroupFiles]) -> Bounds {
     let of = |name: &str| {
         looks.iter().rev().find_map(|look| match look.get(name, "") {
@@ -394,7 +403,7 @@ fn bounds(looks: &[&CgroupFiles]) -> Bounds {
     Bounds { used: of("memory.current"), max, high, low, ..Bounds::default() }
 }
 
-/// Returns whether some file with counters occurs twice.
+/// Returns whether some cgroup file with counters was given twice.
 fn are_copies(looks: &[&CgroupFiles]) -> bool {
     const COUNT: [&str; 5] =
         ["memory.stat", "memory.events", "memory.events.local", "memory.failcnt", "memory.oom_control"];
@@ -427,10 +436,12 @@ fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
 /// The folder in which a running kernel mounts cgroups.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Smallest limit that means no limit, bytes. Version 1 prints its largest number if there is no limit.
+/// Smallest number of bytes in a limit file that means that there is no limit: without a limit, cgroups of version 1
+/// print the largest number that they can store.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Returns whether more counters fell than grew, so that the copies are in the wrong order.
+/// Returns whether more counters fell than grew from the copy `first` to the copy `last`, which shows that the copies
+/// were given in the wrong order.
 fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
     // Counters that never fall.
     const GROW: [&str; 8] =
@@ -453,7 +464,8 @@ fn largest_first(all: impl Iterator<Item = (String, f64)>) -> Vec<(String, f64)>
     all
 }
 
-/// Returns the sizes that `free` printed, in the unit of its command or in one inferred from the numbers.
+/// Returns the sizes that `free` printed. Their unit is that of the command's option if known, or else it is inferred
+/// from the numbers, and `assumed` gets a note on it.
 fn sizes(look: &Free, told: Option<Unit>, assumed: &mut Vec<String>) -> Sizes {
     let numbers = look.bare_numbers();
     let unit = told.or_else(|| Unit::of_numbers(&numbers)).unwrap_or(Unit::Kib);
@@ -486,8 +498,8 @@ fn of_top(look: &Processes) -> Option<MemoryUse> {
     })
 }
 
-/// Returns the use of memory in a report of the kernel. Returns none if the report is about a cgroup or has no
-/// counters.
+/// Returns the use of memory in a memory report of the kernel log, as the OOM killer prints it. Returns none if the
+/// report is about a cgroup or has no counters.
 #[must_use]
 pub fn of_report(report: &Report) -> Option<MemoryUse> {
     let scale = report.page_kib() as f64 / PAGE_KIB;
@@ -557,7 +569,7 @@ mod tests {
         Diagnosis::of(signs).findings.iter().map(|finding| finding.cause).collect()
     }
 
-    /// Returns the counters of a thrashing computer `n` minutes after the thrashing began.
+    /// Returns a `/proc/vmstat` of a computer that has been thrashing for `n` minutes.
     fn vmstat(n: u64) -> Told {
         let text = format!(
             "nr_free_pages 9000\nnr_dirty 50\nnr_writeback 0\nnr_dirty_threshold 5000\nnr_dirty_background_threshold 2500\n\

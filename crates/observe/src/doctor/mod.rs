@@ -50,14 +50,14 @@ pub use usage::{MemoryUse, Usage};
 pub enum Weight {
     /// Normal work of reclaim, worth knowing but no illness.
     Notice,
-    /// A cost for some program.
+    /// A problem that slows down at least one program.
     Illness,
 }
 
 /// A figure that supports a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
-    /// The figure's name: for a counter, the counter's name.
+    /// The figure's name; if the figure is a counter, the counter's name.
     pub name: String,
     /// The figure's value.
     pub value: f64,
@@ -65,7 +65,7 @@ pub struct Evidence {
     pub unit: &'static str,
 }
 
-/// The finding of a rule.
+/// What a rule of the doctor found: an illness, or a notice about normal work.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The name of the illness, a fixed word such as `direct-reclaim`.
@@ -76,9 +76,10 @@ pub struct Finding {
     pub sentence: String,
     /// The figures that support the finding.
     pub figures: Vec<Evidence>,
-    /// The condition under which the rule finds the illness.
+    /// The condition under which the rule finds the illness, in words.
     pub rule: String,
-    /// The facts that would refute the finding. The rule checked them first.
+    /// The facts that would refute the finding. The rule has checked that they do not hold. Empty if there are no such
+    /// facts.
     pub unless: &'static str,
     /// The spans in which the finding held; none if it held over the whole observed period.
     pub when: Option<When>,
@@ -87,7 +88,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns the condition of the finding, with the facts that would refute it.
+    /// Returns the condition of the finding, followed by the facts that would refute the finding.
     fn whole_rule(&self) -> String {
         match self.unless {
             "" => self.rule.clone(),
@@ -103,7 +104,7 @@ impl Finding {
     }
 }
 
-/// A rule that could not be asked.
+/// A rule that could not be asked because the input lacks a sign (a counter or level) that the rule needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unasked {
     /// The name of the illness that the rule is about.
@@ -112,29 +113,29 @@ pub struct Unasked {
     pub missing: String,
 }
 
-/// The answers of all rules about an observed period.
+/// The answers of all rules about one observed period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// Illnesses first, with possible causes before effects; then notices.
+    /// What the rules found: first illnesses, with possible causes before effects, and then notices.
     pub findings: Vec<Finding>,
-    /// Rules that could not be asked.
+    /// Rules that could not be asked, because the input lacks a sign that they need.
     pub unasked: Vec<Unasked>,
     /// Number of rules that could be asked.
     pub asked: usize,
-    /// The cgroups of a computer about which something was found, if it has several.
+    /// If the computer has several cgroups: those about which rules found something.
     pub by_group: Vec<OfGroup>,
-    /// Number of cgroups that were asked about.
+    /// Number of cgroups about which rules were asked; 0 if the computer has fewer than two cgroups.
     pub groups: usize,
 }
 
 impl Diagnosis {
-    /// Asks all rules, but only about the whole observed period.
+    /// Asks all rules about the whole observed period, and not about spans of it.
     #[must_use]
     pub fn of(signs: &Signs) -> Self {
         Self::over(signs, &Course::default())
     }
 
-    /// Asks all rules about a patient, over the whole observed period and over spans of it.
+    /// Asks all rules about the subject of a diagnosis, over the whole observed period and over spans of it.
     #[must_use]
     pub fn of_patient(patient: &Patient) -> Self {
         Self::over(&patient.signs, &patient.course)
@@ -183,7 +184,7 @@ impl Diagnosis {
         self.findings.iter().filter(|finding| finding.weight == Weight::Illness).map(|finding| finding.cause)
     }
 
-    /// Returns whether no illness was found by the rules that could be asked.
+    /// Returns whether the rules that could be asked found no illness. Rules that could not be asked do not count.
     #[must_use]
     pub fn has_no_illness(&self) -> bool {
         self.illnesses().next().is_none()
@@ -201,9 +202,9 @@ impl Diagnosis {
 pub struct Patient {
     /// The patient's name.
     pub name: String,
-    /// Signs over the whole observed period.
+    /// The signs (growth of counters, and levels) over the whole observed period.
     pub signs: Signs,
-    /// Signs in each interval; empty if a source has only totals.
+    /// The signs in each interval of the observed period; empty if the input has only totals.
     pub course: Course,
     /// Files that the signs were read from; empty if the patient's name already contains them.
     pub sources: Vec<String>,
@@ -212,13 +213,14 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// Makes a patient with signs over the whole observed period only.
+    /// Makes a patient that has signs over the whole observed period, but none for its intervals.
     #[must_use]
     pub fn new(name: impl Into<String>, signs: Signs) -> Self {
         Self { name: name.into(), signs, course: Course::default(), sources: Vec::new(), left_out: Vec::new() }
     }
 
-    /// Makes a patient with signs in intervals, and with their sum as signs over the whole observed period.
+    /// Makes a patient from the signs in each interval. The signs over the whole observed period are the intervals
+    /// joined.
     #[must_use]
     pub fn of_course(name: impl Into<String>, course: Course) -> Self {
         let signs = course.whole().map(|whole| whole.signs).unwrap_or_default();
@@ -226,7 +228,7 @@ impl Patient {
     }
 }
 
-/// Returns the diagnoses of the patients as text.
+/// Diagnoses the patients (the subjects of the input), and returns the diagnoses as text.
 #[must_use]
 pub fn text(patients: &[Patient], look: Look) -> String {
     let mut text = String::new();
@@ -297,7 +299,8 @@ fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     format!("{name}{time}: {verdict}")
 }
 
-/// Returns which of the illnesses may cause the others, in words; empty if all are at the same stage.
+/// Returns words that say which of the illnesses may cause the others; empty if all are at the same stage between
+/// causes and effects.
 fn causes(diagnosis: &Diagnosis) -> String {
     let all: Vec<&str> = diagnosis.illnesses().collect();
     let first = all.first().map_or(0, |cause| rules::stage(cause));
@@ -309,18 +312,18 @@ fn causes(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Most unasked rules that a text names. JSON and pages name all.
+/// Largest number of unasked rules that a diagnosis as text names. Diagnoses as JSON and as pages name all.
 const UNASKED_MAX: usize = 4;
 
-/// Most cgroups that a text names. JSON names all.
+/// Largest number of cgroups that a diagnosis as text names. JSON names all.
 const GROUPS_MAX: usize = 8;
 
-/// Returns the findings about each cgroup in a line or two.
+/// Returns one text with the names of what was found about each cgroup, for a line or two of the diagnosis.
 fn some_groups(diagnosis: &Diagnosis) -> String {
     rules::group_bounds::in_a_line(&diagnosis.by_group, diagnosis.groups, GROUPS_MAX)
 }
 
-/// Returns in a line or two the rules that could not be asked.
+/// Returns one text with the first rules that could not be asked, for a line or two of the diagnosis.
 fn some_unasked(diagnosis: &Diagnosis) -> String {
     let mut named = unasked(diagnosis);
     let more = named.len().saturating_sub(UNASKED_MAX);
@@ -331,12 +334,12 @@ fn some_unasked(diagnosis: &Diagnosis) -> String {
     named.join("; ")
 }
 
-/// Returns the rules that could not be asked, each with the missing sign.
+/// Returns words for each rule that could not be asked: its name, and the sign (counter or level) that the input lacks.
 fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
     diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect()
 }
 
-/// Returns the diagnoses of the patients as a page.
+/// Diagnoses the patients (the subjects of the input), and returns the diagnoses as a page of HTML.
 #[must_use]
 pub fn page(patients: &[Patient]) -> Page {
     let section = |patient: &Patient| {
@@ -375,7 +378,7 @@ pub fn page(patients: &[Patient]) -> Page {
     Page { title: "What ails memory".into(), about: Vec::new(), sections: patients.iter().map(section).collect() }
 }
 
-/// Returns the diagnoses of the patients as JSON, with a line break at the end.
+/// Diagnoses the patients (the subjects of the input), and returns the diagnoses as JSON, with a line break at the end.
 #[must_use]
 pub fn json(patients: &[Patient]) -> String {
     let one = |patient: &Patient| {

@@ -18,14 +18,16 @@ use recordings::{Figures, PAGE_KIB, Sample, most_in_swap};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Returns the patients in files that were given together. Each recording makes one patient. Texts about a moment, such
-/// as `free`, together make one more; but if there is only one recording, they are added to its patient.
+/// Returns the patients (subjects of a diagnosis) in files that were given together. Each recording makes one patient.
+/// Texts about a moment, such as `free`, together make one more patient. But if there is exactly one recording, they
+/// are added to its patient, unless they have counters or are about a cgroup, so that they cover another time or
+/// subject.
 ///
 /// `interval_s` is the interval between samples of recordings without times. `seconds` is the time between two copies
 /// of a text, if the user gave it.
 ///
 /// # Errors
-/// When the user stated a time for texts that state times themselves.
+/// When the user gave a time that no text lacks.
 pub fn patients(
     documents: Vec<Document>,
     interval_s: Option<f64>,
@@ -88,10 +90,11 @@ pub fn patients(
     Ok(patients)
 }
 
-/// Checks that the user gave a time only where a text lacks it.
+/// Checks that, if the user gave a time, some text needs it: `interval_s` is for recordings without times, and
+/// `seconds` for two copies of a text.
 ///
 /// # Errors
-/// When no text lacks the time; the message names `file`.
+/// When the user gave a time that no text needs. The message names `file`.
 pub fn check_times(
     file: &str,
     documents: &[Document],
@@ -119,7 +122,8 @@ pub fn check_times(
     Ok(())
 }
 
-/// Fills in the signs that a recording lacks (`signs`) from texts about a moment (`moment`).
+/// Completes `signs`, which come from a recording, by the signs of `moment`, which come from texts about a moment. A
+/// level that the recording has stays as it is.
 fn complement(signs: &mut Signs, moment: Signs) {
     signs.zones = signs.zones.take().or(moment.zones);
     if signs.nodes.is_empty() {
@@ -156,8 +160,8 @@ fn of_recording(file: &str, recording: Recording) -> Patient {
     patient
 }
 
-/// Makes a patient of each benchmark in a log directory of MMTests. Also returns the faults in parts that were left
-/// out.
+/// Makes a patient (a subject of a diagnosis) of each benchmark in a log directory of MMTests. Also returns the faults
+/// in the logs; the parts with faults are left out.
 ///
 /// # Errors
 /// When the folder is not a log directory of MMTests.
@@ -175,7 +179,7 @@ fn place(sample: &Sample) -> Extent {
     }
 }
 
-/// Returns the signs in each sample of a `vmstat` recording: free memory, caches, and swap traffic.
+/// Makes a course from the samples of a `vmstat` recording. Its signs are free memory, caches, and swap traffic.
 fn of_vmstat(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -198,33 +202,36 @@ fn of_vmstat(samples: &[Sample]) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Returns the pages scanned per second by kswapd and tasks together.
+/// Returns how many pages kswapd and tasks together scanned per second.
 fn scanned(sample: &Sample) -> Option<f64> {
     Some(sample.values.get("pgscank/s")? + sample.values.get("pgscand/s").unwrap_or_default())
 }
 
-/// The number of times that `pgsteal/s` counts each page in a recording.
+/// How often the column `pgsteal/s` of a `sar` recording counts each reclaimed page.
 ///
 /// Since Linux 5.8 `/proc/vmstat` counts each reclaimed page twice: by reclaimer (`pgsteal_kswapd`, `pgsteal_direct`)
-/// and by kind (`pgsteal_anon`, `pgsteal_file`). Until May 2026 sysstat summed all four counters.
+/// and by kind (`pgsteal_anon`, `pgsteal_file`). Versions of sysstat before May 2026 sum all four counters.
 #[derive(Clone, Debug, PartialEq)]
 enum Reclaimed {
     /// Each reclaimed page is counted once.
     Once,
-    /// Each reclaimed page is counted twice. The line with this number proves it: more pages were reclaimed than
-    /// scanned.
+    /// Each reclaimed page is counted twice. The line with this number proves it, since more pages seem to be reclaimed
+    /// on it than were scanned.
     Twice(usize),
-    /// Unknown: once or twice.
+    /// It is unknown whether each reclaimed page is counted once or twice.
     Unknown,
 }
 
 /// First version of Linux that counts reclaimed pages also by kind.
 const BY_KIND_SINCE: (u32, u32) = (5, 8);
 
-/// Most pages that may be scanned before an interval and reclaimed within it: two batches of 32.
+/// Number of pages by which the reclaimed pages of an interval may exceed the scanned pages without proof of double
+/// counting: two batches of 32 pages, scanned before the interval and reclaimed within it.
 const LATE_PAGES: f64 = 64.0;
 
-/// Largest share of the scanned pages, percent, that may be reclaimed in a later interval on a computer with many CPUs.
+/// Share of the scanned pages, percent, by which the reclaimed pages of an interval may exceed them without proof of
+/// double counting. On a computer with many CPUs, that many pages may be reclaimed in a later interval than they were
+/// scanned.
 const LATE_PERCENT: f64 = 2.0;
 
 impl Reclaimed {
@@ -267,14 +274,16 @@ impl Reclaimed {
     }
 }
 
-/// Returns the first two numbers of a kernel's version; none if it does not begin with two numbers.
+/// Returns the first two numbers of a kernel's version, such as 5 and 8; none if the text does not begin with two
+/// numbers.
 fn version(word: &str) -> Option<(u32, u32)> {
     let mut numbers = word.split(['.', '-', '+']).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Returns the signs in each sample of a `sar` recording. Scanned pages are known by reclaimer, but reclaimed pages
-/// only as a total. With -r and -S the use of memory and swap is known, too, and with -q the waits of tasks.
+/// Makes a course from the samples of a `sar` recording. Scanned pages are known by reclaimer, but reclaimed pages only
+/// as a total. If `sar` ran with -r and -S, the use of memory and of swap is known, too; with -q, also the share of
+/// time in which tasks waited for memory (PSI).
 fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -311,8 +320,8 @@ fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Returns the signs in each sample of an `atop` recording. `atop` counts pages of all reclaimers together. If no task
-/// reclaimed, all pages are kswapd's.
+/// Makes a course from the samples of an `atop` recording. `atop` counts pages of all reclaimers together. If no task
+/// reclaimed, all these pages are kswapd's.
 fn of_atop(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -368,7 +377,8 @@ fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     })
 }
 
-/// Returns the use of memory from the moment `earlier` to the moment `now`, and stores `now` as the next `earlier`.
+/// Returns the use of memory from the moment `earlier` to the moment `now`, and replaces `earlier` by `now` for the
+/// next call. If `earlier` is none, the use is that at `now` alone.
 fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
     let now = Arc::new(now);
     let usage = Usage::between(earlier.as_ref().unwrap_or(&now), &now);
@@ -376,7 +386,7 @@ fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
     usage
 }
 
-/// Returns total swap and free swap, pages.
+/// Returns the size of swap and the free part of it at the end of a sample, pages.
 fn swap(sample: &Sample) -> Option<[f64; 2]> {
     let pages = |name: &str| Some(sample.values.get(name)? / PAGE_KIB);
     let free = pages("kbswpfree")?;
@@ -412,7 +422,7 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     Patient { course: course_of(moments), sources, ..Patient::new(format!("{run}{iteration}, {name}"), signs) }
 }
 
-/// Files that logs of MMTests may lack, each with the illness whose rule needs it.
+/// Illnesses whose rules need a file that logs of MMTests may lack, each with words about this file.
 const SOURCES: [(&str, &str); 2] = [
     (
         "all-wait",
@@ -424,7 +434,7 @@ const SOURCES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Returns means over a device's `iostat` samples.
+/// Returns the means of a device's figures over all `iostat` samples.
 fn disk(name: &str, samples: &[Figures]) -> Disk {
     let mean = |names: &[&str]| {
         let column = names.iter().find(|name| samples.iter().any(|sample| sample.get(name).is_some()))?;
@@ -548,7 +558,7 @@ mod tests {
         assert!(!step("5").contains("swappiness"), "it is low already: {}", step("5"));
     }
 
-    /// Returns the findings for files that are given together.
+    /// Returns the illness, weight and sentence of each finding for files that are given together.
     fn of_files(files: &[(&str, &str)], seconds: Option<f64>) -> Vec<(&'static str, Weight, String)> {
         let read = |(file, text): &(&str, &str)| formats::read(file, text, None).unwrap();
         let all = patients(files.iter().map(read).collect(), None, seconds).unwrap();
@@ -630,8 +640,8 @@ mod tests {
         assert!(!unasked(0).contains(&"swap-full") && unasked(8).contains(&"swap-full"));
     }
 
-    /// Returns the causes found, the rules not asked and the missing files, for a directory of MMTests with these
-    /// files.
+    /// Returns the illnesses found, the rules that could not be asked, and the missing files, for a log directory of
+    /// MMTests with the given files.
     fn of_logs(files: &[(&str, String)]) -> (Vec<&'static str>, Vec<&'static str>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -22,31 +22,34 @@ use super::{Evidence, Finding, Weight};
 use engine::memory::PAGEBLOCK_ORDER;
 use machine::PAGE_BYTES;
 
-/// The answer of a rule: a finding, none, or the name of a missing sign.
+/// The answer of a rule: a finding, or `None` if the rule finds nothing, or, as an error, the name of a sign (counter
+/// or level) that the rule needs and the input lacks.
 pub type Said = Result<Option<Finding>, Missing>;
 
-/// The function of a rule, which answers for the signs of a period.
+/// The function of a rule. It judges the signs (counters and levels) of one period.
 pub type Ask = fn(&Signs) -> Said;
 
 /// The periods about which a rule is asked.
 #[derive(Clone, Copy, Debug)]
 pub enum Over {
-    /// The whole observed period.
+    /// The rule is asked about the whole observed period only.
     Whole,
-    /// The whole observed period and any span in it. The function returns the load of a span, s: how long the same work
-    /// would take at the rule's smallest rate. The span with the largest load is the worst. A finding over the whole
-    /// period must not rest on a single moment.
+    /// The rule is asked about the whole observed period and about spans in it. The function returns the load of a
+    /// span: the time, s, that the span's work would take at the smallest rate at which the rule finds an illness. The
+    /// span with the largest load is the worst. A finding over the whole period is dropped if a few seconds caused at
+    /// least half of it.
     Spans(fn(&Signs) -> f64),
-    /// The whole observed period and any span in it, for a rule about a share of time or about many events. A finding
-    /// over the whole period stands, however few moments show it.
+    /// The rule, which is about a share of time or about many events, is asked about the whole observed period and
+    /// about spans in it. The function returns the load of a span, by which spans are compared. Unlike a finding of
+    /// [`Over::Spans`], a finding over the whole period stands even if few seconds caused it.
     Shares(fn(&Signs) -> f64),
-    /// The whole observed period, for a rule about levels, or about events without a rate. Moments with a finding are
-    /// reported.
+    /// The rule, which is about levels or about events without a rate, finds illnesses over the whole observed period
+    /// only. The intervals in which it finds the same illness are then reported.
     Moments,
 }
 
 impl Over {
-    /// Returns the function that measures load; none if the rule is not asked over spans.
+    /// Returns the function that measures the load of a span; none if the rule is not asked about spans.
     #[must_use]
     pub fn load(self) -> Option<fn(&Signs) -> f64> {
         match self {
@@ -56,108 +59,116 @@ impl Over {
     }
 }
 
-/// A rule: the function that finds one illness, and the periods about which it is asked.
+/// A rule of the doctor: a function that finds one illness, and the periods about which it is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// The name of the illness that the rule finds.
     pub cause: &'static str,
-    /// The function that answers for the signs of a period.
+    /// The function that judges the signs (counters and levels) of one period.
     pub ask: Ask,
     /// The periods about which the rule is asked.
     pub over: Over,
-    /// The facts, checked first, that refute the illness or its cause.
+    /// The facts that would refute the illness or its cause, in words. The rule checks them before it finds the
+    /// illness.
     pub unless: &'static str,
 }
 
-/// Smallest rate that counts as load, pages/s: 100 KiB/s, which any computer reaches in passing.
+/// Smallest rate, pages/s, at which a rule takes work of reclaim for a problem: 100 KiB/s. For a moment, any computer
+/// reaches this rate.
 pub const RATE_MIN: f64 = 25.0;
 
-/// Smallest CPU time of kswapd that is an illness by itself, percent of a CPU. Reclaim at the rate of a disk takes less
-/// than 5 %.
+/// Smallest share of a CPU, percent, that kswapd must take to be an illness for this alone. Reclaim at the rate of a
+/// disk takes less than 5 %.
 pub const KSWAPD_CPU_MIN: f64 = 10.0;
 
-/// Name of an illness: a small zone drives reclaim.
+/// Name of an illness: most scanning is in a zone in which few pages are allocated.
 pub const ONE_ZONE: &str = "one-zone";
 
-/// Name of an illness: a node is full while others are free.
+/// Name of an illness: a memory node is full while other nodes have free memory.
 pub const ONE_NODE: &str = "one-node";
 
-/// Rules whose signs most inputs lack: since Linux 4.8 kernels do not count scanning by zone, and computers with one
-/// node provide no values by node.
+/// Illnesses whose rules need counters that most inputs lack. Since Linux 4.8 kernels do not count scanning by zone,
+/// and computers with one node provide no values by node.
 pub const SELDOM: [&str; 2] = [ONE_ZONE, ONE_NODE];
 
 /// Smallest rate of direct reclaims that tasks feel, per second. Each direct reclaim is a pause of milliseconds, and at
 /// one per second the pauses recur steadily.
 pub const STALLS_MIN: f64 = 1.0;
 
-/// Smallest share of direct reclaim in all scanning that shows a kswapd too slow for the load, percent. kswapd wakes at
-/// the low mark so that tasks need not reclaim; bursts still leave a few percent to tasks.
+/// Smallest share of direct reclaim in all scanning, percent, that shows that kswapd is too slow. kswapd wakes at the
+/// low mark so that tasks need not reclaim; in bursts, a few percent still fall to tasks.
 pub const DIRECT_MIN: f64 = 10.0;
 
-/// Smallest PSI that tasks feel, percent of the observed time: a millisecond in each second.
+/// Smallest share of time, percent, in which some task waits for memory (PSI) that programs notice: a millisecond in
+/// each second.
 pub const WAITED_MIN: f64 = 0.1;
 
-/// Smallest share of time in which all tasks wait, and no work is done, that counts as an illness, percent.
+/// Smallest share of time, percent, in which all tasks wait for memory and no work is done, that counts as an illness.
 pub const ALL_WAITED_MIN: f64 = 5.0;
 
-/// Smallest number of pages swapped in per 100 swapped out that shows swapped pages being needed again. Idle memory
-/// goes out and stays out. A clean page may leave again without a write, so the ratio of a thrashing program is higher
-/// still.
+/// Smallest number of pages swapped in per 100 pages swapped out that shows that programs need their swapped pages
+/// again. The pages of idle programs go out and stay out. Of a thrashing program, clean pages may leave again without a
+/// write, so that more pages come in than are written.
 pub const SWAP_BACK_MIN: f64 = 25.0;
 
-/// Smallest number of pages reclaimed, or swapped out, per 100 swapped in that shows pages leaving to make room for
-/// those that come in. With fewer, memory is merely being filled again after a shortage.
+/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in that shows that pages must leave to
+/// make room for those that come in. If fewer leave, free memory is merely being filled again after a shortage.
 pub const SWAP_LEAVES_MIN: f64 = 50.0;
 
 /// Smallest number of file refaults per 100 reclaimed pages at which the cache counts as too small: one page in five
 /// was needed again.
 pub const REFAULT_MIN: f64 = 20.0;
 
-/// Smallest number of pages reclaimed per 100 scanned at which scanning counts as effective. A page may have a second
-/// chance, so a sound list gives 50. At 30, the kernel scans more than three pages for each page that it reclaims.
+/// Smallest number of pages reclaimed per 100 scanned at which scanning counts as effective. Each page may get a second
+/// chance, so reclaim from a list in good order gives 50. At 30, the kernel scans more than three pages for each page
+/// that it reclaims.
 pub const EFFICIENCY_MIN: f64 = 30.0;
 
-/// Smallest number of failed requests for blocks of several pages that is reported. A few requests fail on any
+/// Smallest number of failed requests for several pages in one block that is reported. A few requests fail on any
 /// computer.
 pub const FAILURES_MIN: f64 = 10.0;
 
-/// Smallest share of faults without a huge page that counts, percent of the faults that wanted one.
+/// Smallest share of page faults that wanted a huge page and got none, percent of all faults that wanted one, that
+/// counts as an illness.
 pub const HUGE_FAILED_MIN: f64 = 10.0;
 
-/// Smallest share of failed compactions that counts, percent of the compactions with a known result.
+/// Smallest share of failed compactions, percent of the compactions with a known result, that counts as an illness.
 pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
 
-/// Smallest share of samples with throttled writers that counts, percent. At one sample in five it is more than a
-/// burst.
+/// Smallest share of samples with throttled writers, percent, that counts as an illness. One sample in five is more
+/// than a burst.
 pub const HELD_BACK_MIN: f64 = 20.0;
 
-/// Smallest number of pages, per 100 scanned, that reclaim met before they were written or wrote itself, at which
-/// reclaim counts as waiting for disks. Flushers should write pages before the pages reach the tail of their list.
+/// Smallest number of pages per 100 scanned at which reclaim counts as waiting for disks. Counted are pages that
+/// reclaim met before they were written, or wrote itself. Flushers should write pages before the pages reach the tail
+/// of their list.
 pub const UNWRITTEN_MIN: f64 = 10.0;
 
-/// Share of free swap below which swap counts as full, percent. The kernel itself treats swap as full when half is
-/// used; below this threshold the free rest is too small for any program.
+/// Free share of swap, percent, below which swap counts as full. The kernel itself treats swap as full when half is
+/// used; below this threshold, what is left is too small for any program.
 pub const SWAP_FREE_MIN: f64 = 5.0;
 
-/// Share of free space below which a file system counts as full, percent: the next file of some size does not fit.
+/// Free share of a file system, percent, below which the file system counts as full: a file of some size would no
+/// longer fit.
 pub const DISK_FREE_MIN: f64 = 1.0;
 
-/// Smallest share of all scanning that a zone needs to count as the driver of reclaim, percent.
+/// Smallest share of all scanning, percent, that must be in one zone before the zone counts as the cause of reclaim.
 pub const ZONE_SCAN_MIN: f64 = 50.0;
 
-/// Smallest ratio between a zone's share of scanning and its share of allocations at which the zone drives reclaim.
+/// Smallest ratio of a zone's share of all scanning to its share of all allocations at which the zone counts as the
+/// cause of reclaim.
 pub const ZONE_EXCESS_MIN: f64 = 3.0;
 
-/// Smallest share of memory, percent, that counts as much free memory if it is free all the time. The kernel's own
+/// Smallest share of memory, percent, that counts as much free memory when it is free all the time. The kernel's own
 /// marks keep only a few percent free.
 pub const FREE_MUCH: f64 = 15.0;
 
-/// Ineffective scanning at this multiple of [`RATE_MIN`] counts as much as other work at [`RATE_MIN`]. Scanning a page
-/// costs less than a microsecond, and pages on lists in motion are scanned twice.
+/// Scanned pages that were not reclaimed weigh this many times less than other pages in the load of a span. Scanning a
+/// page costs less than a microsecond, and even in normal work each page may be scanned twice.
 const IN_VAIN_TIMES: f64 = 100.0;
 
-/// Smallest number of refaults per 100 reclaimed pages in a short span. The share fluctuates, so a span needs more than
-/// [`REFAULT_MIN`], which is for means.
+/// Smallest number of refaults per 100 reclaimed pages that counts in a short span. The ratio fluctuates, so a span
+/// needs more than [`REFAULT_MIN`], which is for the mean over a long time.
 const REFAULT_SPAN_MIN: f64 = 50.0;
 
 /// The rules that are asked about every input.
@@ -267,11 +278,11 @@ pub const ALL: [Rule; 19] = [
     },
 ];
 
-/// Illnesses that tasks feel, which follow from other illnesses.
+/// Illnesses that are waits of tasks. They follow from other illnesses.
 const FELT: [&str; 3] = ["all-wait", "direct-reclaim", "process-faults"];
 
-/// Illnesses in the work of reclaim, effective or not. They follow from lack of memory or from settings, and tasks feel
-/// their effects.
+/// Illnesses that are work of reclaim, effective or not. They follow from lack of memory or from settings, and they
+/// make tasks wait.
 const WORK: [&str; 8] = [
     "anonymous-thrashing",
     "file-cache-thrashing",
@@ -283,15 +294,15 @@ const WORK: [&str; 8] = [
     "reclaim-meets-unwritten",
 ];
 
-/// Returns the place of an illness between causes and effects. 0: possible causes, such as a setting, a limit or
-/// something full, and the kernel's reports that state their reason. 1: work of reclaim. 2: effects on tasks.
+/// Returns the stage of an illness between cause and effect. 0: possible causes, such as a setting, a limit or
+/// something full, and reports of the kernel that state their reason. 1: work of reclaim. 2: effects on tasks.
 #[must_use]
 pub fn stage(cause: &str) -> usize {
     if FELT.contains(&cause) { 2 } else { usize::from(WORK.contains(&cause)) }
 }
 
-/// Returns whether a finding over a span is refuted because cgroups had most of the refaults. `signs` are those of the
-/// whole observed period, since values of cgroups exist only for the whole period.
+/// Returns whether findings `cause` over spans are refuted because nearly all refaults are those of one cgroup. `signs`
+/// are those of the whole observed period, since counters of cgroups exist only for the whole period.
 #[must_use]
 pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
@@ -300,8 +311,8 @@ pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
 /// A function that returns whether an input has the signs that a rule needs.
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only if the input has their signs: a process, a kernel log, disks, bounds of cgroups, or all
-/// uses of memory. An input without these signs is no less healthy.
+/// Rules that are asked only if the input has their signs, such as those of a process, a kernel log, disks or bounds of
+/// cgroups. Each comes with a function that tests for these signs. An input without them is no less healthy.
 pub const OF_SOURCE: [(Brings, Ask); 14] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
@@ -337,7 +348,7 @@ fn figure(name: &str, value: f64, unit: &'static str) -> Evidence {
     Evidence { name: name.into(), value, unit }
 }
 
-/// Returns a figure; none if its value is unknown.
+/// Returns a figure that supports a finding; none if its value is unknown.
 fn if_known(name: &str, value: Option<f64>, unit: &'static str) -> Option<Evidence> {
     value.map(|value| figure(name, value, unit))
 }
@@ -346,13 +357,13 @@ fn ill(cause: &'static str, sentence: String, figures: Vec<Evidence>, rule: Stri
     Some(Finding::new(cause, sentence, figures, rule))
 }
 
-/// Returns a share in percent; 0 if the whole is 0.
+/// Returns the share of `part` in `all`, percent; 0 if `all` is 0.
 fn percent(part: f64, all: f64) -> f64 {
     if all > 0.0 { 100.0 * part / all } else { 0.0 }
 }
 
-/// Finds kswapd at work, and the zone for which it works. This is an illness if kswapd takes much of a CPU, or if a
-/// zone is below its min mark nevertheless.
+/// Finds that kswapd reclaims, and for which zone. This is an illness if kswapd takes much of a CPU, or if a zone is
+/// below its min mark although kswapd works; otherwise it is a notice.
 fn kswapd_awake(signs: &Signs) -> Said {
     let scanned = need(signs.kswapd.scanned, "pgscan_kswapd")?;
     let rate = scanned / signs.seconds()?;
@@ -451,18 +462,18 @@ fn direct_reclaim(signs: &Signs) -> Said {
     Ok(ill("direct-reclaim", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Largest share of all scanning at which kswapd counts as idle, percent, provided that it scans less than
+/// Share of all scanning, percent, below which kswapd counts as idle, provided that it scans less than
 /// [`KSWAPD_RATE_MIN`].
 const KSWAPD_SHARE_MIN: f64 = 5.0;
 
-/// Smallest scan rate of a working kswapd, pages/s: one batch of 32 pages every tenth of a second.
+/// Smallest scan rate, pages/s, at which kswapd is never idle: one batch of 32 pages every tenth of a second.
 const KSWAPD_RATE_MIN: f64 = 320.0;
 
-/// Efficiency of tasks' own reclaim, in pages per 100 scanned, below which kswapd may have given up on a node. The
-/// first reclaimed pages set kswapd to work again. Source: docs/mechanisms/modern.md, 4.12.
+/// Number of pages that tasks reclaim per 100 they scan, below which kswapd may have given up on a node. As soon as
+/// pages are reclaimed, kswapd works again. Source: docs/mechanisms/modern.md, 4.12.
 const GIVEN_UP_EFFICIENCY_MAX: f64 = 1.0;
 
-/// Returns whether kswapd scans nothing, or next to nothing compared with tasks.
+/// Returns whether kswapd scans nothing, or hardly anything compared with tasks, and takes little CPU time.
 #[must_use]
 pub fn is_kswapd_idle(signs: &Signs) -> bool {
     let Ok(seconds) = signs.seconds() else { return false };
@@ -472,8 +483,8 @@ pub fn is_kswapd_idle(signs: &Signs) -> bool {
     (kswapd < RATE_MIN || is_beside) && of_cpu < KSWAPD_CPU_MIN
 }
 
-/// Returns the reason why tasks reclaim memory themselves. A request that lacks free pages wakes kswapd first, so an
-/// idle kswapd shows that free pages are not lacking.
+/// Returns a sentence on why tasks reclaim memory themselves. A request that finds no free pages wakes kswapd first. So
+/// if kswapd is idle, the reason is not a lack of free pages.
 fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     let is_idle = is_kswapd_idle(signs);
     let idle = if kswapd_rate == 0.0 { "kswapd scans nothing" } else { "kswapd scans next to nothing" };
@@ -509,7 +520,8 @@ fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     }
 }
 
-/// Returns whether counters exclude every wait that PSI counts: no page was scanned, compacted or read back.
+/// Returns whether the counters show that no task can have waited for memory: no page was scanned, compacted or read
+/// back.
 fn nobody_could_wait(signs: &Signs) -> bool {
     // Kernels without compaction have no counter for compactions, so a missing one counts as 0. A kernel without a
     // counter for file refaults leaves the answer open. Only `stolen_together` includes the pages that cgroups reclaim
@@ -621,7 +633,8 @@ fn direct_in_vain(signs: &Signs) -> Said {
     in_vain(signs, "direct-in-vain", "direct", signs.direct)
 }
 
-/// Finds ineffective scanning by the reclaimer `who`: kswapd or tasks.
+/// Finds that most pages which kswapd or tasks scan are not reclaimed. `who` names the reclaimer as in counters:
+/// `kswapd` or `direct`.
 fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen }: Scan) -> Said {
     let names = ["pgscan", "pgsteal"].map(|it| format!("{it}_{who}"));
     let scanned = need(scanned, &names[0])?;
@@ -651,7 +664,7 @@ fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen
     Ok(ill(cause, sentence, figures, rule))
 }
 
-/// Finds a little-used zone that causes most of the scanning.
+/// Finds a zone in which few pages are allocated but most pages are scanned.
 fn one_zone(signs: &Signs) -> Said {
     let sum = |by_zone: &std::collections::BTreeMap<String, f64>, name: &str| {
         let sum: f64 = by_zone.values().sum();
@@ -682,7 +695,8 @@ fn one_zone(signs: &Signs) -> Said {
     Ok(ill(ONE_ZONE, sentence, figures, rule))
 }
 
-/// Returns why no blocks are available, as the free blocks show, and the figures that prove it.
+/// Returns a sentence on why requests for blocks of several pages find none, as the free blocks of the zones show, and
+/// the figures that prove it.
 fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Evidence>) {
     let known: Vec<&Zone> = zones.unwrap_or_default().iter().filter(|zone| !zone.blocks.is_empty()).collect();
     if known.is_empty() {
@@ -711,7 +725,7 @@ fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Evidence>) {
     (why.into(), figures)
 }
 
-/// Finds failing requests for several pages, and whether memory or unbroken blocks are lacking.
+/// Finds that many requests for blocks of several pages fail, and whether they lack memory or only unbroken blocks.
 fn high_orders_fail(signs: &Signs) -> Said {
     let huge = signs.huge_got.zip(signs.huge_failed);
     // Some kernels also count compactions that neither succeeded nor failed.
@@ -797,12 +811,13 @@ fn dirty_throttling(signs: &Signs) -> Said {
     Ok(ill("dirty-throttling", sentence, figures.flatten().collect(), rule))
 }
 
-/// Returns three numbers of pages: file pages that reclaim met unwritten or wrote itself, the part of these that only
-/// `pgrotated` counts, and all scanned pages.
+/// Returns three numbers of pages: the file pages that reclaim met unwritten or wrote itself, those among them that
+/// only `pgrotated` counts, and all scanned pages.
 ///
-/// Reclaim marks pages that it meets under writeback. When the write ends, such a page goes to the tail of its list,
-/// which `pgrotated` counts. Sometimes this is the only counter: multi-gen LRU sorts such pages before it scans, and at
-/// a cgroup's limit no page is counted as met. A page under writeback to swap is rotated, too.
+/// Reclaim marks a page that it meets under writeback. When the write ends, the page goes to the tail of its list,
+/// which `pgrotated` counts. Sometimes no other counter has such pages: multi-gen LRU sorts them out before it scans,
+/// and at a cgroup's limit no page is counted as met. Pages written to swap are in `pgrotated`, too, and are
+/// subtracted.
 fn met_unwritten(signs: &Signs) -> Result<(f64, f64, f64), Missing> {
     let counted = signs.file_writes.zip(signs.met_unwritten).map(|(writes, met)| writes + met);
     let rotated = signs.rotated.zip(signs.swapped_out).map(|(rotated, swapped)| (rotated - swapped).max(0.0));
@@ -877,7 +892,7 @@ fn disk_full(signs: &Signs) -> Said {
     Ok(ill("disk-full", sentence, figures.collect(), rule))
 }
 
-/// Finds processes that were killed, or that were refused memory that they need.
+/// Finds processes that were killed for lack of memory, and requests for memory that failed instead.
 fn killed(signs: &Signs) -> Said {
     if signs.killed.or(signs.exhausted).is_none() && signs.out_of_memory.is_none() && signs.log.is_none() {
         return Err("oom_kill".into());
@@ -932,7 +947,8 @@ fn processes(n: f64) -> String {
     if n == 1.0 { "1 process".to_owned() } else { format!("{n:.0} processes") }
 }
 
-/// Returns sentences on the consequences of a cgroup's lack of memory.
+/// Returns sentences on what happened because a cgroup lacked memory. `since` is empty, or words for a period that
+/// began when the cgroup was made.
 fn out_of_memory(name: &str, cgroup: &OutOfMemory, since: &str) -> Vec<String> {
     let OutOfMemory { times, kills, group_kills, is_waiting } = *cgroup;
     let mut sentences = Vec::new();

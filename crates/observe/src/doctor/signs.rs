@@ -8,10 +8,10 @@ use recordings::kernel_log::Log;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The name of a missing sign.
+/// The name of a sign (counter or level) that a rule needs and the input lacks.
 pub type Missing = String;
 
-/// Pages scanned and reclaimed by one kind of reclaimer.
+/// Numbers of pages that one kind of reclaimer, kswapd or tasks, scanned and reclaimed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scan {
     /// Pages on inactive lists that were scanned.
@@ -21,7 +21,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Adds `later`, the pages of the period that follows. The sum of reclaimed pages is known only if both addends are
+    /// Adds the pages of `later`, the period that follows. The sum of reclaimed pages is known only if both numbers are
     /// known.
     fn then(&mut self, later: Self) {
         *self = match (self.scanned, later.scanned) {
@@ -40,7 +40,7 @@ impl Scan {
 pub struct Zone {
     /// The zone's name in the kernel.
     pub name: String,
-    /// Free pages.
+    /// Number of free pages.
     pub free: f64,
     /// The zone's marks, pages: min, low, high.
     pub marks: [f64; 3],
@@ -53,24 +53,25 @@ pub struct Zone {
 pub struct Node {
     /// The node's number in the kernel.
     pub name: String,
-    /// The node's pages as far as known: managed pages, or the most pages counted as free or used at a moment.
+    /// The size of the node, pages: its managed pages or, if they are unknown, the largest number of pages that were
+    /// free or used at a moment.
     pub pages: f64,
     /// Smallest number of free pages on the node.
     pub free: f64,
-    /// Pages on the node that tasks scanned, if counted by node.
+    /// Number of pages on the node that tasks scanned; none if the kernel does not count this by node.
     pub by_tasks: Option<f64>,
-    /// Pages on the node that kswapd scanned, if counted by node.
+    /// Number of pages on the node that kswapd scanned; none if the kernel does not count this by node.
     pub by_kswapd: Option<f64>,
 }
 
 impl Node {
-    /// Returns the number of pages scanned on the node.
+    /// Returns the number of pages scanned on the node by kswapd and tasks together.
     #[must_use]
     pub fn scanned(&self) -> f64 {
         self.by_tasks.unwrap_or(0.0) + self.by_kswapd.unwrap_or(0.0)
     }
 
-    /// Extends the node's values by `later`, those of the period that follows.
+    /// Extends the node's values by `later`, the same node's values over the period that follows.
     fn then(&mut self, later: &Self) {
         self.pages = self.pages.max(later.pages);
         self.free = self.free.min(later.free);
@@ -86,26 +87,26 @@ pub struct Process {
     pub name: String,
     /// Number of the process's major faults.
     pub major_faults: f64,
-    /// The process's resident pages at the end.
+    /// The process's resident pages at the end of the observed period.
     pub resident: f64,
-    /// Growth of the process's resident pages.
+    /// Growth of the process's resident pages over the observed period; negative if they became fewer.
     pub resident_grown: f64,
     /// The process's resident pages of files.
     pub resident_file: f64,
-    /// The process's pages in swap at the end.
+    /// The process's pages in swap at the end of the observed period.
     pub swapped: f64,
 }
 
-/// A disk.
+/// A disk, with means over the observed period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disk {
     /// The disk's name.
     pub name: String,
-    /// Busy time, percent.
+    /// Share of the time in which the disk was busy, percent.
     pub busy_percent: Option<f64>,
-    /// Mean time of a read, including the wait in the queue, ms.
+    /// Mean time of a read request, including its wait in the queue, ms.
     pub read_wait_ms: Option<f64>,
-    /// Mean time of a write, including the wait in the queue, ms.
+    /// Mean time of a write request, including its wait in the queue, ms.
     pub write_wait_ms: Option<f64>,
 }
 
@@ -129,7 +130,7 @@ pub struct OutOfMemory {
     pub kills: f64,
     /// Number of times that the cgroup was killed as a whole.
     pub group_kills: f64,
-    /// Whether a process in the cgroup waits, at the end, for memory that nobody frees.
+    /// Whether, at the end of the observed period, a process in the cgroup waits for memory that nobody frees.
     pub is_waiting: bool,
 }
 
@@ -143,39 +144,40 @@ impl OutOfMemory {
     }
 }
 
-/// The limits and the protection of a cgroup, with the events at them. A limit that is known to be unlimited is
-/// infinite.
+/// The limits and the protection of a cgroup, and the events at them. A bound that is not set (`max`) is infinite; a
+/// bound is none if it is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
-    /// Number of times that tasks went above `memory.high`, and had to reclaim (`high` of `memory.events`).
+    /// Number of times that tasks of the cgroup exceeded `memory.high` and had to reclaim (`high` of `memory.events`).
     pub high_events: Option<f64>,
     /// Number of times that pages were reclaimed although `memory.low` protected them (`low` of `memory.events`).
     pub low_events: Option<f64>,
-    /// Pages charged to the cgroup at the end.
+    /// Pages charged to the cgroup at the end of the observed period.
     pub used: Option<f64>,
-    /// `memory.max`, pages.
+    /// The cgroup's `memory.max`, pages.
     pub max: Option<f64>,
-    /// `memory.high`, pages.
+    /// The cgroup's `memory.high`, pages.
     pub high: Option<f64>,
-    /// `memory.low`, pages.
+    /// The cgroup's `memory.low`, pages.
     pub low: Option<f64>,
 }
 
 impl Bounds {
-    /// Returns the bounds; none if nothing of them is known.
+    /// Returns the bounds and events; none if all of them are unknown.
     #[must_use]
     pub fn if_any(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
     }
 
-    /// Returns the pages above `memory.high`, percent of `memory.high`; 0 if there are none.
+    /// Returns by how much the cgroup exceeds `memory.high`, percent of `memory.high`; 0 if it does not, none if this
+    /// is unknown.
     #[must_use]
     pub fn above_high_percent(&self) -> Option<f64> {
         let (used, high) = self.used.zip(self.high.filter(|high| high.is_finite() && *high > 0.0))?;
         Some((100.0 * (used - high) / high).max(0.0))
     }
 
-    /// Extends the values by `later`, those of the period that follows.
+    /// Extends the values by `later`, those of the period that follows: events add up, and levels are those of `later`.
     fn then(self, later: Self) -> Self {
         let sum = |now: Option<f64>, later: Option<f64>| both(now, later, |now, later| now + later);
         Self {
@@ -189,16 +191,17 @@ impl Bounds {
     }
 }
 
-/// The numbers of dirty pages over the observed period.
+/// A summary of samples of dirty pages over the observed period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirty {
     /// Share of samples in which enough pages were dirty or under writeback to throttle writers, percent.
     pub held_back_percent: f64,
     /// Largest number of pages that were dirty or under writeback.
     pub most: f64,
-    /// Number of pages at which throttling begins, in the last sample: halfway between the two dirty limits.
+    /// Number of dirty pages from which on writers are throttled, in the last sample: halfway between the two dirty
+    /// limits.
     pub from: f64,
-    /// Number of pages dirtied, if counted.
+    /// Number of pages that became dirty; none if this is not counted.
     pub dirtied: Option<f64>,
 }
 
@@ -215,8 +218,8 @@ impl Dirty {
     }
 }
 
-/// The counters and levels of memory over a period, each none or empty if unknown. A counter's sign is its growth over
-/// the period; a level's sign is the level at the end.
+/// The counters and levels of memory over a period. The sign of a counter is its growth over the period; the sign of a
+/// level is in most cases the level at the end. A sign that is unknown is none or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signs {
     /// The length of the observed period, s.
@@ -227,21 +230,22 @@ pub struct Signs {
     pub direct: Scan,
     /// CPU time of all kswapd threads, s.
     pub kswapd_cpu_s: Option<f64>,
-    /// Pages scanned, by zone.
+    /// Number of pages scanned in each zone, by the zone's name; empty if unknown.
     pub scanned_by_zone: BTreeMap<String, f64>,
-    /// Pages allocated, by zone.
+    /// Number of pages allocated in each zone, by the zone's name; empty if unknown.
     pub allocated_by_zone: BTreeMap<String, f64>,
     /// Number of direct reclaims (`allocstall`).
     pub stalls: Option<f64>,
-    /// All pages reclaimed, including cgroups at their limits if the kernel counts them.
+    /// Number of all pages reclaimed. If the kernel counts them, this includes pages reclaimed at the limits of
+    /// cgroups.
     pub stolen_together: Option<f64>,
-    /// All pages scanned, including cgroups at their limits if the kernel counts them.
+    /// Number of all pages scanned. If the kernel counts them, this includes pages scanned at the limits of cgroups.
     pub scanned_together: Option<f64>,
     /// Pages on active lists that were scanned (`pgrefill`).
     pub refilled: Option<f64>,
     /// Pages that were moved to the tail of their list when their writeback ended (`pgrotated`).
     pub rotated: Option<f64>,
-    /// Time that the measured tasks spent in direct reclaim, s.
+    /// Time that tasks spent in direct reclaim, s, summed over the tasks in which it was measured.
     pub direct_s: Option<f64>,
     /// Share of the observed period in which some task waited for memory (PSI), percent.
     pub some_waited_percent: Option<f64>,
@@ -251,12 +255,12 @@ pub struct Signs {
     pub swapped_in: Option<f64>,
     /// Pages written to swap.
     pub swapped_out: Option<f64>,
-    /// Pages filled with zeroes that came back from swap without a read; not included in `swapped_in`.
+    /// Number of pages filled with zeroes that came back from swap without a read. `swapped_in` does not include them.
     pub zeroes_in: Option<f64>,
-    /// Pages filled with zeroes that left for swap without a write; not included in `swapped_out`.
-    pub zeroes_out: Option<f64>,
-    /// Anonymous pages that refaulted; none if 0, which may mean that the kernel (before Linux 5.9) does not count
+    /// Number of pages filled with zeroes that left memory for swap without a write. `swapped_out` does not include
     /// them.
+    pub zeroes_out: Option<f64>,
+    /// Number of anonymous pages that refaulted; none if they are not counted, as by kernels before Linux 5.9.
     pub refaulted_anon: Option<f64>,
     /// File pages that refaulted.
     pub refaulted_file: Option<f64>,
@@ -270,37 +274,41 @@ pub struct Signs {
     pub huge_failed: Option<f64>,
     /// Number of direct compactions.
     pub compactions: Option<f64>,
-    /// Number of direct compactions after which the task had a block.
+    /// Number of direct compactions after which the task got a block of the requested order.
     pub compactions_succeeded: Option<f64>,
-    /// Number of direct compactions after which the task had no block.
+    /// Number of direct compactions after which the task got no block of the requested order.
     pub compactions_failed: Option<f64>,
-    /// Zones, if known.
+    /// The zones of memory, if known.
     pub zones: Option<Vec<Zone>>,
-    /// Nodes of memory, if known.
+    /// The nodes of memory; empty if unknown.
     pub nodes: Vec<Node>,
-    /// Number of times that a task reclaimed its own node before it tried others (`vm.zone_reclaim_mode`).
+    /// Number of times that a task reclaimed memory on its own node before it tried other nodes
+    /// (`vm.zone_reclaim_mode`).
     pub node_reclaims: Option<f64>,
     /// The use of memory, if known.
     pub usage: Option<Usage>,
     /// Mean number of tasks that waited for a disk or slept uninterruptibly (`b` of `vmstat`, `procs_blocked`).
     pub blocked: Option<f64>,
-    /// Dirty pages, if known.
+    /// The numbers of dirty pages, if known.
     pub dirty: Option<Dirty>,
-    /// Disks, if known.
+    /// The disks of the computer; empty if unknown.
     pub disks: Vec<Disk>,
     /// Writable file systems on disks, if known.
     pub file_systems: Option<Vec<FileSystem>>,
-    /// File pages that reclaim itself wrote.
+    /// Number of file pages that reclaim wrote itself.
     pub file_writes: Option<f64>,
-    /// Pages that reclaim met before they were written, and marked for reclaim.
+    /// Number of pages under writeback that reclaim met, and marked so that they are freed soon after their write ends.
     pub met_unwritten: Option<f64>,
-    /// Total swap and the smallest free part, pages. With a single sample it is the free part at the end.
+    /// Size of swap, and the smallest free part of it over the period, pages. If there is a single sample, the free
+    /// part is that at the end.
     pub swap: Option<[f64; 2]>,
-    /// Largest use of swap, pages, if a source reports only this.
+    /// Largest use of swap, pages, for sources that report only this number.
     pub swap_used: Option<f64>,
-    /// Number of times that each cgroup reached its limit. Cgroups that did not reach it may be missing.
+    /// Number of times that each cgroup reached its limit, by the cgroup's name. Cgroups that did not reach their
+    /// limits may be missing.
     pub at_limit: Option<BTreeMap<String, f64>>,
-    /// Cgroups that needed memory and found none to reclaim; none if no cgroup reports this.
+    /// Counters of the cgroups that needed memory and found none to reclaim, by name; none if no cgroup has such
+    /// counters.
     pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
     /// The cgroup's folder, if the signs are those of a cgroup; none for the whole computer.
     pub group: Option<String>,
@@ -309,26 +317,26 @@ pub struct Signs {
     /// The examined process, if there is one. The other signs are then those of its cgroup, or of the computer if the
     /// cgroup does not count reclaim.
     pub process: Option<Process>,
-    /// Signs that cgroups count themselves, by the cgroup's name.
+    /// The signs from the counters of each cgroup itself, by the cgroup's name.
     pub groups: BTreeMap<String, Signs>,
-    /// Settings, if known, by the names that `sysctl` or a cgroup's files use.
+    /// The known settings, by the names that `sysctl` or the files of a cgroup use.
     pub settings: BTreeMap<String, String>,
     /// Number of processes killed for lack of memory.
     pub killed: Option<f64>,
-    /// Requests that found neither a free page nor one to reclaim, and failed. Only the engine counts them, since it
-    /// kills no programs.
+    /// Number of requests for memory that failed because there was neither a free page nor a page to reclaim. Only the
+    /// engine of this project counts them, because it kills no programs.
     pub exhausted: Option<f64>,
     /// The memory reports of the kernel log, if there is one.
     pub log: Option<Arc<Log>>,
-    /// Slab caches with the memory of each, pages, the largest first; empty if unknown.
+    /// Slab caches, each with its memory in pages, the largest first; empty if unknown.
     pub slabs: Vec<(String, f64)>,
-    /// Processes with the resident memory of each, pages, the largest first; empty if unknown.
+    /// Processes, each with its resident memory in pages, the largest first; empty if unknown.
     pub processes: Vec<(String, f64)>,
-    /// Whether the counters are totals since boot.
+    /// Whether the counters are totals since boot, or since a cgroup was made, and not growth between two readings.
     pub is_since_start: bool,
-    /// Facts that were assumed because a source does not state them.
+    /// Assumptions about the input, each in words, that were made because a source does not state the fact.
     pub assumed: Vec<String>,
-    /// Files that could not be read, each with the reason.
+    /// Files or facts that are missing in the input, each in words.
     pub missing: Vec<String>,
 }
 
@@ -513,7 +521,8 @@ impl Signs {
         }
     }
 
-    /// Returns the smallest free share of memory, percent. For a cgroup this is the share that it may still take.
+    /// Returns the smallest share of memory that was free over the period, percent. For a cgroup, it is the share of
+    /// its limit that is not used.
     #[must_use]
     pub fn free_share(&self) -> Option<f64> {
         let usage = self.usage.as_ref()?;
@@ -535,7 +544,7 @@ impl Signs {
     }
 }
 
-/// Joins the values from two periods. If one is missing, returns the other.
+/// Joins the values from two periods by `join`. If one value is missing, returns the other.
 fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
     match (now, later) {
         (Some(now), Some(later)) => Some(join(now, later)),
@@ -543,7 +552,8 @@ fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Op
     }
 }
 
-/// Returns the mean of two values, weighted by the lengths of their times. If one is missing, returns the other.
+/// Returns the mean of the values of two periods, weighted by the lengths of the periods. If one value is missing,
+/// returns the other.
 fn weighted(values: [Option<f64>; 2], times: [f64; 2]) -> Option<f64> {
     let [now, later] = values;
     let all = times[0] + times[1];
@@ -559,10 +569,10 @@ fn add_by_name<T: Clone>(now: &mut BTreeMap<String, T>, later: &BTreeMap<String,
     }
 }
 
-/// Returns the value of a sign that a rule needs.
+/// Returns the value of a sign (counter or level) that a rule needs.
 ///
 /// # Errors
-/// When the sign is none; the error is its name.
+/// When the value is none. The error is the name of the sign.
 pub fn need(sign: Option<f64>, name: &str) -> Result<f64, Missing> {
     sign.ok_or_else(|| name.to_owned())
 }

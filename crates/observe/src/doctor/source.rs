@@ -15,8 +15,8 @@ use report::{Table, saved};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Returns whether a text is a report in JSON or a series in CSV. JSON begins with a bracket and a character that may
-/// follow a bracket; `[root@web1 ~]#` and `[ 1201.4]` are not JSON.
+/// Returns whether a text is a report in JSON or a series in CSV. JSON is recognised by its first bracket and the
+/// character after it: `[root@web1 ~]#` and `[ 1201.4]` are not JSON.
 #[must_use]
 pub fn is_it(text: &str) -> bool {
     let text = text.trim_start();
@@ -31,10 +31,11 @@ pub fn is_it(text: &str) -> bool {
     (is_json && !is_of_sysstat) || series::is_it(text)
 }
 
-/// Returns the patients in a text: the columns of one or several reports in JSON, or the runs of a series in CSV.
+/// Returns the patients (subjects of a diagnosis) in a text: the columns of one or several reports in JSON, or the runs
+/// of a series in CSV.
 ///
 /// # Errors
-/// When the text is faulty, with file and line.
+/// When the text is faulty. The error names the file and the line.
 pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
     if series::is_it(text) {
         return of_series(file, text);
@@ -43,11 +44,12 @@ pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
     Ok(saved::names(&tables).iter().zip(&tables).flat_map(|(name, table)| of_report(name, table)).collect())
 }
 
-/// The rows of one column, by group and name.
+/// The rows (named figures) of one column of a report: group, name and value of each.
 struct Rows<'a>(Vec<(&'a str, &'a str, f64)>);
 
 impl Rows<'_> {
-    /// Returns the value of the first name in `names` that has a row; none if no name has one.
+    /// Returns the value of the row that has the first of `names` for which there is a row; none if there is no such
+    /// row.
     fn of(&self, names: &[&str]) -> Option<f64> {
         names.iter().find_map(|wanted| self.0.iter().find(|(_, name, _)| name == wanted).map(|(.., value)| *value))
     }
@@ -57,7 +59,7 @@ impl Rows<'_> {
     }
 }
 
-/// Returns a patient for each column of the report `name`.
+/// Returns a patient (a subject of a diagnosis) for each column of the report `name`.
 fn of_report(name: &str, table: &Table) -> Vec<Patient> {
     let patient = |(n, column): (usize, &report::Column)| {
         let figures = table.rows.iter().filter_map(|row| {
@@ -132,8 +134,8 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
 /// The name for the cgroup in which `stat` ran a command.
 const OF_COMMAND: &str = "the cgroup of the command";
 
-/// Returns the signs of a command's cgroup, from the rows that `stat --cgroup` adds. Older reports have only the
-/// command's major faults.
+/// Returns the signs of the cgroup in which `stat --cgroup` ran a command, from the rows that this option adds to a
+/// report. Reports of older versions have only the command's major faults.
 fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     let own: Vec<(&str, f64)> = rows.in_group("cgroup").collect();
     let of = |names: &[&str]| {
@@ -155,7 +157,8 @@ fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// Prefix of the names of blocks of rows. Each control group has such a block in simulated runs and in `stat`.
+/// Prefix of the group names of rows about control groups: each control group of a simulated run, and of `stat`, has
+/// its own group of rows.
 const BLOCK_OF_GROUP: &str = "group ";
 
 /// Returns the signs of each control group that has rows of its own.
@@ -193,15 +196,15 @@ fn groups_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> BTreeMap<String, Signs>
     names.into_iter().map(|name| (name.to_owned(), group(name))).collect()
 }
 
-/// Returns how often each cgroup reached its limit; none if no cgroup reports this.
+/// Returns how many times each cgroup reached its limit; none if no cgroup reports this number.
 fn times_at_limit(groups: &BTreeMap<String, Signs>) -> Option<BTreeMap<String, f64>> {
     let told = groups.values().filter_map(|group| group.at_limit.clone()).flatten();
     let all: BTreeMap<String, f64> = told.collect();
     (!all.is_empty()).then_some(all)
 }
 
-/// Returns the sum of reclaimed anonymous and file pages. Since Linux 5.8 the counters include pages that cgroups
-/// reclaim at their limits.
+/// Returns the sum of reclaimed anonymous and file pages. The counters by kind of page (since Linux 5.8) include pages
+/// that cgroups reclaim at their limits.
 fn together(anonymous: Option<f64>, files: Option<f64>) -> Option<f64> {
     anonymous.zip(files).map(|(anonymous, files)| anonymous + files)
 }
@@ -242,7 +245,8 @@ fn zones(rows: &Rows<'_>) -> Option<Vec<Zone>> {
     (!zones.is_empty()).then_some(zones)
 }
 
-/// Returns the signs from the growth of counters, by their names in `/proc/vmstat`.
+/// Returns the signs from `counters`, the growth of counters over `elapsed_s` seconds. The counters have the names of
+/// `/proc/vmstat`.
 #[must_use]
 pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     let of = |name: &str| counters::sum(counters, name).map(|value| value as f64);
@@ -290,8 +294,8 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns the number of dirty pages at a moment, and the number from which on writers are throttled. Returns none if
-/// `levels` lacks them.
+/// Returns the number of pages that are dirty or under writeback at a moment, and the number from which on writers are
+/// throttled. Returns none if `levels` lacks one of them.
 fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     let of = |name: &str| levels.get(name).map(|value| *value as f64);
     let dirty = of("nr_dirty")? + of("nr_writeback")?;
@@ -299,12 +303,12 @@ fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     Some([dirty, from])
 }
 
-/// Returns whether enough pages are dirty to throttle writers.
+/// Returns whether so many pages are dirty or under writeback that writers are throttled.
 fn is_held_back([dirty, from]: [f64; 2]) -> bool {
     from > 0.0 && dirty >= from
 }
 
-/// Samples of the number of dirty pages.
+/// A summary of samples that were taken of the number of dirty pages.
 #[derive(Clone, Debug, Default)]
 pub struct DirtyLooks {
     looks: u32,
@@ -314,7 +318,8 @@ pub struct DirtyLooks {
 }
 
 impl DirtyLooks {
-    /// Adds a sample from levels, by their names in `/proc/vmstat`. Adds none if the levels have no dirty pages.
+    /// Adds a sample of the dirty pages in `levels`, which have the names of `/proc/vmstat`. If `levels` has no dirty
+    /// pages, nothing is added.
     pub fn look(&mut self, levels: &Vmstat) {
         let Some([dirty, from]) = dirty_at(levels) else { return };
         self.from = from;
@@ -323,7 +328,8 @@ impl DirtyLooks {
         self.most = self.most.max(dirty);
     }
 
-    /// Returns a summary of the samples; none if there are fewer than two.
+    /// Returns the summary of all samples; none if there are fewer than two. `dirtied` is the number of pages that
+    /// became dirty over all samples, if known.
     #[must_use]
     pub fn finish(&self, dirtied: Option<f64>) -> Option<Dirty> {
         let held_back_percent = 100.0 * f64::from(self.held_back) / f64::from(self.looks);
@@ -359,7 +365,8 @@ pub fn course_of(moments: impl IntoIterator<Item = Moment>) -> Course {
     course
 }
 
-/// Returns the signs over the time between two moments, with the levels at both.
+/// Returns the signs over the time between two moments: the growth of counters from one to the other, and the levels at
+/// both.
 fn of_moments(before: &Moment, after: &Moment) -> Signs {
     let counters = difference(&before.values, &after.values);
     let seconds = after.at_s - before.at_s;
@@ -397,7 +404,8 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
     }
 }
 
-/// Returns the signs of the control groups in a series, from the growth of their counters and their levels at the end.
+/// Returns the signs of the control groups in a series, from the growth of their counters (`grown`) and from `levels`
+/// at the end of the time.
 fn groups_between(grown: &Vmstat, levels: &Vmstat, seconds: f64) -> BTreeMap<String, Signs> {
     let mut by_group: BTreeMap<&str, Vmstat> = BTreeMap::new();
     for (name, value) in grown {
@@ -416,7 +424,8 @@ fn groups_between(grown: &Vmstat, levels: &Vmstat, seconds: f64) -> BTreeMap<Str
     by_group.into_iter().map(signs).collect()
 }
 
-/// Returns the nodes of memory, if a series has counters by node, such as `node0_nr_free_pages`.
+/// Returns the nodes of memory if the series has counters by node, such as `node0_nr_free_pages`; otherwise returns no
+/// nodes.
 fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
     let free = |name: &String| name.strip_prefix("node")?.strip_suffix("_nr_free_pages").map(ToOwned::to_owned);
     let node = |number: String| {
@@ -445,7 +454,8 @@ fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
     after.values.keys().filter_map(free).map(node).collect()
 }
 
-/// Returns the settings in a column's name, such as `6.18-classic+lru.swappiness=60`, by their names in `sysctl`.
+/// Returns the settings in the name of a report's or series' column, such as `6.18-classic+lru.swappiness=60`. The
+/// settings have the names that `sysctl` uses.
 fn settings_of(column: &str) -> BTreeMap<String, String> {
     const NAMES: [(&str, &str); 4] = [
         ("lru.swappiness", "vm.swappiness"),
@@ -461,7 +471,8 @@ fn settings_of(column: &str) -> BTreeMap<String, String> {
     known.collect()
 }
 
-/// Returns the patient for a run of a series, with counters from its first moment to its last, and the levels between.
+/// Returns the patient (the subject of a diagnosis) for one run of a series: its counters from the first to the last
+/// moment, and its levels between.
 fn of_run(run: RunSeries) -> Patient {
     let RunSeries { column, seed, series: Series { names, points } } = run;
     let moment = |point: Point| Moment {

@@ -5,55 +5,55 @@ use recordings::PAGE_KIB;
 use recordings::looks::Meminfo;
 use std::sync::Arc;
 
-/// The use of memory at a moment, pages. A level is none if it is unknown.
+/// The use of memory at a moment. Each field is a number of pages; none if it is unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryUse {
-    /// `MemTotal`.
+    /// `MemTotal` of `/proc/meminfo`, pages.
     pub total: Option<f64>,
-    /// `MemFree`.
+    /// `MemFree` of `/proc/meminfo`, pages.
     pub free: Option<f64>,
-    /// `MemAvailable`.
+    /// `MemAvailable` of `/proc/meminfo`, pages.
     pub available: Option<f64>,
-    /// `Buffers`: pages of block devices.
+    /// `Buffers` of `/proc/meminfo`, pages: cached blocks of block devices.
     pub buffers: Option<f64>,
-    /// `Cached`: pages of files, including tmpfs and shared memory. If a source has only one number for the sum of
-    /// these pages, buffers and the swap cache, it is that number.
+    /// `Cached` of `/proc/meminfo`, pages: cached pages of files, including tmpfs and shared memory. If a source has
+    /// only the sum of `Cached`, `Buffers` and the swap cache, this is the sum.
     pub cached: Option<f64>,
-    /// `SwapCached`.
+    /// `SwapCached` of `/proc/meminfo`, pages.
     pub swap_cached: Option<f64>,
-    /// `Active(anon)`.
+    /// `Active(anon)` of `/proc/meminfo`, pages.
     pub active_anon: Option<f64>,
-    /// `Inactive(anon)`.
+    /// `Inactive(anon)` of `/proc/meminfo`, pages.
     pub inactive_anon: Option<f64>,
-    /// `Active(file)`.
+    /// `Active(file)` of `/proc/meminfo`, pages.
     pub active_file: Option<f64>,
-    /// `Inactive(file)`.
+    /// `Inactive(file)` of `/proc/meminfo`, pages.
     pub inactive_file: Option<f64>,
-    /// `Unevictable`.
+    /// `Unevictable` of `/proc/meminfo`, pages.
     pub unevictable: Option<f64>,
-    /// `Mlocked`.
+    /// `Mlocked` of `/proc/meminfo`, pages.
     pub mlocked: Option<f64>,
-    /// `Dirty`.
+    /// `Dirty` of `/proc/meminfo`, pages.
     pub dirty: Option<f64>,
-    /// `Writeback`.
+    /// `Writeback` of `/proc/meminfo`, pages.
     pub writeback: Option<f64>,
-    /// `AnonPages`.
+    /// `AnonPages` of `/proc/meminfo`, pages.
     pub anon: Option<f64>,
-    /// `Mapped`: pages of files that programs map.
+    /// `Mapped` of `/proc/meminfo`, pages: pages of files that programs map.
     pub mapped: Option<f64>,
-    /// `Shmem`: tmpfs and shared memory, which can be evicted only to swap.
+    /// `Shmem` of `/proc/meminfo`, pages: tmpfs and shared memory, which can be evicted only to swap.
     pub shmem: Option<f64>,
-    /// `SReclaimable`.
+    /// `SReclaimable` of `/proc/meminfo`, pages.
     pub slab_reclaimable: Option<f64>,
-    /// `SUnreclaim`.
+    /// `SUnreclaim` of `/proc/meminfo`, pages.
     pub slab_unreclaimable: Option<f64>,
-    /// `KernelStack`.
+    /// `KernelStack` of `/proc/meminfo`, pages.
     pub kernel_stack: Option<f64>,
-    /// `PageTables`.
+    /// `PageTables` of `/proc/meminfo`, pages.
     pub page_tables: Option<f64>,
-    /// `VmallocUsed`.
+    /// `VmallocUsed` of `/proc/meminfo`, pages.
     pub vmalloc_used: Option<f64>,
-    /// `Percpu`.
+    /// `Percpu` of `/proc/meminfo`, pages.
     pub percpu: Option<f64>,
     /// Size of the pools of huge pages, in base pages (`Hugetlb`, or else `HugePages_Total` times the size of a huge
     /// page).
@@ -62,12 +62,13 @@ pub struct MemoryUse {
     pub huge_free: Option<f64>,
     /// Reserved huge pages in the pool, in base pages (`HugePages_Rsvd`).
     pub huge_reserved: Option<f64>,
-    /// The sum of other lines, such as `SecPageTables`, `Zswap` and `Balloon`.
+    /// The sum of those lines of `/proc/meminfo` that have no field here, such as `SecPageTables`, `Zswap` and
+    /// `Balloon`, pages.
     pub other: Option<f64>,
 }
 
 impl MemoryUse {
-    /// Returns the levels in `/proc/meminfo`; none if it has no `MemFree`.
+    /// Returns the use of memory in a `/proc/meminfo`; none if it has no `MemFree`.
     #[must_use]
     pub fn of_meminfo(meminfo: &Meminfo) -> Option<Self> {
         let kib = |name: &str| meminfo.get(name).map(|kib| kib as f64);
@@ -107,7 +108,8 @@ impl MemoryUse {
         })
     }
 
-    /// Returns the levels in `/proc/vmstat`; none if it has no `nr_free_pages`.
+    /// Returns the use of memory in `levels`, which have the names of `/proc/vmstat`; none if there is no
+    /// `nr_free_pages`.
     #[must_use]
     pub fn of_vmstat(levels: &Vmstat) -> Option<Self> {
         let of = |name: &str| levels.get(name).map(|pages| *pages as f64);
@@ -134,8 +136,8 @@ impl MemoryUse {
         })
     }
 
-    /// Returns the file pages that can leave without swap: cache and buffers, without shared memory. Returns none if
-    /// the cache is unknown.
+    /// Returns the number of file pages that can leave without swap: cache and buffers, without shared memory. Returns
+    /// none if the size of the cache is unknown.
     #[must_use]
     pub fn files(&self) -> Option<f64> {
         // A single number for the cache may include the swap cache, and part of shared memory may be in swap.
@@ -143,7 +145,8 @@ impl MemoryUse {
         Some(cached.max(0.0))
     }
 
-    /// Returns the pages that no level accounts for. Returns none if a level that every source should have is unknown.
+    /// Returns the number of pages that no line of `/proc/meminfo` accounts for. Returns none if a line that every
+    /// source should have is unknown.
     #[must_use]
     pub fn unaccounted(&self) -> Option<f64> {
         let lists = [self.active_anon, self.inactive_anon, self.active_file, self.inactive_file, self.unevictable];
@@ -158,8 +161,8 @@ impl MemoryUse {
         Some((self.total? - programs_and_files - known - rest).max(0.0))
     }
 
-    /// Returns the pages that levels account for, which is less than all memory. Returns none if programs' own pages,
-    /// the largest use in most cases, are unknown.
+    /// Returns the sum of the known uses of memory, pages, which is less than all memory. Returns none if the pages of
+    /// programs, the largest use in most cases, are unknown.
     #[must_use]
     pub fn known(&self) -> Option<f64> {
         // Pages in the swap cache are on lists of anonymous pages; a single number for the cache may include them, too.
@@ -172,7 +175,7 @@ impl MemoryUse {
     }
 }
 
-/// The use of memory over a period. Adjacent periods share the moment between them.
+/// The use of memory over a period. The end of a period is also the beginning of the period that follows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
     /// The use at the beginning of the period.
@@ -183,19 +186,19 @@ pub struct Usage {
     pub least: Arc<MemoryUse>,
     /// The use at the moment with the fewest file pages.
     pub least_files: Arc<MemoryUse>,
-    /// Most pages that levels accounted for at a moment; none if too little is known.
+    /// Largest sum of the known uses of memory at a moment, pages; none if too few uses are known.
     known: Option<f64>,
 }
 
 impl Usage {
-    /// Makes the usage at a single moment.
+    /// Makes the use of memory over a period that is only the moment `now`.
     #[must_use]
     pub fn at(now: MemoryUse) -> Self {
         let now = Arc::new(now);
         Self::between(&now, &now)
     }
 
-    /// Makes the usage from one moment to another.
+    /// Makes the use of memory over the period from the moment `before` to the moment `after`.
     #[must_use]
     pub fn between(before: &Arc<MemoryUse>, after: &Arc<MemoryUse>) -> Self {
         let (least, least_files) = (lesser(before, after, |it| it.free), lesser(before, after, |it| it.files()));
@@ -203,13 +206,14 @@ impl Usage {
         Self { first: before.clone(), last: after.clone(), least, least_files, known }
     }
 
-    /// Returns the size of memory, pages. If no source states it, returns the most pages that levels accounted for.
+    /// Returns the size of memory, pages. If no source states it, returns the largest sum of the known uses of memory
+    /// instead.
     #[must_use]
     pub fn total(&self) -> Option<f64> {
         self.last.total.or(self.first.total).or(self.known)
     }
 
-    /// Extends the usage by `later`, that of the period that follows.
+    /// Extends the period by `later`, the use of memory over the period that follows.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
         self.known = larger(self.known, later.known);
@@ -222,8 +226,8 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b)
 }
 
-/// Returns the use of memory at the moment at which the level `of` is smaller. If the level is unknown at one moment,
-/// returns the use at the other.
+/// Returns the use of memory at that one of two moments at which `of`, a number of pages, is smaller. If `of` is
+/// unknown at one of them, returns the use at the other.
 fn lesser(now: &Arc<MemoryUse>, later: &Arc<MemoryUse>, of: impl Fn(&MemoryUse) -> Option<f64>) -> Arc<MemoryUse> {
     match of(now).zip(of(later)) {
         Some((now_is, later_is)) if later_is < now_is => later.clone(),

@@ -9,32 +9,34 @@
 use recordings::kernel_log::gfp::{Gfp, Mobility, ZoneKind};
 use recordings::kernel_log::{Report, ZoneReport};
 
-/// The memory that a zone could give to a request, KiB.
+/// The memory of a zone, as far as a request for memory may use it, KiB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Room<'a> {
-    /// The zone.
+    /// The zone, as the kernel's report shows it.
     pub zone: &'a ZoneReport,
     /// The zone's free memory, KiB.
     pub free: u64,
-    /// Free memory in CMA, KiB; 0 if the request may use CMA.
+    /// The part of the free memory that is in CMA and closed to the request, KiB; 0 if the request may use CMA.
     pub cma: u64,
-    /// Free memory reserved for high orders, KiB; 0 if the request may use it.
+    /// The part of the free memory that is reserved for atomic requests of high orders and closed to the request, KiB;
+    /// 0 if the request may use it.
     pub high_atomic: u64,
-    /// Memory kept from requests that a higher zone could serve, KiB.
+    /// The free memory that the zone keeps from the request because a higher zone could serve it (`lowmem_reserve`),
+    /// KiB; it may be more than the zone has free.
     pub reserve: u64,
-    /// The mark that must remain free, KiB: the min mark, or a part of it for a request that cannot wait.
+    /// The mark above which free memory must stay, KiB: the min mark, or a part of it for a request that cannot wait.
     pub mark: u64,
     /// The free memory without the parts that are closed to the request, KiB; negative if these parts exceed the free
     /// memory.
     pub left: i64,
-    /// The size of the request beyond its first page, KiB; 0 for a single page.
+    /// The size of the requested block without its first page, KiB; 0 for a single page.
     pub block: u64,
-    /// Whether the zone has a free block that the request may take.
+    /// Whether the zone has a free block that is large enough for the request and that the request may take.
     pub has_block: bool,
 }
 
 impl Room<'_> {
-    /// Returns whether enough memory for the request is left above the mark, in one block or in several.
+    /// Returns whether enough memory for the request is left above the mark, be it in one block or in several.
     #[must_use]
     pub const fn is_over_mark(&self) -> bool {
         self.left.saturating_sub_unsigned(self.block) > self.mark as i64
@@ -48,36 +50,38 @@ pub enum Why {
     Limit,
     /// No zone that the request may use had enough memory.
     Short,
-    /// A zone that the request may use had enough memory, but no block of the order.
+    /// A zone that the request may use had enough memory, but no free block of the requested order.
     Pieces,
-    /// When the report was printed, a zone that the request may use had enough memory again.
+    /// When the kernel printed its report, a zone that the request may use had enough memory again.
     Over,
-    /// The report does not state the request or any zone that it may use.
+    /// The reason is unknown: the kernel's report does not state the request, or any zone that the request may use.
     Untold,
 }
 
-/// A request that found no memory.
+/// A request for memory that found none, as a report of the kernel describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Want<'a> {
     /// The kernel's report on the request.
     pub report: &'a Report,
     /// The reason why the request failed.
     pub why: Why,
-    /// The zones that the request may use, by node, the lowest zone first.
+    /// The zones that the request may use, ordered by node and, within a node, from the lowest zone to the highest.
     pub rooms: Vec<Room<'a>>,
-    /// Zones that the request may not use, with free pages above their high marks.
+    /// Zones that the request may not use although more memory than their high mark is free in them.
     pub elsewhere: Vec<&'a ZoneReport>,
 }
 
-/// The part of the min mark that must remain for a request that cannot wait, as a fraction: the mark is halved because
-/// the request is urgent, and three quarters of that half remain. Source: docs/mechanisms/reclaim/allocation.md.
+/// The part of the min mark, as a fraction, that must remain free after a request that cannot wait: the mark is halved
+/// because the request is urgent, and three quarters of that half remain. Source:
+/// docs/mechanisms/reclaim/allocation.md.
 const ATOMIC_MARK: (u64, u64) = (3, 8);
 
-/// Largest order of any kernel: 1 GiB with pages of 4 KiB.
+/// Largest order that any kernel has: a block of 1 GiB, with pages of 4 KiB.
 const ORDER_MAX: u32 = 18;
 
 impl<'a> Want<'a> {
-    /// Finds, from a report, the reason why its request failed and the zones that the request may use.
+    /// Finds, from a report of the kernel, the reason why the reported request failed, and the zones that the request
+    /// may use.
     #[must_use]
     pub fn of(report: &'a Report) -> Self {
         let mut this = Self { report, why: Why::Untold, rooms: Vec::new(), elsewhere: Vec::new() };
@@ -109,7 +113,7 @@ impl<'a> Want<'a> {
     }
 }
 
-/// Returns the memory that a zone could give to a request.
+/// Returns the memory of a zone, as far as a request with the flags `gfp` and the order `order` may use it.
 fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Room<'a> {
     let page_kib = report.page_kib();
     let free = zone.kib("free");
@@ -147,8 +151,8 @@ fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Roo
 
 use ZoneKind::{Device, Dma, Dma32, HighMem, Movable, Normal};
 
-/// The lists of zones that kernels are built with, lowest first. `lowmem_reserve` has an entry for each zone of the
-/// list, with or without pages.
+/// The lists of zones with which kernels are built, each from the lowest zone to the highest. The line `lowmem_reserve`
+/// of a report has an entry for each zone of the kernel's list, also for zones without pages.
 const LAYOUTS: [&[ZoneKind]; 13] = [
     &[Dma, Normal, HighMem, Movable],
     &[Normal, HighMem, Movable],
@@ -193,7 +197,8 @@ mod tests {
         read(text).reports.remove(0)
     }
 
-    /// Returns the reason, and for each zone its kind and the memory left in it, KiB.
+    /// Returns the reason why a request failed and, for each zone, its kind and the memory left in it for the request,
+    /// KiB.
     fn why(report: &Report) -> (Why, Vec<(ZoneKind, i64)>) {
         let want = Want::of(report);
         (want.why, want.rooms.iter().map(|room| (room.zone.kind, room.left)).collect())

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Returns whether [`rows`] reads a file of this name.
+/// Returns whether [`rows`] may read a file with this name.
 #[must_use]
 pub fn is_known(path: &Path) -> bool {
     let name = name(path);
@@ -20,8 +20,8 @@ pub fn is_known(path: &Path) -> bool {
         || name.ends_with(".json")
 }
 
-/// Returns the rows in a benchmark's logs. Each log is given with its path in the benchmark's `folder`. Implausible
-/// figures are left out and reported.
+/// Reads the logs of a benchmark, and returns their figures as rows of a report. Each log is given with its path in the
+/// benchmark's `folder`. Implausible figures are left out, and added to `wrong`.
 #[must_use]
 pub fn rows(folder: &Path, files: &[(PathBuf, String)], wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let mut read = |(path, text): &(PathBuf, String), parse: &mut dyn FnMut(&mut Log<'_>)| {
@@ -50,7 +50,7 @@ pub fn rows(folder: &Path, files: &[(PathBuf, String)], wrong: &mut Vec<Wrong>) 
     rows
 }
 
-/// A log that is being read, with the faults found in it.
+/// The text of a log that is being read, and the faults found in it so far.
 struct Log<'a> {
     file: String,
     text: &'a str,
@@ -63,7 +63,8 @@ impl<'a> Log<'a> {
         self.text.lines().enumerate()
     }
 
-    /// Reads a rate, time or share. If it is implausible, reports a fault and returns none.
+    /// Reads a rate, time or share from `word`. If it is no number from 0 upwards, adds a fault to the log and returns
+    /// none.
     fn figure(&mut self, line: usize, word: &str) -> Option<f64> {
         let value = word.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
         if value.is_none() {
@@ -73,18 +74,19 @@ impl<'a> Log<'a> {
     }
 }
 
-/// A function that opens a file as a log for another function, and keeps the faults.
+/// A function that gets a file and a reader. It passes the log in the file to the reader, and keeps the faults that the
+/// reader finds.
 type Read<'a> = dyn FnMut(&(PathBuf, String), &mut dyn FnMut(&mut Log<'_>)) + 'a;
 
-/// Returns the name of a file without the extension `.gz`.
+/// Returns the name of a file, without its folder and without the ending `.gz`.
 #[must_use]
 pub fn name(path: &Path) -> &str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.strip_suffix(".gz").unwrap_or(name)
 }
 
-/// Reads logs of memcachetest beside I/O of several sizes. `io-durations.log` has `STEP BYTES SECONDS`, and a folder
-/// `memcachetest-STEP-N` has the rates.
+/// Reads logs of the benchmark parallelio, which runs memcachetest beside I/O of several sizes, one size in each step.
+/// `io-durations.log` has lines `STEP BYTES SECONDS`, and a folder `memcachetest-STEP-N` has the rates of a step.
 fn parallelio(files: &[(PathBuf, String)], read: &mut Read<'_>) -> Vec<Row> {
     let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
     let mut durations: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -139,7 +141,7 @@ fn parallelio(files: &[(PathBuf, String)], read: &mut Read<'_>) -> Vec<Row> {
     rates.chain(times).collect()
 }
 
-/// Reads the builds in a `time` file, with lines such as `594.32user 2.02system 2:39.36elapsed 374%CPU`.
+/// Reads the builds in a log of the program `time`, with lines such as `594.32user 2.02system 2:39.36elapsed 374%CPU`.
 fn built(log: &mut Log<'_>) -> Vec<Built> {
     let nanos = |seconds: f64| Nanos((seconds * 1e9).round() as u64);
     let mut builds = Vec::new();
@@ -160,7 +162,7 @@ fn built(log: &mut Log<'_>) -> Vec<Built> {
     builds
 }
 
-/// Returns the text between an opening parenthesis and the next space: `26` in `(26 per second)`.
+/// Returns the text between the last opening parenthesis and the next space: `26` in `(26 per second)`.
 fn in_brackets(line: &str) -> Option<&str> {
     line.rsplit_once('(')?.1.split_whitespace().next()
 }
@@ -201,7 +203,8 @@ fn postmark(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// Reads the output of stress-highalloc: passes under load, and a pass at rest.
+/// Reads the output of stress-highalloc, which allocates blocks of a high order in passes under load and in a pass at
+/// rest.
 fn highalloc(log: &mut Log<'_>) -> Vec<Row> {
     let mut pass = None;
     let mut rows = Vec::new();
@@ -257,8 +260,8 @@ fn ping(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// Reads random reads from fio's JSON: the rate of all jobs together, and the times of the first job. With
-/// `group_reporting` the first job's times are those of all jobs.
+/// Reads the results of random reads in fio's JSON: the rate of all jobs together, and the times of the first job. If
+/// fio ran with `group_reporting`, the first job's times are those of all jobs.
 fn fio(log: &mut Log<'_>) -> Vec<Row> {
     let text = log.text;
     // Warnings may stand before the JSON.
@@ -307,7 +310,7 @@ mod tests {
         found.into_iter().map(|row| (row.name, row.value)).collect()
     }
 
-    /// Returns the number of rows that a log gives, and the warning.
+    /// Returns the number of rows read from a log, and the warnings about its faults.
     fn told(path: &str, text: &str) -> (usize, String) {
         let mut wrong = Vec::new();
         let found = rows(Path::new("logs"), &[(path.into(), text.into())], &mut wrong);

@@ -27,10 +27,10 @@ use report::{Column, Table, TableHead};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Deepest level that is searched below a benchmark's folder.
+/// Number of levels of folders below a benchmark's folder that are searched for logs.
 const DEPTH_MAX: usize = 6;
 
-/// Tests whose tables have the form used in 2010 and 2011.
+/// Tests of MMTests for which a report also has the rows of the tables that were posted in 2010 and 2011.
 const EARLY_TESTS: [&str; 3] = ["postmark", "micro", "streaming"];
 
 /// The contents of a directory of MMTests.
@@ -44,11 +44,12 @@ pub struct Imported {
     pub warnings: Vec<String>,
 }
 
-/// Reads the logs of one test from a directory. `wanted` names the test, and `kernels` the runs in the order of
-/// columns; if `kernels` is empty, all runs are read.
+/// Reads the logs of one test from a directory of MMTests. `wanted` names the test; it may be none if there is only
+/// one. `kernels` names the runs to read, in the order of the report's columns; if it is empty, all runs are read.
 ///
 /// # Errors
-/// When there are no logs of MMTests, or several tests and no `wanted`. The message says what was expected.
+/// When the directory has no logs of MMTests, or when it has several tests and `wanted` is none. The message says
+/// what was expected.
 pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<Imported, String> {
     let Recorded { benchmarks, mut wrong } = mmtests::read_all(folder).map_err(|wrong| wrong.to_string())?;
     let test = chosen_test(folder, &benchmarks, wanted)?;
@@ -101,7 +102,8 @@ pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<I
     Ok(Imported { table, series, warnings })
 }
 
-/// Returns the test that `wanted` names, or the only test.
+/// Returns the test that `wanted` names or, if `wanted` is none, the only test in the logs. Otherwise the error lists
+/// the tests.
 fn chosen_test(folder: &Path, benchmarks: &[Benchmark], wanted: Option<&str>) -> Result<String, String> {
     let mut tests: Vec<&str> = Vec::new();
     for Benchmark { name, .. } in benchmarks {
@@ -140,7 +142,7 @@ fn chosen_runs(
     Ok(all)
 }
 
-/// Returns the rows of an iteration.
+/// Returns the rows of one iteration of a run, made from its logs and its monitors.
 fn rows_of(benchmark: &Benchmark, monitors: &Monitors, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let files = files_in(&benchmark.logs(), wrong);
     let rows = rows_of_logs(benchmark, monitors, &files, wrong);
@@ -159,7 +161,7 @@ fn rows_of(benchmark: &Benchmark, monitors: &Monitors, wrong: &mut Vec<Wrong>) -
     }
 }
 
-/// Returns the rows that logs give.
+/// Returns the rows that follow from the logs and monitors of one benchmark.
 fn rows_of_logs(
     benchmark: &Benchmark,
     monitors: &Monitors,
@@ -201,7 +203,8 @@ fn rows_of_logs(
     rows
 }
 
-/// Returns rows as `highwater stat` names them: stalls for memory, and total swap with the smallest free swap.
+/// Returns rows with the names that `highwater stat` gives them: the time stalled for memory, total swap, and the
+/// smallest free swap.
 fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     let share = |(name, percent): (&str, f64)| {
         Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)
@@ -214,7 +217,7 @@ fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     stalls.chain(parts.flat_map(|pages| ["total", "free"].into_iter().zip(pages)).map(swap)).collect()
 }
 
-/// Returns the texts of a benchmark's own logs. Each has its path in `folder`, and they are sorted by path.
+/// Returns the texts of the known logs below `folder`, sorted by path. Each text has its path relative to `folder`.
 fn files_in(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<(PathBuf, String)> {
     if !folder.exists() {
         return Vec::new();
@@ -328,7 +331,8 @@ mod tests {
         assert_eq!(told("tbench4"), [timestamp, unknown.to_owned()]);
     }
 
-    /// Checks that a saved import gives the same diagnosis as its directory.
+    /// Checks that stalls and free swap become rows, and that the doctor finds its illnesses from these rows in a
+    /// saved report.
     #[test]
     fn stalls_and_swap_that_were_kept_are_rows() {
         let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use recordings::mmtests::{Benchmark, Counters};
 use recordings::{Figures, Sample};
 use std::collections::BTreeMap;
 
-/// Returns counters over time, counted from the first moment; none if there are no moments.
+/// Returns counters over time; none if there are no moments. Times count from the first moment.
 #[must_use]
 pub fn series(moments: &[(f64, Counters)]) -> Option<Series> {
     let (begun, _) = moments.first()?;

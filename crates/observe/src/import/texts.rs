@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 /// Reads texts from files. Returns a report with a column for each recording.
 ///
 /// # Errors
-/// When a file cannot be read, when nothing in it is recognised, or when it has only texts about one moment.
+/// When a file cannot be read, when nothing in it is recognised, or when it describes only single moments, over which
+/// no counter grows.
 pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
     let mut columns: Vec<Column> = Vec::new();
     let (mut rows, mut series, mut warnings, mut notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -95,7 +96,7 @@ pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
     Ok(Imported { table: Table::of_runs(head, &rows, None), series, warnings })
 }
 
-/// Returns a row for each counter, with its growth.
+/// Returns a row for each counter: the amount by which the counter grew. Levels get no row.
 fn grown(counters: &Vmstat) -> impl Iterator<Item = Row> {
     let row = |(name, count): (&String, &u64)| {
         Row::new("vmstat", name, "", Better::Neutral, Format::Decimals(0), *count as f64)
@@ -103,7 +104,7 @@ fn grown(counters: &Vmstat) -> impl Iterator<Item = Row> {
     counters.iter().filter(|(name, _)| !is_level(name)).map(row)
 }
 
-/// Returns whether a name in `/proc/vmstat` is a level and not a counter.
+/// Returns whether `name`, from `/proc/vmstat`, is the name of a level and not of a counter.
 fn is_level(name: &str) -> bool {
     const COUNTED: [&str; 6] = [
         "nr_dirtied",
@@ -154,7 +155,7 @@ fn rows_of(recording: &Recording, series: Option<&Series>) -> Vec<Row> {
     rows
 }
 
-/// Returns rows with the means of a disk, under their names in `stat`.
+/// Returns rows with the means of a disk's figures, named as `highwater stat` names them.
 fn rows_of_disk(disk: &str, figures: &[Figures]) -> Vec<Row> {
     let columns = [
         ("%util", "busy", "% of the time"),

@@ -24,19 +24,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The file with the rows of a column in order. Each row is a JSON array: group, name, unit, better, format, and the
-/// figure if no log has it.
+/// Name of the file that lists the rows of one column in order. Each line is a JSON array: group, name, unit, better
+/// direction, format, and the figure if it cannot be read from the other logs.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
-/// The file with the report except for its rows, as `--format json` writes it: machine, scale, seeds and grounds. Its
-/// key `DIGESTS` has a digest of the rows of each column.
+/// Name of the file with the report except for its rows, as `--format json` writes it: machine, scale, seeds and
+/// grounds. Its key `DIGESTS` has a digest of the rows of each column.
 pub const HEAD_FILE: &str = "highwater-report.json";
 
-/// The key for the digests of the columns' rows, by column id. If a digest no longer matches, logs were added or
-/// changed, and seeds and fingerprint do not apply.
+/// Key in [`HEAD_FILE`] for the digests of the columns' rows, by column id. If a digest no longer matches the logs,
+/// logs were added or changed; the report's seeds and fingerprint are then dropped.
 const DIGESTS: &str = "rows_sha256";
 
-/// Returns a digest of a column, made from the names, units and medians of its rows in any order.
+/// Returns a digest of a column, made from the names, units and medians of its rows. The order of the rows does not
+/// matter.
 fn digest<'a>(rows: impl Iterator<Item = (&'a TableRow, f64)>) -> String {
     let line = |(row, value): (&TableRow, f64)| format!("{:?}", (&row.group, &row.name, &row.unit, value.to_bits()));
     let mut lines: Vec<String> = rows.map(line).collect();
@@ -49,7 +50,7 @@ fn rows_of_column(table: &Table, column: usize) -> impl Iterator<Item = (&TableR
     table.rows.iter().filter_map(move |row| Some((row, row.median(column)?)))
 }
 
-/// Names of rows, each with the one counter that gives its figure.
+/// Names of rows whose figure is the growth of a single counter, each with the name of this counter.
 const FLAT: [(&str, &str); 24] = [
     ("Swap Ins", "pswpin"),
     ("Swap Outs", "pswpout"),
@@ -77,13 +78,13 @@ const FLAT: [(&str, &str); 24] = [
     ("Pages deactivated", "pgdeactivate"),
 ];
 
-/// Further names of rows with one counter, from the tables of 2010 and 2011.
+/// Names of rows as in [`FLAT`], but from the tables that were posted in 2010 and 2011.
 const FLAT_EARLY: [(&str, &str); 2] = [
     ("Kswapd low wmark quickly", "kswapd_low_wmark_hit_quickly"),
     ("Kswapd high wmark quickly", "kswapd_high_wmark_hit_quickly"),
 ];
 
-/// Counters of reclaim that some kernels keep by zone. Those for scanned pages come first.
+/// Counters of reclaim that some kernels keep for each zone. The first two count scanned pages.
 const RECLAIM: [&str; 4] = ["pgscan_kswapd", "pgscan_direct", "pgsteal_kswapd", "pgsteal_direct"];
 
 /// Returns the name that an experiment's test has in MMTests.
@@ -163,8 +164,8 @@ pub struct Head {
     folders: Vec<String>,
 }
 
-/// Returns the head (all but the rows) of each report that the benchmarks come from, once for each report. Directories
-/// that MMTests itself wrote have none.
+/// Returns the head (all but the rows) of each report that the benchmarks come from, once for each report. A
+/// directory that MMTests itself wrote has no head.
 pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     let mut places: Vec<PathBuf> = benchmarks.iter().filter_map(|it| Some(head_folder(it)?.0)).collect();
     places.sort();
@@ -192,8 +193,8 @@ pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     places.into_iter().filter_map(head).collect()
 }
 
-/// Returns the folder that a report would be written into, and the name of the column's folder in it. Returns none if
-/// the benchmark is not in the place that a report would give it.
+/// Returns the folder of the report that a benchmark would belong to if [`directory`] had written it, and the name of
+/// its column's folder there. Returns none if the benchmark does not lie where [`directory`] puts one.
 fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
     benchmark.iteration()?;
     let column = fs::canonicalize(benchmark.folder.parent().filter(|it| !it.as_os_str().is_empty())?).ok()?;
@@ -201,8 +202,8 @@ fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
 }
 
 impl Head {
-    /// Returns the index of the column that a benchmark belongs to; none if it belongs to no column, or to another
-    /// test.
+    /// Returns the index of the column that a benchmark belongs to; none if the benchmark belongs to no column of
+    /// this report, or to another test.
     #[must_use]
     pub fn place(&self, benchmark: &Benchmark) -> Option<usize> {
         let (folder, column) = head_folder(benchmark)?;
@@ -210,7 +211,7 @@ impl Head {
         self.folders.iter().position(|it| *it == column).filter(|_| is_its)
     }
 
-    /// Returns the column that a benchmark belongs to; none if it belongs to none.
+    /// Returns the column that a benchmark belongs to; none if there is no such column in this report.
     #[must_use]
     pub fn column(&self, benchmark: &Benchmark) -> Option<Column> {
         self.report.columns.get(self.place(benchmark)?).cloned()
@@ -222,15 +223,17 @@ impl Head {
         &self.report.main_rows
     }
 
-    /// Returns whether an imported column comes from one run, with all rows as they were written.
+    /// Returns whether an imported column comes from a single run, and its rows are those that were written with the
+    /// report.
     fn is_as_written(&self, imported: &Table, column: usize) -> bool {
         let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
         let written = self.digests.get(&imported.columns[column].id);
         is_single && written == Some(&digest(rows_of_column(imported, column)))
     }
 
-    /// Returns the report's head and its times of operations, for columns that were imported from logs. A fingerprint
-    /// and seeds apply to all columns together, so they are kept only if no logs were added or changed.
+    /// Returns the report's head, and its histograms of the durations of operations, for columns that were imported
+    /// from logs. A fingerprint and seeds apply to all columns together, so they are kept only if no logs were added
+    /// or changed.
     #[must_use]
     pub fn of_columns(self, imported: &Table) -> (TableHead, Vec<Histogram>) {
         let is_whole = (0..imported.columns.len()).all(|column| self.is_as_written(imported, column));
@@ -263,17 +266,18 @@ fn folders_of(columns: &[Column]) -> Vec<String> {
     folders
 }
 
-/// Most characters of a file name; file systems accept 255 bytes.
+/// Largest number of characters in a file's name. In UTF-8 they take at most 240 bytes, and file systems accept 255.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Turns a name into a file name without separators or line breaks, not hidden, and not too long.
+/// Turns a name into a file name: without separators and line breaks, without a dot at the start, and not too long.
 fn name_of_file(name: &str) -> String {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || ['/', '\\'].contains(&c);
     let name: String = name.chars().take(NAME_CHARS_MAX).map(|c| if is_odd(c) { '_' } else { c }).collect();
     if name.is_empty() || name.starts_with('.') { format!("_{name}") } else { name }
 }
 
-/// Returns all logs of an iteration: path in the iteration's folder, and contents.
+/// Returns the logs to write for one iteration with the given rows. Each log has its path in the iteration's folder
+/// and its contents.
 fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
     let of = |group: &str, name: &str| {
         rows.iter().find(|(row, _)| row.group == group && row.name == name).map(|(_, value)| *value)
@@ -324,7 +328,8 @@ fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
     files
 }
 
-/// Returns user, system and elapsed time from the rows, s; none if a row is missing.
+/// Returns user, system and elapsed time from the rows, s; none if a row is missing. The tables of 2010 and 2011 have
+/// user and system time in one row; their sum is then returned as user time.
 fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
     let own = ["User", "System", "Elapsed"].map(|name| of("duration", name));
     if let [Some(user), Some(system), Some(elapsed)] = own {
@@ -334,14 +339,15 @@ fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
     Some([cpu, 0.0, of("duration", "Total Elapsed Time (seconds)")?])
 }
 
-/// Returns whether a row is named like a counter of `/proc/vmstat`. Two counters that only the engine has do not count.
+/// Returns whether a row is named like a counter of `/proc/vmstat`. Returns false for two counters that Linux does
+/// not have.
 fn is_counter(name: &str) -> bool {
     const OF_ENGINE: [&str; 2] = ["lru_used_once", "pgrotate_locked"];
     name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')) && !OF_ENGINE.contains(&name)
 }
 
-/// Returns the growth of counters from which the rows follow. Figures that are not whole numbers are left to
-/// [`ROWS_FILE`].
+/// Returns counters such that the rows can be computed from the growth of these counters. Figures that are not whole
+/// numbers stand in [`ROWS_FILE`] instead.
 fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, elapsed_s: Option<f64>) -> Vmstat {
     let mut counters = Vmstat::new();
     for (name, counter) in FLAT.iter().chain(&FLAT_EARLY) {
@@ -391,8 +397,8 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
     counters
 }
 
-/// Returns samples of iostat with the means and maxima of the rows, after a first sample for the time since boot.
-/// Returns none if no row is from iostat.
+/// Returns a text of `iostat` whose samples have the means and maxima that the rows state. Its first sample stands
+/// for the time since boot, which readers skip. Returns none if no row is from `iostat`.
 fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     let mut devices: BTreeMap<&str, BTreeMap<&str, [f64; 2]>> = BTreeMap::new();
     for (row, value) in rows.iter().filter(|(row, _)| row.group == "iostat") {
@@ -426,7 +432,7 @@ fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     Some(text)
 }
 
-/// Returns the logs that the benchmarks themselves write, as path and contents.
+/// Returns the logs that the benchmarks themselves write, each as its path and its contents.
 fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     let sizes: Vec<(u64, f64)> = rows
@@ -489,8 +495,8 @@ fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Ve
     files
 }
 
-/// Returns the contents of [`ROWS_FILE`]: the rows in order. A row has its figure only if logs do not give it back to
-/// the last digit.
+/// Returns the contents of [`ROWS_FILE`]: the rows in order. A row has its figure only if `back`, the rows read back
+/// from the logs, does not have exactly this figure.
 fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     let line = |(row, value): &(&TableRow, f64)| {
         let comes_back = back.iter().any(|it| {
@@ -505,8 +511,8 @@ fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Returns the rows that [`ROWS_FILE`] lists, in its order, with figures from that file or from logs. If a line of the
-/// file is wrong, the rows from logs that the file does not list follow.
+/// Returns the rows that [`ROWS_FILE`] lists, in its order, with figures from that file or from logs. If a line of
+/// the file is wrong, rows from logs that the file does not list are put at the end.
 pub(super) fn in_order(path: &Path, order: &str, mut rows: Vec<Row>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     type Line = (String, String, String, Better, Format, Option<f64>);
     let file = path.display().to_string();
@@ -648,7 +654,8 @@ mod tests {
         assert!(names.into_iter().all(of_logs) && !of_logs("Ops swapin-715M"), "{apart:#?}");
     }
 
-    /// Checks that the counters which doctor needs are written, and that unknown ones are not written as 0.
+    /// Checks that the counters that the doctor needs are written, and that a counter whose value is unknown is not
+    /// written as 0.
     #[test]
     fn rows_called_as_counters_are_written_as_such() {
         let counters = [("pgscan_kswapd", 700), ("pgsteal_kswapd", 600), ("pswpin", 50), ("lru_used_once", 3)];

@@ -11,10 +11,10 @@ use report::html::{Part, Section};
 use serde_json::{Value, json as value};
 use std::fmt::Write as _;
 
-/// Most holders of a wait that are named.
+/// Largest number of holders that are named for one wait.
 const NAMED: usize = 3;
 
-/// Formats a time for people.
+/// Formats a time in milliseconds, for text that people read.
 pub(super) fn ms(time: Nanos) -> String {
     format!("{:.3} ms", time.0 as f64 / 1e6)
 }
@@ -23,7 +23,7 @@ fn seconds(time: Nanos) -> String {
     format!("{:.9} s", time.0 as f64 / 1e9)
 }
 
-/// Returns words on the stalls of runs. `trace` is the name of the file of `--trace`.
+/// Describes the stalls of runs in words. `trace` is the name of the file that `--trace` wrote, if any.
 #[must_use]
 pub fn text(runs: &[Stalls], trace: Option<&str>, look: Look) -> String {
     let mut text = String::new();
@@ -62,7 +62,7 @@ pub fn sections(runs: &[Stalls], trace: Option<&str>) -> Vec<Section> {
     runs.iter().map(section).collect()
 }
 
-/// Returns words on the number and the total duration of a run's stalls.
+/// Describes in words the number and the total duration of a run's stalls.
 fn all_of(Stalls { run, over, count, total, tasks, groups, longest }: &Stalls) -> String {
     match count {
         0 => format!("{run}: no stall of at least {}", ms(*over)),
@@ -146,7 +146,7 @@ fn did(request: &SlowRequest) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Returns each reason why pages stayed, with the number of pages that stayed for it.
+/// Returns each reason for which reclaim left pages in memory, with the number of those pages.
 const fn reasons(met: &Met) -> [(&'static str, u64); 9] {
     [
         ("used lately", met.used),

@@ -25,10 +25,11 @@ pub struct Interval<'a> {
     pub elapsed_s: f64,
 }
 
-/// Further names in `/proc/vmstat` about reclaim, with their units. A name that a kernel lacks gives no row.
+/// Counters of `/proc/vmstat` about reclaim that get a row, each with its unit. A counter that a kernel lacks gives
+/// no row.
 ///
-/// The first of these counters are also among the rows of MMTests, under other names. They are repeated under their own
-/// names so that they match the rows of simulated runs.
+/// The first of these counters are also among the rows of MMTests, under other names. They are repeated under their
+/// own names so that they match the rows of simulated runs.
 const MORE: [(&str, &str); 38] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -71,19 +72,20 @@ const MORE: [(&str, &str); 38] = [
 ];
 
 impl Interval<'_> {
-    /// Returns all rows, with a row for each order of a zone's free blocks.
+    /// Returns all rows. The free blocks of a zone have a row for each order.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         self.rows_with(blocks_by_order)
     }
 
-    /// Returns rows for people: instead of a row for each order, a zone's free blocks have two sums.
+    /// Returns the rows that people read. The free blocks of a zone have two rows with sums instead of a row for each
+    /// order.
     #[must_use]
     pub fn short_rows(&self) -> Vec<Row> {
         self.rows_with(blocks_in_short)
     }
 
-    /// Returns all rows. `blocks` makes the rows of a zone's free blocks.
+    /// Returns all rows. `blocks` makes the rows of the free blocks of a zone.
     fn rows_with(&self, blocks: fn(&ZoneNow) -> Vec<Row>) -> Vec<Row> {
         let counters = difference(&self.before.vmstat, &self.after.vmstat);
         let mut rows = match self.command {
@@ -202,8 +204,8 @@ impl Interval<'_> {
     }
 }
 
-/// Returns the rows of MMTests, except for efficiencies if nothing was scanned. Adds the pages reclaimed at limits of
-/// cgroups, which the kernel counts neither as kswapd's nor as direct reclaim's.
+/// Returns the rows of MMTests, but no efficiency of kswapd or of tasks that scanned nothing. Adds rows for reclaim
+/// at limits of cgroups, which the kernel counts neither as kswapd's nor as direct reclaim.
 fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     let mut rows = mmtests::vmstat_rows(counters, elapsed_s);
     for who in ["Kswapd", "Direct"] {

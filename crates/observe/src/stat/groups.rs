@@ -14,24 +14,25 @@ use std::path::Path;
 #[derive(Clone, Debug, Default)]
 pub struct Groups(BTreeMap<String, Vmstat>);
 
-/// Most cgroups with rows.
+/// Largest number of cgroups that get rows in a report.
 const SHOWN_MAX: usize = 8;
 
-/// Events of `memory.stat` with rows, in pages.
+/// Counters of `memory.stat` that get rows. They count pages, except for `pgmajfault`, which counts faults.
 const PAGES: [&str; 5] = ["pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file", "pgmajfault"];
 
-/// Events of `memory.events` with rows. With version 1, the row `max` shows `memory.failcnt`.
+/// Events of `memory.events` that get rows. With cgroups of version 1, the row `max` shows `memory.failcnt`.
 const EVENTS: [&str; 5] = ["low", "high", "max", "oom", "oom_kill"];
 
-/// Files with limits and protection that have rows if set. The second name of each pair is the file's name in version
-/// 1.
+/// Files with a cgroup's limits and protection. Each gets a row if it is set. The second name of each pair is the
+/// file's name in version 1.
 const BOUNDS: [(&str, &str); 3] =
     [("memory.max", "memory.limit_in_bytes"), ("memory.high", "memory.high"), ("memory.low", "memory.low")];
 
-/// Smallest limit that means no limit, bytes. Version 1 prints its largest number if there is no limit.
+/// Smallest number of bytes that is taken as "no limit", because version 1 prints its largest number if there is no
+/// limit.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Names of the stall times, us.
+/// Names under which the times that tasks of a cgroup were stalled for memory are kept, us.
 const STALLS: [&str; 2] = ["memory some", "memory full"];
 
 impl Groups {
@@ -48,8 +49,8 @@ impl Groups {
         Self(found)
     }
 
-    /// Returns rows of the cgroups in which pages were scanned or came back, or whose limits were reached, since an
-    /// earlier moment. The cgroups with most events come first.
+    /// Returns rows of the cgroups in which something happened since `before`: pages were scanned or refaulted, or
+    /// limits or protections were reached. The cgroups with the most such events come first.
     #[must_use]
     pub fn rows_since(&self, before: &Self, elapsed_s: f64) -> Vec<Row> {
         let grown = |path: &str, name: &str| {
@@ -67,7 +68,7 @@ impl Groups {
         met.into_iter().flat_map(|(path, _)| self.rows(path, &|name| grown(path, name), elapsed_s)).collect()
     }
 
-    /// Returns all rows that the cgroups may have. Only the names of these rows are of use: their values are not
+    /// Returns every row that the cgroups may have. Only the names of these rows are of use: their values are not
     /// measured.
     #[must_use]
     pub fn all_rows(&self) -> Vec<Row> {

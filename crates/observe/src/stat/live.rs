@@ -39,7 +39,7 @@ pub fn heading() -> String {
     format!("{}\n{}", line(|(name, ..)| name), line(|(_, unit, _)| unit))
 }
 
-/// Returns the value of a counter, whatever name the kernel has for it; 0 if there is none.
+/// Returns the value of a counter, whatever name the kernel has for it; 0 if the kernel has no such counter.
 fn sum(counters: &Vmstat, name: &str) -> u64 {
     counters::sum(counters, name).unwrap_or(0)
 }

@@ -21,8 +21,8 @@ pub const TICKS_PER_S: f64 = 100.0;
 #[derive(Clone, Debug)]
 pub struct Source {
     root: PathBuf,
-    /// The folders of the kernel's tasks whose time is reported, found once. These tasks exist from boot on, and a
-    /// search through a thousand processes for each snapshot would cost a percent of a CPU.
+    /// The folders of the kernel's tasks whose CPU time is reported, found once. These tasks exist from boot on, and
+    /// a search through a thousand processes for each snapshot would cost a percent of a CPU.
     tasks: OnceLock<Vec<PathBuf>>,
 }
 
@@ -59,18 +59,18 @@ impl Source {
 pub struct Stalled {
     /// Total time in which some task was stalled, us.
     pub some_us: u64,
-    /// Total time in which all tasks were stalled, us.
+    /// Total time in which all tasks that had work were stalled, us.
     pub full_us: u64,
     /// Share of the last ten seconds in which some task was stalled, percent.
     pub some_avg10: f64,
-    /// Share of the last ten seconds in which all tasks were stalled, percent.
+    /// Share of the last ten seconds in which all tasks that had work were stalled, percent.
     pub full_avg10: f64,
 }
 
 /// A zone of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneNow {
-    /// The zone's name: `Normal`, or on nodes other than the first `Normal of node 1`.
+    /// The zone's name, such as `Normal`. On nodes other than the first the node is added: `Normal of node 1`.
     pub name: String,
     /// Free pages.
     pub free: u64,
@@ -111,11 +111,11 @@ pub struct Snapshot {
 const RESOURCES: [(&str, &str); 3] =
     [("memory", "proc/pressure/memory"), ("io", "proc/pressure/io"), ("cpu", "proc/pressure/cpu")];
 
-/// Names of the kernel's tasks whose time is reported.
+/// Names of the kernel's tasks whose CPU time is reported.
 const TASKS: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
 
 impl Snapshot {
-    /// Reads all sources. [`Snapshot::missing`] names those that do not exist.
+    /// Reads all files that a snapshot has. [`Snapshot::missing`] names those that cannot be read.
     #[must_use]
     pub fn take(source: &Source) -> Self {
         // The first time, all tasks are searched, which takes long. The search comes before the clock and the counters
@@ -154,7 +154,7 @@ impl Snapshot {
         this
     }
 
-    /// Returns the time for which counters grew since an earlier snapshot, s.
+    /// Returns the time between the readings of the counters of `earlier` and of this snapshot, s.
     #[must_use]
     pub fn seconds_since(&self, earlier: &Self) -> f64 {
         let times = self.read_at.zip(earlier.read_at);
@@ -162,7 +162,7 @@ impl Snapshot {
     }
 }
 
-/// Reads PSI from the text of a file in `/proc/pressure` or of a cgroup.
+/// Reads PSI from the text of a file in `/proc/pressure`, or of a cgroup's `memory.pressure`.
 #[must_use]
 pub fn stalled(text: &str) -> Stalled {
     let Pressure { some, full } = Pressure::of(text);

@@ -27,13 +27,13 @@ pub struct Group {
 /// Folders at which a hierarchy of version 2 may be mounted.
 const HIERARCHIES: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
-/// Most groups that are written. A computer with containers may have hundreds.
+/// Largest number of groups that are written into a machine file. A computer with containers may have hundreds.
 const WRITTEN_MAX: usize = 24;
 
-/// Largest number of groups that are only named, after those that are written.
+/// Largest number of groups that a comment in the machine file names because they were left out.
 const NAMED_MAX: usize = 12;
 
-/// Longest part of a group's path in a machine file.
+/// Largest number of characters of one part of a group's path in a machine file.
 const PART_MAX: usize = 200;
 
 /// Reads the groups with a limit or a protection, those with the most memory first.
@@ -75,7 +75,7 @@ fn of(folder: &Path, path: String) -> Option<Group> {
     [group.max, group.high, group.low, group.min].iter().any(Option::is_some).then_some(group)
 }
 
-/// Writes groups as sections of a machine file, each behind the groups above it.
+/// Writes groups as sections of a machine file. The parents of a group are written before it.
 pub(super) fn write(text: &mut String, groups: &[Group]) {
     if groups.is_empty() {
         return;
@@ -117,7 +117,8 @@ pub(super) fn write(text: &mut String, groups: &[Group]) {
     }
 }
 
-/// Writes a section. A group without bounds that is only written as the parent of other groups has no more than a name.
+/// Writes the section of one group. If `group` is none, the group has no limit and is written only as the parent of
+/// others; its section then has only a name.
 fn section(text: &mut String, name: &str, path: &str, group: Option<&Group>) {
     let used = group.map_or_else(String::new, |group| format!("{} MiB used", group.used >> 20));
     let called = if name == path { String::new() } else { harmless(path) };

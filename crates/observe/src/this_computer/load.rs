@@ -3,7 +3,7 @@
 use crate::stat::snapshot::TICKS_PER_S;
 use computer::sys;
 
-/// Smallest share of all CPUs, used by other processes, that is reported, %.
+/// Share of the time of all CPUs, %, from which on the use by other processes is reported.
 pub const WARN_FROM_PERCENT: f64 = 5.0;
 
 /// Use of all CPUs since boot, s.

@@ -20,5 +20,5 @@ mod turns;
 
 pub use read::Computer;
 
-/// The machine that supplies the values that are neither known nor measured.
+/// Name of the machine file that supplies the values which are neither known for this computer nor measured.
 pub const BASE: &str = "randread-512m";

@@ -17,7 +17,7 @@ pub struct Zone {
     pub managed_pages: u64,
 }
 
-/// A node.
+/// A NUMA node of a computer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// The node's zones, lowest first.
@@ -41,7 +41,7 @@ pub struct Disk {
     pub why_not: Option<String>,
     /// Whether the disk completes requests at once: zram, persistent memory, a RAM disk.
     pub is_synchronous: bool,
-    /// Requests that the disk's queue holds; none if it has no queue.
+    /// Number of requests that the disk's queue holds; none if the disk has no queue.
     pub nr_requests: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ pub struct Sysctl {
 /// The description of a computer.
 #[derive(Clone, Debug, Default)]
 pub struct Computer {
-    /// The texts that the description was read from; none for this computer.
+    /// Names of the texts that the description was read from; none if it was read from this computer's own files.
     pub told_by: Option<String>,
     /// The kernel's release.
     pub release: String,
@@ -79,9 +79,9 @@ pub struct Computer {
     /// The computer's nodes.
     pub nodes: Vec<Node>,
     /// `MemTotal` in `/proc/meminfo`, pages. It is the sum of all managed pages, unless memory was plugged in or out
-    /// between the readings of the two.
+    /// between the readings of `/proc/zoneinfo` and `/proc/meminfo`.
     pub total_pages: Option<u64>,
-    /// The disk that holds the folder for files.
+    /// The disk that holds the folder given to [`Computer::read`]; none if unknown.
     pub disk: Option<Disk>,
     /// Swap of all devices together, under the name of the first.
     pub swap: Option<Swap>,
@@ -93,7 +93,7 @@ pub struct Computer {
     pub missing: Vec<String>,
 }
 
-/// Sysctls, each with its key in kernel files.
+/// Sysctls that are read, each with its key in kernel files.
 pub(super) const SYSCTLS: [(&str, &str); 7] = [
     ("vm.swappiness", "lru.swappiness"),
     ("vm.min_free_kbytes", "memory.min_free_kbytes"),
@@ -179,7 +179,7 @@ fn nodes(snapshot: &Snapshot, text: &dyn Fn(&str) -> std::io::Result<String>) ->
     nodes
 }
 
-/// Adds a zone to its node. Zones above Normal count as part of Normal.
+/// Adds a zone to node number `number`. The pages of zones above Normal count as part of Normal.
 pub(super) fn add_zone(nodes: &mut Vec<Node>, number: usize, name: &str, managed_pages: u64) {
     let kind = match name {
         "DMA" => "dma",

@@ -11,11 +11,11 @@ use std::fmt::Write as _;
 /// time on the simulated system as on this computer.
 #[derive(Debug)]
 pub struct Group {
-    /// Name of the experiment that fits the factor.
+    /// Name of the experiment by which the factor is fitted.
     pub experiment: &'static str,
     /// Changes to the experiment: keys with values.
     pub set: &'static [(&'static str, &'static str)],
-    /// The purpose of the group, which is written to the sources of values.
+    /// What the experiment does, in words for the sources of values in the machine file.
     pub about: &'static str,
     /// The names of the steps.
     pub steps: &'static [&'static str],
@@ -57,7 +57,8 @@ pub const GROUPS: [Group; 3] = [
     },
 ];
 
-/// Most pages of a computer that is simulated under a limit: 64 GiB.
+/// Largest memory of the simulated computer, pages, if its tasks have a limit: 64 GiB. Memory far beyond the limit
+/// would never be touched.
 const PAGES_MAX: u64 = 64 << 18;
 
 /// The results of measurements.
@@ -67,7 +68,7 @@ pub struct Measured {
     pub costs: Vec<Cost>,
     /// The measured speed of the disk; none if it could not be measured.
     pub disk: Option<DiskSpeed>,
-    /// Factors for the steps of each group in [`GROUPS`]; none leaves the steps unchanged.
+    /// The factor of each group in [`GROUPS`] for the costs of its steps; none leaves these costs unchanged.
     pub factors: [Option<f64>; GROUPS.len()],
     /// Measurements that failed, each with the reason.
     pub failures: Vec<String>,
@@ -75,7 +76,7 @@ pub struct Measured {
     pub others_percent: Option<f64>,
 }
 
-/// Formats a value with its origin and source.
+/// Returns a line of a machine file: a value with its origin (such as `measured` or `assumed`) and its source.
 fn constant(name: &str, value: impl std::fmt::Display, from: &str, source: &str) -> String {
     // A JSON string is also a TOML string.
     let source = serde_json::Value::from(source);
@@ -213,7 +214,7 @@ fn cpu(text: &mut String, computer: &Computer) {
     }
 }
 
-/// Returns the cost that the base machine has for a step, ns.
+/// Returns the cost of a step in the base machine, ns.
 fn base_cost(step: &str) -> Result<u64, Error> {
     let path = format!("machines/{BASE}.toml");
     let base = Node::parse(&path, embedded::text(&path).unwrap_or_default())?;
@@ -366,7 +367,8 @@ fn numbers(disk: &Disk, measured: Option<DiskSpeed>) -> Numbers {
     }
 }
 
-/// Returns an assumed disk if only swap of unknown kind is known: flash, with room for files of 16 times the memory.
+/// Returns the disk that is assumed if texts describe swap but no disk: a flash disk with room for files of 16 times
+/// the memory.
 fn assumed_disk(computer: &Computer) -> Disk {
     Disk {
         name: "nothing tells of the disk: a flash disk is assumed".into(),
@@ -389,7 +391,7 @@ pub fn two_devices(computer: &Computer) -> Option<String> {
     ))
 }
 
-/// Returns whether swap is on the disk with the files: a partition or a file of this disk.
+/// Returns whether swap is on `disk`, as a partition or as a file.
 fn is_on(disk: &Disk, swap: &Swap) -> bool {
     match swap.name.strip_prefix("/dev/") {
         // `sda1` and `sda2` belong to one disk, and so do `nvme0n1p1` and `nvme0n1p2`.
@@ -398,7 +400,7 @@ fn is_on(disk: &Disk, swap: &Swap) -> bool {
     }
 }
 
-/// Returns the name of a partition's disk.
+/// Returns the name of the disk that a partition is on.
 fn whole(device: &str) -> &str {
     let without = device.trim_end_matches(|c: char| c.is_ascii_digit());
     match without.strip_suffix('p') {
@@ -408,7 +410,8 @@ fn whole(device: &str) -> &str {
     }
 }
 
-/// Shortest time of a random read on a rotating disk, ns: half a rotation at 15000 rpm takes 2 ms.
+/// Smallest time of a measured random read, ns, at which a disk that reports that it rotates is believed. Half a
+/// rotation at 15000 rpm takes 2 ms.
 const TURNS_FROM_NS: u64 = 1_000_000;
 
 /// Writes the device of a rotating disk. The distance between the measured blocks is unknown, so seek times are those

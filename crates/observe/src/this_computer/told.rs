@@ -58,7 +58,8 @@ pub fn computer(files: &str, told: &[Told]) -> Result<Computer, String> {
     Ok(this)
 }
 
-/// Sets zones and CPUs from `/proc/zoneinfo`. Also sets the `vm.min_free_kbytes` from which their min marks follow.
+/// Sets zones and CPUs from `/proc/zoneinfo`. Also sets `vm.min_free_kbytes` to the value that gives the zones their
+/// min marks.
 fn of_zones(this: &mut Computer, zones: &[Zone]) {
     for zone in zones.iter().filter(|zone| zone.managed() > 0) {
         add_zone(&mut this.nodes, zone.node as usize, &zone.name, zone.managed());
@@ -101,7 +102,8 @@ fn spread(nodes: &mut [Node], cpus: usize) {
     }
 }
 
-/// Returns swap, under the name of its first device, or of the text that states its size. Returns none if no text does.
+/// Returns the computer's swap. Its name is that of the first swap device, or of the text that states the size of
+/// swap. Returns none if no text states it.
 fn swap(swaps: Option<&Swaps>, meminfo: Option<&Meminfo>, report: Option<&Report>) -> Option<Swap> {
     if let Some(swaps) = swaps {
         let [kib, _] = swaps.kib();

@@ -53,7 +53,7 @@ impl fmt::Display for ZoneKind {
     }
 }
 
-/// How a page can become free later. The kernel keeps pages of one kind together.
+/// The way in which a page can become free later. The kernel keeps pages of equal mobility together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mobility {
     /// Pages that the kernel itself uses, which can be neither moved nor reclaimed. They cannot use CMA, which must be
@@ -80,31 +80,34 @@ pub struct Gfp {
     pub is_high: bool,
 }
 
-/// `__GFP_DMA`, whose place has not changed since Linux 2.6.23.
+/// The bit of `__GFP_DMA`, which has been the same since Linux 2.6.23.
 const DMA: u64 = 0x1;
-/// `__GFP_HIGHMEM`, whose place has not changed since Linux 2.6.23.
+/// The bit of `__GFP_HIGHMEM`, which has been the same since Linux 2.6.23.
 const HIGHMEM: u64 = 0x2;
-/// `__GFP_DMA32`, whose place has not changed since Linux 2.6.23.
+/// The bit of `__GFP_DMA32`, which has been the same since Linux 2.6.23.
 const DMA32: u64 = 0x4;
-/// `__GFP_MOVABLE`, whose place has not changed since Linux 2.6.23.
+/// The bit of `__GFP_MOVABLE`, which has been the same since Linux 2.6.23.
 const MOVABLE: u64 = 0x8;
-/// `__GFP_HIGH`, whose place has not changed since Linux 2.6.23.
+/// The bit of `__GFP_HIGH`, which has been the same since Linux 2.6.23.
 const HIGH: u64 = 0x20;
 
-/// Until Linux 4.3, the bit of a request that may wait. Since Linux 4.4, the bit of reclaimable pages.
+/// A bit whose meaning changed: until Linux 4.3 it says that the request may wait, and since Linux 4.4 that the
+/// requested pages are reclaimable.
 const WAIT_OLD: u64 = 0x10;
 
-/// Until Linux 4.3, the bit of reclaimable pages.
+/// The bit that says, until Linux 4.3, that the requested pages are reclaimable.
 const RECLAIMABLE_OLD: u64 = 0x8_0000;
 
-/// The bit of a request that may reclaim directly, in Linux 4.4 and 4.5, which print only numbers.
+/// The bit that says that the request may reclaim directly. It is used for Linux 4.4 and 4.5, which print masks only
+/// as numbers.
 const DIRECT_4_4: u64 = 0x40_0000;
-/// The bit of a request that may wake kswapd, in Linux 4.4 and 4.5, which print only numbers. No older kernel uses this
-/// bit.
+/// The bit that says that the request may wake kswapd. It is used for Linux 4.4 and 4.5, which print masks only as
+/// numbers. No older kernel uses this bit.
 const KSWAPD_4_4: u64 = 0x200_0000;
 
 impl Gfp {
-    /// Reads a mask in the form that the kernel prints. Returns none if it does not begin with a hexadecimal number.
+    /// Reads a mask in the form that the kernel prints. Returns none if the text does not begin with a hexadecimal
+    /// number.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (number, names) = match text.split_once('(') {

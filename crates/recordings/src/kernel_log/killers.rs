@@ -12,9 +12,9 @@ pub enum Killer {
     Earlyoom,
     /// `kubelet`, which decides by the available memory of its node.
     Kubelet,
-    /// The kernel at the limit of a container, as reported by Kubernetes.
+    /// The kernel, which killed a process at the limit of a container. Kubernetes reports such a kill.
     OfContainer,
-    /// The kernel, as reported by `systemd`.
+    /// The kernel, which killed a process of a unit. `systemd` reports such a kill.
     OfUnit,
 }
 
@@ -27,7 +27,7 @@ pub struct Eviction {
     pub by: Killer,
     /// The victim: a cgroup, a unit, a container, or a process with its number; empty if unknown.
     pub whom: String,
-    /// The reason, in the words of the log; none if it has none.
+    /// The reason, in the words of the log; none if the log states no reason.
     pub why: Option<String>,
     /// Number of killed processes; none if unknown.
     pub processes: Option<u64>,

@@ -15,8 +15,8 @@ pub struct Line<'a> {
     pub text: &'a str,
 }
 
-/// Returns lines without prefixes, with their numbers. If rsyslog joined several lines of a message with `#012`, they
-/// become several lines again.
+/// Removes the prefixes of loggers from lines. Returns each line with its number. If rsyslog joined several lines of
+/// a message with `#012`, they become several lines again.
 pub fn lines<'a>(lines: impl IntoIterator<Item = (usize, &'a str)>) -> impl Iterator<Item = Line<'a>> {
     lines.into_iter().flat_map(|(number, line)| {
         let (at, first) = strip(line);
@@ -30,7 +30,7 @@ pub fn has_time(line: &str) -> bool {
     strip(line).0.is_some()
 }
 
-/// Most words before `kernel:`: a time of up to five words, a facility, a host.
+/// Largest number of words before `kernel:`: a time of up to five words, a facility, a host.
 const WORDS_BEFORE_MAX: usize = 8;
 
 /// Splits a line into its time and its text.
@@ -54,7 +54,7 @@ fn strip(line: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the text after `<4>` or `kern  :warn  :`; none if there is no such prefix.
+/// Returns the text after a prefix for the level, such as `<4>` or `kern  :warn  :`; none if there is no such prefix.
 fn level(text: &str) -> Option<&str> {
     if let Some((number, after)) = text.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
         let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -66,8 +66,8 @@ fn level(text: &str) -> Option<&str> {
     (facility.trim_end() == "kern" && LEVELS.contains(&level.trim())).then_some(after)
 }
 
-/// Returns the text after a bracket. Also returns the time if the bracket has a time and not a task. Returns none for
-/// other brackets: a number without a point is a process in a table.
+/// Returns the text after a bracket with a time or a task, such as `[   12.3]` or `[T12]`, and the time if the
+/// bracket has one. Returns none for any other bracket: a number without a point stands for a process in a table.
 fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     let (inside, after) = text.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim();
@@ -86,7 +86,8 @@ fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
 }
 
 /// Splits a line at a logger's `kernel:` into the prefix and the kernel's message. The prefix may have a host and, if
-/// no time was found yet, a time. Returns none without a `kernel:`, and if it is part of the message.
+/// no time was found yet, a time. Returns none if the line has no `kernel:`, or if the kernel's own message contains
+/// it.
 fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
     let at = text.find("kernel:")?;
     let (before, after) = (&text[..at], &text[at + "kernel:".len()..]);

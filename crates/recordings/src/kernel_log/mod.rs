@@ -224,7 +224,7 @@ pub struct Blocked {
     pub line: usize,
     /// The task's name and number: `jbd2/sda1-8:312`.
     pub task: String,
-    /// Least time for which the task was blocked, s.
+    /// Time for which the task was blocked at least, s.
     pub seconds: u64,
     /// Whether the task's stack trace goes through reclaim.
     pub is_in_reclaim: bool,
@@ -324,7 +324,7 @@ pub fn holds(line: &str) -> bool {
     line::has_time(line) || is_pair && !name.starts_with("nr_")
 }
 
-/// The table that the following lines continue, unless they begin something else.
+/// The table that the following lines belong to, unless a line begins something else.
 #[derive(Clone, Copy, PartialEq)]
 enum Table {
     None,
@@ -355,7 +355,8 @@ struct Reader {
     report: Option<Report>,
     table: Option<Table>,
     columns: Vec<String>,
-    /// The blocked task or stuck CPU whose stack trace follows, and the last line that the trace may have.
+    /// The blocked task or stuck CPU whose stack trace follows, and the number of the last line that may belong to
+    /// the trace.
     trace_of: Option<(Trace, usize)>,
     last_zone: Option<(u32, ZoneKind)>,
     killers: Killers,
@@ -367,7 +368,7 @@ enum Trace {
     Stuck,
 }
 
-/// Most lines in a trace: registers, and a stack of some dozens of functions.
+/// Largest number of lines in a trace: registers, and a stack of some dozens of functions.
 const TRACE_LINES: usize = 80;
 
 /// Functions whose presence in a trace shows that the task reclaims or waits for reclaim.
@@ -458,7 +459,7 @@ impl Reader {
         }
     }
 
-    /// Begins a report if the line is a report's first line. Returns whether a report began.
+    /// Begins a report if the line is the first line of one. Returns whether a report began.
     fn begins_report(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let (task, kind, request) = if let Some((task, request)) = text.split_once(" invoked oom-killer:") {
@@ -489,7 +490,7 @@ impl Reader {
         true
     }
 
-    /// Records a blocked task or a stuck CPU if the line reports one. Returns whether it does.
+    /// Records a blocked task or a stuck CPU if the line reports one. Returns whether the line reports one.
     fn tells_of_stuck(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         // Old kernels print `INFO: task a:12 blocked for more than 120 seconds.`, newer ones `blocked in I/O wait for
@@ -525,11 +526,11 @@ impl Reader {
         }
     }
 
-    /// Records a killed process if the line reports one. Returns whether it does.
+    /// Records a killed process if the line reports one. Returns whether the line reports one.
     ///
-    /// Before Linux 5.1 the kernel printed two lines: `Out of memory: Kill process 12 (a) score 9 or sacrifice child`,
-    /// then `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`. Linux since 5.1 prints one line: `Out of memory: Killed
-    /// process 12 (a) total-vm:…`.
+    /// Before Linux 5.1 the kernel printed two lines: `Out of memory: Kill process 12 (a) score 9 or sacrifice
+    /// child`, then `Killed process 12 (a) total-vm:1kB, anon-rss:1kB`. Linux since 5.1 prints one line: `Out of
+    /// memory: Killed process 12 (a) total-vm:…`.
     fn tells_of_kill(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
         let says_cgroup = text.starts_with("Memory cgroup out of memory");
@@ -573,10 +574,11 @@ fn release_of(text: &str) -> Option<&str> {
     words.get(number.checked_sub(1)?).copied().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Largest plausible number of pages, KiB or events. A larger number shows a damaged line. Sums stay far below 64 bits.
+/// Largest plausible number of pages, KiB or events. A larger number shows that the line is damaged. Sums of
+/// plausible numbers stay far below 64 bits.
 const COUNTED_MAX: u64 = 1 << 50;
 
-/// Returns a number; none if it is larger than a kernel can have counted.
+/// Reads a number; none if it is larger than a kernel can have counted.
 fn counted(word: &str) -> Option<u64> {
     word.parse().ok().filter(|number| *number < COUNTED_MAX)
 }

@@ -11,7 +11,7 @@ pub struct Buddyinfo {
     pub zones: Vec<(u32, String, Vec<u64>)>,
 }
 
-/// Most orders that any kernel has.
+/// Upper limit for the number of orders in a line. No kernel has more.
 const ORDERS_MAX: usize = 32;
 
 /// Returns whether a line belongs to `/proc/buddyinfo`.
@@ -45,7 +45,8 @@ pub struct Pagetypeinfo {
     pub blocks: Buddyinfo,
     /// Node, zone and migrate type of the lines that were summed.
     met: Vec<(u32, String, String)>,
-    /// Whether the following lines count all blocks, and not free ones, by migrate type.
+    /// Whether the heading `Number of …` was read, after which lines no longer count free blocks but all pageblocks
+    /// by migrate type.
     is_behind: bool,
 }
 

@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 /// The contents of the files of one cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupFiles {
-    /// The path of the cgroup, taken from the paths of its files; none if these are bare names.
+    /// The path of the cgroup, taken from the paths of its files; none if the files were named without a path.
     pub path: Option<String>,
-    /// Numbers by file and then by name, such as `memory.stat` and `anon`. The number of a file with one number has the
-    /// empty name; it is missing if the file says `max`.
+    /// The numbers in each file, by the name of the file (such as `memory.stat`) and then by the name of the number
+    /// (such as `anon`). If a file has only one number, the number has the empty name; it is missing if the file says
+    /// `max`.
     pub files: BTreeMap<String, Numbers>,
     /// Files that have only the word `max`.
     pub unlimited: Vec<String>,
@@ -47,8 +48,8 @@ const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_grou
 const FIRST: [[&str; 2]; 5] =
     [["anon", "file"], ["cache", "rss"], ["low", "high"], ["max", "oom"], ["oom_kill_disable", "under_oom"]];
 
-/// Returns whether lines begin a file of a memory cgroup: a file's name stands before or above the first line, or the
-/// first two lines have the first two names in such a file.
+/// Returns whether lines begin a file of a memory cgroup: the name of such a file stands before or above the first
+/// line, or the first two lines have the first two names in such a file.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let Some(line) = lines.next() else { return false };
     if file_of_heading(line).is_some() || named(line).is_some() {
@@ -59,8 +60,8 @@ pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     FIRST.iter().any(|names| *names == [&*first, &*second])
 }
 
-/// Returns whether a line may belong to a file of a memory cgroup. A line of PSI belongs to the computer's files if no
-/// `memory.pressure` is being read.
+/// Returns whether a line may belong to a file of a memory cgroup. A line of PSI belongs to `memory.pressure` if this
+/// file is being read, and otherwise to the computer's own files.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some() || pressure::begins(line)
@@ -95,7 +96,7 @@ const FILES: [&str; 22] = [
     "memory.oom_control",
 ];
 
-/// Returns the name of the cgroup's memory file to which a path leads, such as `memory.max`. A suffix after a known
+/// Returns the name of the cgroup's memory file that a path leads to, such as `memory.max`. A suffix after a known
 /// name is ignored, as in `memory.stat.before` or `memory.events-2.txt`.
 #[must_use]
 pub fn file_name(path: &str) -> Option<&str> {
@@ -111,7 +112,8 @@ pub fn file_name(path: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns whether a line without a file name may belong to a file: it is a name with a number, or one number.
+/// Returns whether a line without a file name may belong to a file of a cgroup: the line is a name with a number, or
+/// one number.
 #[must_use]
 pub fn is_of_one_file(line: &str) -> bool {
     let line = line.trim();
@@ -149,14 +151,14 @@ impl CgroupFiles {
         }
     }
 
-    /// Returns whether a path belongs to another cgroup than the lines read so far.
+    /// Returns whether a path belongs to a cgroup other than that of the lines read so far.
     fn is_of_another(&self, path: &str) -> bool {
         let folder = path.rsplit_once('/').map(|(folder, _)| folder);
         self.path.as_deref().zip(folder).is_some_and(|(known, folder)| known != folder)
     }
 
-    /// Returns the number with a name in a file; none if it is unknown or unlimited. `name` is empty for a file with
-    /// one number.
+    /// Returns the number called `name` in a file; none if the number is unknown or unlimited. `name` is empty for a
+    /// file with only one number.
     #[must_use]
     pub fn get(&self, file: &str, name: &str) -> Option<u64> {
         self.files.get(file)?.get(name).copied()

@@ -160,9 +160,9 @@ fn read<L: Look>(
     Ok(looks.into_iter().map(|look| format::Told::Look(told(look))).collect())
 }
 
-/// Reads files of cgroups. A command before a line, or the name of the file that is read, may name the file to which
-/// the line belongs. PSI in no file of a cgroup is read, too: its resource is the one that the command or the file's
-/// name states.
+/// Reads files of cgroups. The file to which a line belongs may be named by a command before the line, or by the name
+/// of the file that is read. PSI that belongs to no file of a cgroup is read, too; the command or the file's name
+/// then states its resource.
 fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::Told>, Wrong> {
     let mut look = CgroupFiles::default();
     let mut told = Vec::new();

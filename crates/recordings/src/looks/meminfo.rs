@@ -69,8 +69,8 @@ impl Meminfo {
     /// Adds the values that files of other nodes had at the same moment.
     ///
     /// # Errors
-    /// When `others` belongs to another moment: it or `self` is about the whole computer, or both have a node in
-    /// common. The error is `others`.
+    /// When `others` must be of another moment, because it or `self` is about the whole computer, or because both
+    /// have values of the same node. The error returns `others`.
     pub fn add_nodes(&mut self, others: Self) -> Result<(), Self> {
         if self.nodes.is_empty() || others.nodes.is_empty() || others.nodes.keys().any(|it| self.nodes.contains_key(it))
         {

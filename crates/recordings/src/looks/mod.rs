@@ -34,8 +34,8 @@ pub use zoneinfo::Zoneinfo;
 
 use super::kernel_log::Log;
 
-/// A text about one moment, such as a file of `/proc`. Facts that the text itself does not state, such as a unit, stand
-/// beside it.
+/// A text about one moment, such as a file of `/proc`. A variant may also hold facts that the text itself does not
+/// state, such as a unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// The contents of `/proc/meminfo`.
@@ -79,7 +79,7 @@ pub enum Resource {
 
 impl Resource {
     /// Returns the resource that a path or a command names: `/proc/pressure/io`, `memory.pressure`, `cat
-    /// /proc/pressure/cpu`. Returns none if it names none.
+    /// /proc/pressure/cpu`. Returns none if it names no resource.
     #[must_use]
     pub fn of_path(path: &str) -> Option<Self> {
         let file = path.split(['/', ' ']).rfind(|part| !part.is_empty())?;

@@ -14,7 +14,7 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Returns the figures of a text that has both lines, as the files of memory have.
+    /// Returns the figures if the text has both the line `some` and the line `full`; otherwise none.
     #[must_use]
     pub fn both(self) -> Option<machine::pressure::Pressure> {
         Some(machine::pressure::Pressure { some: self.some?, full: self.full? })

@@ -4,12 +4,13 @@
 use super::{Look, Took};
 use std::collections::BTreeMap;
 
-/// Settings by name.
+/// Sysctls with their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sysctls {
     /// Values by name, such as `vm.swappiness`. A value with several numbers is kept as text.
     pub values: BTreeMap<String, String>,
-    /// The setting named by the line above, such as `==> /proc/sys/vm/swappiness <==`.
+    /// Name of the sysctl whose value the next line has, read from a heading such as `==> /proc/sys/vm/swappiness
+    /// <==`.
     above: Option<String>,
 }
 
@@ -37,7 +38,7 @@ pub fn begins(line: &str) -> bool {
     parse(line).is_some_and(|(name, _)| name.starts_with("vm.")) || heading(line).is_some()
 }
 
-/// Reads the setting's name from a line `==> /proc/sys/vm/swappiness <==`.
+/// Reads the sysctl's name from a line `==> /proc/sys/vm/swappiness <==`.
 fn heading(line: &str) -> Option<String> {
     let path = line.trim().strip_prefix("==>")?.strip_suffix("<==")?.trim();
     Some(path.strip_prefix("/proc/sys/")?.replace('/', "."))
@@ -76,7 +77,7 @@ impl Look for Sysctls {
 }
 
 impl Sysctls {
-    /// Returns the value of a setting; none if it is unknown or not a single number.
+    /// Returns the value of a sysctl; none if it is unknown or not a single number.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
         self.values.get(name)?.parse().ok()

@@ -26,20 +26,23 @@ impl Zone {
         self.pages.get(name).copied()
     }
 
-    /// Returns the pages that the allocator manages. For Linux before 3.9, returns the present pages.
+    /// Returns the number of pages that the allocator manages. Linux before 3.9 does not report it; the number of
+    /// present pages is returned then.
     #[must_use]
     pub fn managed(&self) -> u64 {
         self.get("managed").or_else(|| self.get("present")).unwrap_or(0)
     }
 
-    /// Returns the zone's name in reports: `Normal`, or on nodes other than the first `Normal of node 1`.
+    /// Returns the zone's name in reports, such as `Normal`. On nodes other than the first the node is added: `Normal
+    /// of node 1`.
     #[must_use]
     pub fn called(&self) -> String {
         called(self.node, &self.name)
     }
 }
 
-/// Returns the name of a node's zone in reports: `Normal`, or on nodes other than the first `Normal of node 1`.
+/// Returns the name of a node's zone in reports, such as `Normal`. On nodes other than the first the node is added:
+/// `Normal of node 1`.
 #[must_use]
 pub fn called(node: u32, name: &str) -> String {
     if node == 0 { name.to_owned() } else { format!("{name} of node {node}") }

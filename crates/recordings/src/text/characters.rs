@@ -66,7 +66,8 @@ fn without_escapes(line: &str) -> String {
     out
 }
 
-/// Returns the line that was visible after the cursor had gone back, by one character or to the start of the line.
+/// Returns the line as a terminal shows it after backspaces and carriage returns: later characters replace those that
+/// the cursor went back over.
 fn typed(line: &str) -> String {
     if !line.contains(['\u{8}', '\r', '\u{7f}']) {
         return line.to_owned();

@@ -90,7 +90,7 @@ const ENDS: [char; 10] = ['$', '#', '%', '>', '❯', '»', '›', 'λ', '➜', '
 /// Characters with which only a prompt begins.
 const BEGINS: [char; 9] = ['➜', '❯', 'λ', '»', '▶', '┌', '╭', '└', '╰'];
 
-/// Most characters before a command.
+/// Largest number of characters of a prompt before a command.
 const PROMPT_CHARS_MAX: usize = 80;
 
 /// Recognises a line that is not output. Returns none for any other line.

@@ -7,7 +7,7 @@ use crate::show::Show;
 use crate::table::Table;
 use crate::text;
 
-/// Returns a page with one table, as `stat` prints it and as a saved report has it.
+/// Returns a page with one table, such as the report of `highwater stat` or a saved report.
 #[must_use]
 pub fn page(table: &Table, show: Show) -> Page {
     let sections = [answer(table), Some(figures(table, show)), times(table)].into_iter().flatten().collect();

@@ -66,7 +66,7 @@ fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[Strin
     Ok(svg)
 }
 
-/// Returns a text about the time that is not shown and the runs that were added up, for each column.
+/// Returns a text that says, for each column, how much time is not shown and how many runs were added up.
 fn about(columns: &[ColumnProfile]) -> String {
     let several = columns.len() > 1;
     let about = columns.iter().map(|column| (column, column.about())).filter(|(_, about)| !about.is_empty());

@@ -7,7 +7,7 @@ use crate::table::Table;
 use catalogue::experiment::Experiment;
 use figures::memory_map::{Moment, Most, RunMemory};
 
-/// Space at the left of strips for memory sizes, pixels.
+/// Space at the left of a strip (the memory of one run over time) for memory sizes, pixels.
 const LEFT: i32 = 50;
 /// Space above a strip for its caption, pixels.
 const CAPTION: i32 = 28;
@@ -15,25 +15,25 @@ const CAPTION: i32 = 28;
 const GAP: i32 = 12;
 /// Space below the last strip for the axis, pixels.
 const FOOT: i32 = 44;
-/// Width of a cell, pixels.
+/// Width of a cell in a strip, pixels.
 const CELL: i32 = 4;
-/// Width of a cell in strips of variants, pixels.
+/// Width of a cell in a strip of a variant, pixels.
 const SMALL_CELL: i32 = 3;
 /// Largest height of a strip, pixels.
 const HEIGHT: i32 = 192;
 /// Largest number of cells in a column of a strip.
 const ROWS: usize = 64;
-/// Height of a strip of variants, pixels.
+/// Height of a strip of a variant, pixels.
 const SMALL_HEIGHT: i32 = 72;
-/// Largest number of cells in a column of a strip of variants.
+/// Largest number of cells in a column of a strip of a variant.
 const SMALL_ROWS: usize = 36;
-/// Space above a strip of variants for its caption, pixels.
+/// Space above a strip of a variant for its caption, pixels.
 const SMALL_CAPTION: i32 = 20;
-/// Space below a strip of variants, pixels.
+/// Space below a strip of a variant, pixels.
 const SMALL_GAP: i32 = 6;
-/// Distance from the left edge of one map to the left edge of the next, pixels.
+/// Distance from the left edge of one map (the pageblocks at one moment) to the left edge of the next, pixels.
 const MAP: i32 = ACROSS as i32 * CELL + APART;
-/// Space between two maps of marked moments, pixels.
+/// Space between the maps of two marked moments, pixels.
 const APART: i32 = 12;
 /// Number of pageblocks in a row of a map.
 const ACROSS: usize = 36;
@@ -61,12 +61,13 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
     draw(&format!("{}: physical memory", experiment.name), about, &runs, time)
 }
 
-/// Whether strips share a time axis.
+/// The time axes of strips, each of which shows the memory of one run over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Time {
-    /// One axis of virtual time for all strips.
+    /// All strips share one axis of virtual time.
     Shared,
-    /// An axis for each strip, since the same work takes a second in a simulation and a minute in an emulated guest.
+    /// Each strip has its own axis, since the same work takes a second in a simulation and a minute in an emulated
+    /// guest.
     OfEach,
 }
 

@@ -10,7 +10,8 @@ use machine::PAGE_BYTES;
 /// Largest number of points in a line: a picture has no more pixels for them.
 const POINTS: usize = 230;
 
-/// Most control groups with panels of their own: those with the most memory at a moment.
+/// Largest number of control groups that have panels of their own. These are the groups with the most memory at any
+/// moment.
 const GROUPS_MAX: usize = 4;
 
 /// Returns a picture of the runs with the first seed, with a line for each run. The workload's curves, if any, are at
@@ -47,8 +48,8 @@ pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
 }
 
 /// Returns two panels for each of the largest control groups of the runs: its memory, and the pages scanned in it. A
-/// group that only contains other groups has no panels, since its counters are the sums of the counters of the other
-/// groups.
+/// group that only contains other groups has no panels, since its counters are the sums of the counters of the groups
+/// that it contains.
 fn of_groups(runs: &[&RunSeries]) -> Vec<PlotPanel> {
     let mut groups: Vec<(&str, u64)> = Vec::new();
     for run in runs {

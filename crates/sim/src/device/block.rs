@@ -16,7 +16,7 @@ pub(crate) struct Device {
     pub(crate) finished: RefCell<Vec<Finished>>,
     /// `true` while the disk's interrupt waits to be handled.
     pub(crate) is_raised: Cell<bool>,
-    /// Tasks that wait for a place in the queue, by direction, in order of arrival.
+    /// Tasks that wait for a place in the disk's queue, in order of arrival: one list for each direction.
     pub(crate) waiters: [RefCell<VecDeque<Sleeper>>; 2],
     pub(crate) was_congested: [Cell<bool>; 2],
     pub(crate) stamps: RefCell<BlockStamps>,
@@ -41,7 +41,7 @@ impl Device {
     }
 
     /// Returns whether the device takes the request at once. A request that needs a place in the queue waits behind
-    /// earlier waiters. A request that merges into a waiting one needs no place.
+    /// tasks that came earlier. A request that merges into a queued request needs no place.
     pub(crate) fn takes_at_once(&self, request: &Request) -> bool {
         let disk = self.disk.borrow();
         let nobody_waits = self.waiters[request.operation as usize].borrow().is_empty();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// Number of the card among the devices that interrupt a CPU; no disk has this number.
+/// Number of the network card among the devices that interrupt a CPU; no disk has this number.
 pub(crate) const CARD: u8 = u8::MAX;
 
 /// A network card.
@@ -45,7 +45,7 @@ pub enum Turn {
 pub struct RoundTrip {
     /// Time at which the packet was sent.
     pub sent: Nanos,
-    /// Time at which the answer came back; `None` if it is still under way.
+    /// Time at which the answer came back; `None` if it has not come back yet.
     pub returned: Option<Nanos>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Network {
     /// Numbers of the packets that wait in the card.
     pub(crate) waiting: RefCell<VecDeque<usize>>,
     pub(crate) is_raised: Cell<bool>,
-    /// Time between two packets, ps (`every`), and number of packets that are still to come (`left`).
+    /// Time between two packets, ps. The next field, `left`, is the number of packets that are still to come.
     pub(crate) every: Cell<u64>,
     pub(crate) left: Cell<u32>,
 }

@@ -81,8 +81,8 @@ impl DiskConfig {
         }
     }
 
-    /// Replaces every bandwidth, in bytes a second, by the result of `scale`. Used for an experiment with a smaller
-    /// machine.
+    /// Replaces each bandwidth of the disk (bytes a second) by the result of calling `scale` with it. Used if the
+    /// machine of an experiment is made smaller.
     pub fn scale_bandwidth(&mut self, scale: impl Fn(u64) -> u64) {
         let change = |bandwidth: &mut Sourced<u64>| bandwidth.value = scale(bandwidth.value);
         match self {
@@ -113,7 +113,8 @@ impl DiskConfig {
     }
 }
 
-/// Largest capacity in blocks (4 PiB). Seek distances are multiplied by 2¹⁶ and must fit 64 bits.
+/// Largest capacity of a disk, in blocks (4 PiB). The bound ensures that seek distances, multiplied by 2¹⁶, fit 64
+/// bits.
 pub const CAPACITY_BLOCKS_MAX: u64 = 1 << 40;
 
 /// The request queue in front of a disk (`/sys/block/sda/queue`).
@@ -123,12 +124,13 @@ pub struct QueueConfig {
     /// Number of requests that may be allocated for each direction, waiting or in service. The thresholds of congestion
     /// follow from this number. Default 128.
     pub nr_requests: Sourced<u64>,
-    /// Number of pages of the largest request that merging makes (`max_sectors_kb` / 4). Default 128: 512 KiB.
+    /// Largest number of pages in a request that merging makes (`max_sectors_kb` / 4). Default 128: 512 KiB.
     #[doc(alias = "max_sectors_kb")]
     pub max_request_pages: Sourced<u64>,
-    /// Number of commands that the device holds at once. A finished command counts until the interrupt handler has
-    /// ended it. With 1, the next command begins when the handler has ended the previous one. Absent: a request leaves
-    /// the queue when the device has finished it, and the device continues without the handler.
+    /// Largest number of commands that the device holds at once. A command that the device has finished counts until
+    /// the interrupt handler has ended it. With 1, the next command begins when the handler has ended the previous one.
+    /// If this key is absent, a request leaves the queue when the device has finished it, and the device continues
+    /// without waiting for the handler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_depth: Option<Sourced<u64>>,
     /// Policy that chooses the next waiting request. Default `cfq`.
@@ -188,12 +190,12 @@ pub enum ElevatorConfig {
     /// Serves requests in order of arrival. This suits a device without an arm; on a disk with an arm, each seek costs
     /// time.
     Noop,
-    /// Serves batches of requests in block order, reads first, with bounded waits. This is good for many readers. A
-    /// single reader beside a writer causes two seeks with each of its requests.
+    /// Serves batches of requests in block order. Prefers reads, but serves old requests of both directions in time.
+    /// This is good for many readers. A single reader beside a writer causes two seeks with each of its requests.
     Deadline(DeadlineConfig),
-    /// Alternates time slices for requests that tasks wait for with slices for background writes. Keeps the disk idle
-    /// for a short time, so that a reader can send its next request. This is good for one reader beside a writer, but
-    /// leaves a parallel device idle.
+    /// Alternates between time slices for requests that a task waits for and time slices for background writes. Keeps
+    /// the disk idle for a short time, so that a reader can send its next request. This is good for one reader beside a
+    /// writer, but wastes time of a device that can serve requests in parallel.
     Cfq(CfqConfig),
 }
 
@@ -206,7 +208,7 @@ enum ElevatorName {
     Cfq,
 }
 
-/// An elevator without constants.
+/// The table of constants of an elevator that has none.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NoConstants {}
@@ -251,13 +253,16 @@ impl Default for ElevatorConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadlineConfig {
-    /// Age at which a read is old: the next batch of reads then begins with the oldest read. Default 500 ms.
+    /// Age from which a waiting read is old. If the oldest read is old, the next batch of reads begins with it. Default
+    /// 500 ms.
     pub read_expire_ms: Sourced<u64>,
-    /// Age at which a write is old: the next batch of writes then begins with the oldest write. Default 5000 ms.
+    /// Age from which a waiting write is old. If the oldest write is old, the next batch of writes begins with it.
+    /// Default 5000 ms.
     pub write_expire_ms: Sourced<u64>,
-    /// Number of requests served in block order before direction and age are considered again. Default 16.
+    /// Largest number of requests that are served in block order before direction and age are considered again. Default
+    /// 16.
     pub fifo_batch: Sourced<u64>,
-    /// Number of batches of reads that may be served while writes wait. Default 2.
+    /// Largest number of batches of reads that are served one after the other while writes wait. Default 2.
     pub writes_starved: Sourced<u64>,
 }
 
@@ -351,8 +356,8 @@ pub struct RotationalConfig {
     pub seek_average_ns: Sourced<u64>,
     /// Time of a seek over the whole capacity, in ns.
     pub seek_full_ns: Sourced<u64>,
-    /// Time from a command to the start of its seek, in ns. The time is 0 if the disk is still transferring the blocks
-    /// just before those of the command.
+    /// Time from a command to the start of its seek, in ns. No time passes if the command continues the transfer that
+    /// ends at this moment: same direction, next block.
     pub command_ns: Sourced<u64>,
 }
 
@@ -387,11 +392,11 @@ pub struct FlashConfig {
     pub queue: QueueConfig,
     /// Number of requests that the device works on at once.
     pub queue_depth: Sourced<u64>,
-    /// Number of pages that are read or written at the same time: the number of dies, not of wires. With
-    /// `stripe_blocks`, the number of drives in an array.
+    /// Number of pages that can be read or written at the same time: the number of flash dies, not of the buses to
+    /// them. With `stripe_blocks`, the number of drives in an array.
     pub channels: Sourced<u64>,
-    /// Number of consecutive blocks on one channel that one access can read or write: the chunk of an array. Absent: 1,
-    /// a page of flash memory.
+    /// Number of consecutive blocks that lie on one channel and that one access can read or write: the chunk of an
+    /// array. Absent: 1 block, a page of flash memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_blocks: Option<Sourced<u64>>,
     /// Time to read a page of 4096 bytes, or the part of a stripe that a request wants, in ns.
@@ -404,7 +409,7 @@ pub struct FlashConfig {
     pub write_bandwidth_bytes_per_s: Sourced<u64>,
     /// Time from a command to its first access, in ns.
     pub command_ns: Sourced<u64>,
-    /// The stalls in which a channel erases. Absent: there are none.
+    /// The stalls during which a channel erases flash memory. Absent: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase: Option<EraseConfig>,
 }
@@ -507,7 +512,7 @@ pub(super) mod samples {
         Sourced::new(value, Origin::DataSheet, "test")
     }
 
-    /// Returns the disk of parallelio: 500 GB, 7200 rpm, 113 MB/s.
+    /// Returns the disk of the experiment `parallelio`: 500 GB, 7200 rpm, 113 MB/s.
     pub fn rotational() -> DiskConfig {
         DiskConfig::Rotational(RotationalConfig {
             capacity_blocks: data_sheet(122_096_646),
@@ -544,7 +549,7 @@ pub(super) mod samples {
         })
     }
 
-    /// Returns `config` with its queue changed.
+    /// Returns the disk `config` with a queue that has these values and no `command_depth`.
     pub fn with_queue(
         mut config: DiskConfig,
         nr_requests: u64,

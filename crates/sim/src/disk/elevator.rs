@@ -13,12 +13,13 @@ use super::config::{CfqConfig, DeadlineConfig, ElevatorConfig, SyncArrival};
 use super::queue::{Class, Key, Queue};
 use machine::{Nanos, Operation};
 
-/// An elevator's decision about a free place in the disk.
+/// An elevator's decision on what to do when the disk can serve another request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Take this entry (merged requests) out of the queue and serve it.
     Serve(Key),
-    /// Requests wait, but a better one may come. Ask the elevator again at this time, or when a request is submitted.
+    /// Requests wait, but it is worth waiting for a better one. Ask the elevator again at this time, or earlier if a
+    /// request is submitted.
     WaitUntil(Nanos),
     /// No request waits.
     Nothing,
@@ -41,8 +42,8 @@ impl Elevator {
         }
     }
 
-    /// Returns the decision for a free place. `sync_in_service` is the number of requests in service that a task waits
-    /// for.
+    /// Decides what to do when the disk can serve another request. `sync_in_service` is the number of requests in
+    /// service that a task waits for.
     pub(super) fn decide(&mut self, now: Nanos, queue: &Queue, sync_in_service: u64) -> Decision {
         match self {
             Self::Noop => match queue.oldest(Class::ALL) {
@@ -77,7 +78,8 @@ impl Elevator {
     }
 }
 
-/// The elevator `deadline`, which serves requests in batches. A batch is of one direction and in block order.
+/// The elevator `deadline`, which serves requests in batches. The requests of a batch have one direction and are served
+/// in block order.
 #[derive(Debug)]
 pub(super) struct Deadline {
     expire: [Nanos; 2],
@@ -85,7 +87,7 @@ pub(super) struct Deadline {
     writes_starved: u64,
     /// Direction of the present batch, and number of its requests that were served so far.
     batch: Option<(Operation, u64)>,
-    /// Number of batches of reads that were begun while writes waited, since the last batch of writes.
+    /// Number of batches of reads that were begun while writes waited, since the last batch of writes was begun.
     reads_passed: u64,
     /// For each direction, the block from which the sweep continues; `None` before the direction's first request.
     position: [Option<u64>; 2],
@@ -182,23 +184,23 @@ struct Slice {
     served: u64,
 }
 
-/// The elevator `cfq`, which alternates time slices for requests that tasks wait for (synchronous) with slices for
-/// background requests. If no synchronous request is left in a synchronous slice, the disk may stay idle for a while to
-/// wait for one.
+/// The elevator `cfq`, which alternates between time slices for synchronous requests, for which tasks wait, and time
+/// slices for background requests. If no synchronous request is left in a synchronous slice, the disk may stay idle for
+/// a while to wait for the next one.
 ///
 /// Each group has a one-way sweep of its own, which continues where the group's last slice ended.
 #[derive(Debug)]
 pub(super) struct Cfq {
-    /// Length of a slice of each group.
+    /// For each group, the length of its time slices.
     slice: [Nanos; 2],
     background_requests: u64,
     idle: Nanos,
-    /// For each group, the age at which its oldest request is old: the group's next slice then begins with this
-    /// request.
+    /// For each group, the age from which a request is old. A slice begins with the group's oldest request if that
+    /// request is old.
     expire: [Nanos; 2],
     sync_arrival: SyncArrival,
     current: Option<Slice>,
-    /// `true` if the queue ran empty since the last request was served.
+    /// `true` if the elevator has found no waiting request since it last chose a request.
     ran_empty: bool,
     /// Time at which a synchronous request was last completed.
     sync_completed: Option<Nanos>,

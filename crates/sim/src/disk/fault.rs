@@ -6,15 +6,15 @@ use std::ops::Range;
 /// A fault of a disk, which a test adds by [`super::Disk::inject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The `nth` request that is submitted after the injection fails, once; 1 is the next request.
+    /// The request with number `nth` fails. The first request that is submitted after the injection has number 1.
     Nth {
-        /// Number of the request, counted from the next one as 1.
+        /// Number of the request that fails. The first request that is submitted after the injection has number 1.
         nth: u64,
         /// The error with which the request fails.
         error: IoError,
     },
-    /// After the injection, requests that touch one of these blocks fail. Other requests that were merged with them
-    /// succeed.
+    /// Requests that touch one of these blocks fail until [`Fault::Mended`] is injected. A request that was merged with
+    /// such a request succeeds if it touches none of the blocks itself.
     Blocks {
         /// The bad blocks.
         blocks: Range<u64>,
@@ -33,7 +33,8 @@ pub enum Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     submitted: u64,
-    /// The single requests that are to fail: the number of each, counted from 1 since the disk was made, and the error.
+    /// The requests that [`Fault::Nth`] makes fail: for each its number, counted from 1 since the disk was made, and
+    /// the error.
     nth: Vec<(u64, IoError)>,
     bad_blocks: Vec<(Range<u64>, Option<Operation>, IoError)>,
     stalled_until: Nanos,
@@ -52,14 +53,15 @@ impl Faults {
         }
     }
 
-    /// Counts a submitted request; returns the error if the request was chosen to fail by its number.
+    /// Counts a submitted request. Returns an error if [`Fault::Nth`] makes this request fail.
     pub(super) fn count_submitted(&mut self) -> Option<IoError> {
         self.submitted += 1;
         let position = self.nth.iter().position(|&(nth, _)| nth == self.submitted)?;
         Some(self.nth.remove(position).1)
     }
 
-    /// Returns the result of a request that the disk has served.
+    /// Returns the result of a request that the disk has served: an error if the request touches a block that
+    /// [`Fault::Blocks`] made bad.
     pub(super) fn result(&self, request: &Request) -> Result<(), IoError> {
         let end = request.block + request.frames.len() as u64;
         let is_hit = |blocks: &Range<u64>, operation: Option<Operation>| {

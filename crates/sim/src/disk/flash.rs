@@ -8,7 +8,7 @@ use super::config::FlashConfig;
 use super::rotational::mul_div;
 use machine::{BLOCK_BYTES, NANOS_PER_SECOND, Nanos, Operation};
 
-/// The state of the channels and the interface.
+/// The state of a flash disk: its channels and its interface.
 #[derive(Debug)]
 pub(super) struct Flash {
     queue_depth: u64,
@@ -49,7 +49,7 @@ impl Flash {
         }
     }
 
-    /// Returns the number of requests that are served at once.
+    /// Returns the largest number of requests that the disk serves at once.
     pub(super) fn queue_depth(&self) -> u64 {
         self.queue_depth
     }

@@ -93,8 +93,8 @@ pub struct Disk {
     /// Entries that the disk serves now, by end time and by a number that distinguishes equal times.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
-    /// Largest number of commands that the device holds, if each lasts until the interrupt handler ends it
-    /// ([`Disk::end`]).
+    /// Largest number of commands that the device holds, if a command lasts until the interrupt handler ends it
+    /// ([`Disk::end`]). `None` if a command ends without the handler.
     command_depth: Option<u64>,
     commands: u64,
     started: u64,
@@ -168,19 +168,20 @@ impl Disk {
         self.capacity_blocks
     }
 
-    /// Returns the number of pages of the largest request that merging makes.
+    /// Returns the largest number of pages in a request that merging makes.
     pub(crate) fn max_request_pages(&self) -> u64 {
         self.queue.max_request_pages()
     }
 
-    /// Returns whether the queue has a place (slot) for another request: fewer than `nr_requests` requests of this
-    /// direction are allocated.
+    /// Returns whether the queue has a free place (slot) for a request of this direction: fewer than `nr_requests`
+    /// requests of the direction are allocated.
     #[must_use]
     pub fn has_room(&self, operation: Operation) -> bool {
         self.queue.has_room(operation)
     }
 
-    /// Returns whether this request can be submitted now: a slot is free, or it merges into a waiting request.
+    /// Returns whether this request can be submitted now, because a slot is free or the request merges into a waiting
+    /// one.
     #[must_use]
     pub fn can_take(&self, request: &Request) -> bool {
         self.queue.has_room(request.operation) || self.queue.would_merge(request)
@@ -291,7 +292,7 @@ impl Disk {
         }
     }
 
-    /// Handles all due events, each at its own time, so that a late call changes nothing.
+    /// Handles all due events, each with its own time. So a late call has the same effect as calls in time.
     fn run(&mut self, until: Nanos, due: Due) {
         let until = until.max(self.now);
         while let Some(time) = self.next_internal_event() {

@@ -17,10 +17,10 @@ use super::config::QueueConfig;
 use machine::{IoError, Nanos, Operation, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Classes of requests for elevators. Requests of different classes never merge.
+/// Classes of requests, which elevators treat differently. Requests of different classes never merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Class {
-    /// A read, which always counts as waited for.
+    /// A read. Every read counts as a request that a task waits for.
     Read,
     /// A write that a task waits for.
     SyncWrite,
@@ -118,7 +118,7 @@ pub(super) enum Inserted {
 /// The waiting entries (merged requests) of one class.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Entries by age.
+    /// Entries by number, and so by age.
     entries: BTreeMap<EntryId, Entry>,
     /// Entries by first block. Entries with the same first block are ordered by age.
     by_start: BTreeSet<(u64, EntryId)>,
@@ -217,7 +217,7 @@ impl Queue {
             || waiting.starting_at(request.block + blocks, blocks, self.max_request_pages).is_some()
     }
 
-    /// Merges a request into a waiting entry, or takes a slot for it.
+    /// Merges a request into a waiting entry, or takes a slot for the request if there is no such entry.
     pub(super) fn insert(&mut self, now: Nanos, part: Part) -> Inserted {
         let class = Class::of(&part.request);
         let block = part.request.block;

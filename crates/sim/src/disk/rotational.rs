@@ -22,7 +22,7 @@ const SEEK_SCALE: u64 = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Rotational {
     revolution_ns: u64,
-    /// Bandwidth of each band, bytes a second; a single value if it is the same everywhere.
+    /// Bandwidth of each band, bytes a second. There is a single value if the bandwidth is the same everywhere.
     bandwidth: Vec<u64>,
     /// Number of blocks in each band; the last band may have fewer.
     zone_blocks: u64,

@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// The contribution of a task to the counts of the CPU that it is on.
+/// What a task contributes to the counts of the CPU that it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The task sleeps, has ended, or is a task of the kernel.
@@ -31,10 +31,11 @@ pub(crate) enum Part {
     WaitsForIo,
 }
 
-/// Times of a CPU, ps: some, full, not idle.
+/// Three times of a CPU, ps: the time in which some task was stalled, the time in which no task did useful work because
+/// of stalls (*some* and *full* of PSI), and the time in which the CPU was not idle.
 type Times = [u64; 3];
 
-/// The tasks of one group that are on one CPU, and the CPU's times up to `since`, ps.
+/// The counts of the tasks of one group that run on one CPU or wait there, and the CPU's times up to `since`, ps.
 #[derive(Debug, Default)]
 struct OnCpu {
     working: Cell<u32>,
@@ -50,8 +51,8 @@ impl OnCpu {
         self.working.get() + self.stalled.get() + self.waiting_for_io.get() == 0
     }
 
-    /// Adds the time up to `now`. The clocks of CPUs differ a little, so `now` may be earlier than at the last call;
-    /// then nothing is added.
+    /// Adds the time since the last call to the CPU's times. The clocks of CPUs differ a little, so `now` may be
+    /// earlier than at the last call; then nothing is added.
     fn count(&self, now: u64) {
         let time = now.saturating_sub(self.since.get());
         self.since.set(self.since.get().max(now));
@@ -81,13 +82,13 @@ impl OnCpu {
     }
 }
 
-/// The sum of the times of all CPUs, each weighted by the time in which the CPU was not idle. [`Sum::look`] adds the
-/// times since its last call.
+/// Total stall times over all CPUs. Each call of [`Sum::look`] adds the stall times since the last call: their mean
+/// over the CPUs, weighted by the time in which each CPU was not idle.
 #[derive(Debug)]
 struct Sum {
-    /// Times of the CPUs at the last call of [`Sum::look`].
+    /// Times of the CPUs as they were at the last call of [`Sum::look`].
     seen: Vec<Times>,
-    /// Stall times so far, ps: some, full.
+    /// Stall times so far, ps: *some* and *full* of PSI.
     total: [u64; 2],
 }
 
@@ -96,7 +97,7 @@ impl Sum {
         Self { seen: cpus.iter().map(|cpu| cpu.times.get()).collect(), total: [0; 2] }
     }
 
-    /// Adds the times since the last call. The caller ensures that all CPUs have counted up to the same time.
+    /// Adds the stall times since the last call. The caller ensures that all CPUs have counted up to the same time.
     fn look(&mut self, cpus: &[OnCpu]) {
         let (mut weighted, mut weights) = ([0; 2], 0);
         for (seen, cpu) in self.seen.iter_mut().zip(cpus) {
@@ -123,7 +124,8 @@ struct Averaged {
     ends: u64,
 }
 
-/// A trigger, which compares the stall time of a group with its threshold at even intervals.
+/// A trigger, which looks at the stall time of a group at even intervals. It has an event if the stall time has grown
+/// by the trigger's threshold within a window.
 #[derive(Debug)]
 struct Watch {
     trigger: Trigger,
@@ -137,7 +139,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Looks at the stall time, at the time [`Watch::next`].
+    /// Looks at the stall time, and notes an event if it has grown by the threshold within the window. Called when the
+    /// time [`Watch::next`] is reached.
     fn look(&mut self, cpus: &[OnCpu]) {
         let now = self.next;
         self.sum.look(cpus);
@@ -182,8 +185,8 @@ impl GroupPressure {
         std::iter::successors(Some(self), |group| group.parent.as_deref())
     }
 
-    /// Takes the part `before` of a task off the counts of a CPU, and adds the part `after` to those of another, or the
-    /// same, CPU.
+    /// Takes a task off the counts of the CPU that it was on, and adds it to the counts of the CPU that it is on.
+    /// `before` and `after` hold the task's contribution and the CPU's number.
     pub(crate) fn change(&self, now: u64, before: (Part, usize), after: (Part, usize)) {
         self.advance(now);
         for ((part, cpu), more) in [(before, -1), (after, 1)] {
@@ -229,8 +232,8 @@ impl GroupPressure {
         }
     }
 
-    /// Returns the figures at `now`, as a task reads them. Each call adds to the weighted sums, as the end of a period
-    /// does.
+    /// Returns the figures at `now`, as a task gets them by reading. Each call adds up the weighted times so far, as
+    /// the end of a period does, and so changes later figures a little.
     pub(crate) fn read(&self, now: u64) -> Pressure {
         self.advance(now);
         self.cpus.iter().for_each(|cpu| cpu.count(now));
@@ -287,8 +290,7 @@ impl PressureReader {
         Self { group, sum }
     }
 
-    /// Returns two total times until `now`: the time in which some task was stalled, and the time in which all tasks
-    /// were.
+    /// Returns two total stall times until `now`: *some* and *full* of PSI.
     pub(crate) fn totals(&mut self, now: u64) -> [Nanos; 2] {
         self.group.advance(now);
         self.group.cpus.iter().for_each(|cpu| cpu.count(now));
@@ -309,13 +311,13 @@ impl PressureTrigger {
         Self { group, watch }
     }
 
-    /// Returns whether an event was raised that this method has not yet returned.
+    /// Returns whether an event has been raised since this method last returned `true`.
     pub(crate) fn take_event(&self, now: u64) -> bool {
         self.group.advance(now);
         std::mem::take(&mut self.watch.borrow_mut().has_event)
     }
 
-    /// Returns the time of the next look, ps.
+    /// Returns the time, ps, at which the trigger looks at the stall time next.
     pub(crate) fn next_look(&self) -> u64 {
         self.watch.borrow().next
     }

@@ -71,7 +71,7 @@ impl Profile {
         self.0.borrow_mut().nodes[node as usize].off_cpu += time;
     }
 
-    /// Charges to a call path time that was spent there spinning for a lock of a class.
+    /// Adds `time`, which a task or handler spent spinning for a lock of class `class`, to the call path `node`.
     pub(crate) fn charge_wait(&self, node: NodeId, class: u8, time: u64) {
         *self.1.borrow_mut().entry((node, class)).or_default() += time;
     }

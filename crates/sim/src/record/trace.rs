@@ -12,17 +12,19 @@ use std::collections::{BTreeMap, VecDeque};
 /// The request for a trace: the part of the run and the activities to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// Start of the trace. Slices that end earlier are left out. A slice that began earlier is recorded from here on.
+    /// Start of the traced period. Slices that end earlier are left out. A slice that began earlier is recorded from
+    /// here on.
     pub from: Nanos,
-    /// End of the trace. Slices that begin later are left out. A slice that ends later is recorded up to here.
+    /// End of the traced period. Slices that begin later are left out. A slice that ends later is recorded up to here.
     pub to: Nanos,
     /// Largest number of slices that are recorded; later slices are only counted.
     pub max_slices: usize,
     /// Shortest period with interrupts off on a CPU, and shortest wait of a task for a CPU, that is recorded. Interrupt
     /// handlers are always recorded.
     pub shortest_off: Nanos,
-    /// If this is set, the trace has only those activities that delay the interrupts of this CPU (its periods with
-    /// interrupts off, its handlers and its lock waits), and all disk requests and packets. `None` records everything.
+    /// If this is set, the trace has only those activities that delay the interrupts of the CPU with this number (its
+    /// periods with interrupts off, its handlers and its lock waits), and all disk requests and packets. `None` records
+    /// everything.
     pub waits_of: Option<usize>,
 }
 
@@ -38,9 +40,10 @@ pub struct Trace {
     pub tasks: Vec<String>,
     /// Number of CPUs of the machine.
     pub cpus: usize,
-    /// Number of slices in the window that were not recorded, because there were too many.
+    /// Number of slices in the traced period that were not recorded, because there were more than `max_slices`.
     pub left_out: u64,
-    /// End of the first slice that was not recorded because there were too many; `None` if all were recorded.
+    /// End of the first slice that was not recorded because there were more than `max_slices`; `None` if all were
+    /// recorded.
     pub full_at: Option<Nanos>,
 }
 
@@ -111,8 +114,8 @@ pub enum Activity {
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
     },
-    /// A task was in a function, on a CPU or asleep. Recorded functions are those of reclaim, compaction, and waits of
-    /// reclaim.
+    /// A task was in a function, on a CPU or asleep. Only the main functions of reclaim, compaction and the OOM killer,
+    /// and the functions that wait in reclaim, are recorded.
     Function {
         /// The task.
         task: TaskId,
@@ -137,7 +140,8 @@ pub enum Activity {
         block: u64,
         /// Number of pages of the request.
         pages: u64,
-        /// Time at which the disk finished the request and interrupted its CPU; it may lie outside of the window.
+        /// Time at which the disk finished the request and interrupted its CPU. This may be after the end of the traced
+        /// period.
         done: Nanos,
         /// `true` if the request failed.
         has_failed: bool,
@@ -164,7 +168,8 @@ impl Activity {
     }
 }
 
-/// Returns whether a function is recorded. Recorded functions begin and end rarely compared with the work done in them.
+/// Returns whether the trace records calls of a function. It records functions that are called rarely compared with the
+/// work that each call does.
 pub(crate) const fn is_recorded(func: Func) -> bool {
     matches!(
         func,

@@ -41,7 +41,7 @@ pub(crate) enum Point {
 pub(crate) struct Turn {
     /// Time that is added to the step, ps.
     pub(crate) delay: u64,
-    /// `true` if the task yields its CPU, provided that it may and another task waits for the CPU.
+    /// `true` if the task yields its CPU. It does so only if it may be taken off and another task waits for the CPU.
     pub(crate) gives_up: bool,
     /// The new rank of the task; `None` if the rank stays.
     pub(crate) rank: Option<u64>,
@@ -56,14 +56,15 @@ pub(crate) struct Runner {
     pub(crate) holds_back: bool,
 }
 
-/// The source of all random decisions about the order of CPUs and tasks. A run asks its schedule for decisions. Each
-/// request for a decision depends only on the earlier decisions.
+/// The source of all random decisions about the order of CPUs and tasks. A run asks its schedule for decisions. The
+/// points at which it asks depend only on the earlier decisions, so that a run can be replayed.
 pub(crate) trait Schedule {
     /// Returns whether [`Schedule::turn`] has to be called at each point.
     fn sees_steps(&self) -> bool;
 
     /// Returns whether only one CPU runs at a time. This is the CPU whose task has the lowest rank of all runnable
-    /// tasks; handlers go first. The clocks of the other CPUs stop, as if a host held back these virtual CPUs.
+    /// tasks; a CPU in a handler comes before all others. The clocks of the other CPUs stop, as if a host held back
+    /// these virtual CPUs.
     fn is_by_rank(&self) -> bool;
 
     /// Returns the rank of a new task.
@@ -72,7 +73,8 @@ pub(crate) trait Schedule {
     /// Returns the decision about the running task or handler at a point of the run.
     fn turn(&mut self, runner: Runner, at: Point) -> Turn;
 
-    /// Returns which of `waiting` CPUs gets an unfair lock, as a number below `waiting`.
+    /// Draws the CPU that gets a lock which is handed over at random. Returns its place, below `waiting`, among the
+    /// CPUs that wait for the lock.
     fn winner(&mut self, waiting: u64) -> u64;
 }
 

@@ -18,18 +18,18 @@ use crate::task_id::TaskId;
 /// Parameters of a schedule by random priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pct {
-    /// Largest number of ordering constraints that a bug may need, at least 1. The order of tasks changes at `depth` -
-    /// 1 steps.
+    /// Largest number of ordered steps on which a bug may depend and still be found, at least 1. The order of tasks
+    /// changes at `depth` - 1 steps.
     pub depth: u32,
-    /// Number of steps among which the steps of change are drawn, at least 1. The best value is the number of steps of
-    /// the whole run.
+    /// Number of steps, at least 1, from the start of the run. The steps at which the order of tasks changes are drawn
+    /// from these. The best value is the number of steps of the whole run.
     pub steps: u64,
     /// Number of steps that a task may take while another task could run, before it falls to the lowest priority.
     pub patience: u64,
 }
 
-/// Smallest rank of a task that has fallen to a low priority. A low rank is a high priority: new tasks draw ranks below
-/// this, and a handler has rank 0.
+/// New tasks draw ranks below this number; tasks that have fallen to a low priority have ranks above it. A low rank is
+/// a high priority.
 const FALLEN: u64 = 1 << 63;
 
 pub(crate) struct Priorities {
@@ -38,17 +38,18 @@ pub(crate) struct Priorities {
     /// Steps at which the order is still to change, each with the rank that the running task gets at this step. The
     /// earliest step is the last in the list.
     changes: Vec<(u64, u64)>,
-    /// The rank given to the last task that fell to the lowest priority; the next such task gets a higher rank.
+    /// The rank given to the last task that fell to the lowest priority. The next such task gets a higher rank, which
+    /// is a still lower priority.
     lowest: u64,
     /// Number of steps that tasks have taken so far.
     steps: u64,
-    /// For each task, the number of steps that it has taken while another task could run, since it last fell to a low
-    /// priority.
+    /// For each task, the number of steps that it has taken while another task could run, since this number last
+    /// exceeded `patience`.
     gone_on: Vec<u64>,
 }
 
 impl Priorities {
-    /// Creates the schedule, and draws the steps of change from `chance`.
+    /// Creates the schedule, and draws from `chance` the steps at which the order of tasks changes.
     ///
     /// # Panics
     /// When `depth` or `steps` is 0.

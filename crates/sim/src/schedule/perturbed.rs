@@ -12,7 +12,7 @@ pub struct Perturb {
     pub delay_chance: u32,
     /// Longest delay; all lengths up to it are equally likely.
     pub delay_max: Nanos,
-    /// Probability, in units of 1/65536, that a task gives up its CPU at a step at which it may.
+    /// Probability, in units of 1/65536, that a task gives up its CPU at a step at which it may be taken off.
     pub yield_chance: u32,
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Decisions {
     is_by_rank: bool,
     sees_steps: bool,
-    /// The decisions, each with its number: how often the run had asked the schedule before.
+    /// The decisions, each with its number: how many times the run had asked the schedule before this decision.
     answers: Vec<(u64, Answer)>,
 }
 

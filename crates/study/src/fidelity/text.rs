@@ -15,18 +15,18 @@ pub enum Look {
     Markdown,
 }
 
-/// Returns the summary as text: two lines for each experiment and two for all. The first line counts all rows, the
-/// second only figures that are not left to chance.
+/// Returns the summary as text: two lines for each experiment, and two for all experiments together. The first line
+/// counts all rows, the second only figures that are not left to chance.
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let (head, lines) = summary_lines(all);
     grid(&head, lines, look, SUMMARY_NUMBERS)
 }
 
-/// Range of the summary's columns that hold figures.
+/// Indices of those columns of the summary that hold figures.
 const SUMMARY_NUMBERS: std::ops::Range<usize> = 2..7;
 
-/// Range of columns that hold figures in the table of figures.
+/// Indices of those columns of the table of figures that hold figures.
 const FIGURE_NUMBERS: std::ops::Range<usize> = 2..8;
 
 /// Returns the summary as a table of cells.
@@ -36,8 +36,8 @@ pub fn summary_grid(all: &[Fidelity]) -> grid::Grid {
     cells(&head, lines, SUMMARY_NUMBERS)
 }
 
-/// Returns the figures of an experiment as a table of cells; with `misses`, only figures that miss a level, a sign or a
-/// size.
+/// Returns the figures of an experiment as a table of cells; with `misses`, only figures whose level, sign or size is
+/// missed.
 #[must_use]
 pub fn figures_grid(it: &Fidelity, misses: bool) -> grid::Grid {
     let (head, lines) = figure_lines(it, misses);
@@ -84,8 +84,8 @@ fn summary_lines(all: &[Fidelity]) -> ([&'static str; 8], Vec<Vec<String>>) {
     (head, lines)
 }
 
-/// Returns a line of text for each published figure; with `misses`, only for figures that miss a level, a sign or a
-/// size.
+/// Returns a line of text for each published figure; with `misses`, only for figures whose level, sign or size is
+/// missed.
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
     let (head, lines) = figure_lines(it, misses);
@@ -123,7 +123,7 @@ pub fn missed(cell: &Cell) -> Vec<&'static str> {
     level.into_iter().chain(effect).collect()
 }
 
-/// Returns the aspects of a figure that chance decides (the level, the effect or both), with the reason.
+/// Returns in words which aspects of a figure chance decides (the level, the effect or both), and why.
 #[must_use]
 pub fn left_to_chance(cell: &Cell) -> String {
     let effect = cell.effect.as_ref().map(|effect| effect.left_to_chance);

@@ -4,14 +4,14 @@ use super::{Plan, Run};
 use grounds::job::Job;
 use std::fmt::Write as _;
 
-/// Memory of a run without its pages, MiB: 14 to 17 were measured for `anon`, `randread`, `scan` and `thp` at scale
-/// 1/64.
+/// Memory that a run takes in addition to the memory for each page, MiB. Between 14 and 17 were measured for `anon`,
+/// `randread`, `scan` and `thp` at scale 1/64.
 const MEMORY_MIB: u64 = 16;
 
-/// Bytes that a run takes for each page of its machine's memory: smallest and largest measured value, and the largest
-/// value for a workload with many small files. The measurements compare the peak resident set at scale 1/4 or 1/16 with
-/// that at 1/64, and divide the difference by the difference in pages: `parallelio` 89, `anon` 134, `randread` 232,
-/// `scan` 261; `multibuild` 1735.
+/// Bytes that a run takes for each page of its machine's memory: the smallest and the largest value measured for usual
+/// workloads, and the value for a workload with many small files. The measurements compare the peak resident set at
+/// scale 1/4 or 1/16 with that at 1/64, and divide the difference by the difference in pages: `parallelio` 89, `anon`
+/// 134, `randread` 232, `scan` 261; `multibuild` 1735.
 const BYTES_PER_PAGE: [u64; 3] = [90, 260, 1_740];
 
 /// Returns the CPU time and memory that simulated runs will take, in words; empty if no run is simulated.

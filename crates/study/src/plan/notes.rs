@@ -105,10 +105,10 @@ impl Plan {
 /// The first release of Linux whose control groups of version 2 have the memory controller.
 const FIRST_WITH_GROUPS: Version = (4, 5);
 
-/// The release of Linux whose groups the engine has (docs/mechanisms/groups.md).
+/// The release of Linux whose control groups the engine has (docs/mechanisms/groups.md).
 const GROUPS_AS_OF: &str = "Linux 6.1";
 
-/// The kernel of the library. It is built on an old kernel, but is no version of Linux.
+/// Name of the library's kernel. It is derived from a kernel of an old release, but does not stand for that release.
 const OF_LIBRARY: &str = "highwater";
 
 /// Returns whether a kernel is older than control groups of version 2, by its name or by the name of its nearest base

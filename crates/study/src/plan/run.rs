@@ -20,10 +20,10 @@ use report::{Table, TableHead, rows};
 use std::borrow::Borrow;
 use std::hash::Hasher;
 
-/// Figures of a control group that are among the main rows if the command line gives the group.
+/// Figures of a control group that count as main rows if the command line gives the group.
 const GROUP_ROWS: [&str; 4] = ["memory.peak", "pgscan", "pgsteal", "max"];
 
-/// A run of one of several plans, and its place in their order.
+/// A run of one of several plans, and its place in the order of the runs of all plans.
 struct Turn<'p> {
     /// The turn's number among the runs of all plans.
     number: usize,
@@ -65,8 +65,8 @@ impl Turn<'_> {
         outcome
     }
 
-    /// Returns the place of a run in real time among the runs of its plan. Runs are ordered by seed, and go back and
-    /// forth over the columns, so that drift of the computer affects all columns alike.
+    /// Returns the place of a run among those runs of its plan that happen in real time. Runs are ordered by seed, and
+    /// go back and forth over the columns, so that drift of the computer affects all columns alike.
     fn place(&self) -> (u64, usize) {
         let Run { column, seed, .. } = self.run;
         let round = seed - self.plan.seeds[0];
@@ -80,7 +80,7 @@ impl Run {
         Job { seed: self.seed, ..(*self.job).clone() }
     }
 
-    /// Returns whether the run requests only data that a store keeps.
+    /// Returns whether the run requests only such data as a store keeps: figures, and nothing recorded over time.
     fn wants_figures_alone(&self) -> bool {
         let Job { profile, series_every, memory_every, generations_every, trace, .. } = &*self.job;
         !profile && series_every.is_none() && memory_every.or(*generations_every).is_none() && trace.is_none()
@@ -107,7 +107,7 @@ impl Plan {
         self.by_seed(|keys, seed| keys.name(seed))
     }
 
-    /// Returns what `of` returns for each run, given the keys of the run's column and its seed.
+    /// Calls `of` for each run, with the keys of the run's column and the run's seed. Returns the results.
     fn by_seed<T>(&self, of: impl Fn(&SeedKeys, u64) -> T + Copy) -> impl Iterator<Item = T> {
         self.runs.chunk_by(|a, b| a.column == b.column).flat_map(move |runs| {
             let keys = SeedKeys::of_job(&runs[0].job, &self.columns[runs[0].column], self.workload.name());
@@ -270,7 +270,7 @@ impl Plan {
     }
 }
 
-/// Returns the reason for a failure, without details that vary by seed: `out of memory`.
+/// Returns the reason for a failure without details that vary by seed, such as `out of memory`.
 fn reason(Failure(message): &Failure) -> String {
     let line = message.lines().next().unwrap_or_default();
     let line = [" (task ", " (at "].iter().filter_map(|word| line.find(word)).min().map_or(line, |end| &line[..end]);
@@ -280,12 +280,12 @@ fn reason(Failure(message): &Failure) -> String {
     short.chars().take(REASON_MAX).collect()
 }
 
-/// Length of the longest reason, characters. The limit exists because a reason stands in a cell.
+/// Largest length of the reason for a failure, in characters: the reason has to fit into a cell of a table.
 const REASON_MAX: usize = 80;
 
-/// Runs the jobs of several plans: first all jobs that run in real time, one after the other. Then the simulated jobs
-/// of all plans run on `threads` threads in the order of the plans, so that no thread waits for the last job of a plan.
-/// Returns each plan with its results, failures included. `watch` counts the jobs over all plans.
+/// Runs the jobs of several plans. First all jobs that run in real time run one after the other. Then the simulated
+/// jobs of all plans run on `threads` threads in the order of the plans, so that no thread is idle while the last job
+/// of a plan runs. Returns each plan with its results, failures included. `watch` counts the jobs over all plans.
 pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn Watch) -> Vec<(&'p P, Results)> {
     let (mut real, mut simulated, mut number) = (Vec::new(), Vec::new(), 0);
     for plan in plans.iter().map(Borrow::borrow) {

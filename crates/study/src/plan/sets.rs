@@ -17,7 +17,7 @@ use grounds::job::Runnable;
 /// workload (`params.hogs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Section and key.
+    /// Path of the key: its section and its name.
     pub key: String,
     /// The values, as in a file; quotes are optional.
     pub values: Vec<String>,
@@ -47,7 +47,7 @@ pub(super) struct Setup {
     pub params: Node,
     /// Name or file of the experiment, with changes.
     pub experiment_word: String,
-    /// The changes, by key.
+    /// The changed values, by key.
     pub set: BTreeMap<String, String>,
 }
 
@@ -92,9 +92,9 @@ impl Setup {
     }
 }
 
-/// Returns `error` with the changes in `set` whose keys begin with `prefix` in front of its message. The result has no
-/// place: if the error names a line of the file, the line becomes a part of the message. Without such changes, returns
-/// `error` unchanged.
+/// Puts the changes in `set` whose keys begin with `prefix` in front of the message of `error`. The new error has no
+/// place: if `error` names a line of the file, this line becomes a part of the message. Returns `error` unchanged if
+/// there are no such changes.
 fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     let given: Vec<String> = set
         .iter()
@@ -109,10 +109,11 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     Error { place: None, message: format!("{}: {why}", given.join(" ")) }
 }
 
-/// Returns an error about a group of the command line, with its option in place of the change of the machine.
+/// Returns an error about a control group that the command line gives, so that its message names the option of the
+/// command line and not a place in the machine file.
 ///
 /// # Errors
-/// When the error is about something else. The error is then returned unchanged.
+/// When the error is not about such a group. The error is then returned unchanged.
 fn of_group(error: Error, groups: &[Asked]) -> Result<Error, Error> {
     let place = error.place.as_ref().filter(|place| place.line == 0).map(|place| place.file.to_string());
     let option = place.and_then(|place| groups.iter().rev().find_map(|group| group.option_at(&place)));
@@ -125,12 +126,13 @@ fn of_group(error: Error, groups: &[Asked]) -> Result<Error, Error> {
     }
 }
 
-/// Returns a kernel for each pair of a kernel in `words` and a value in `values`: the kernel with this change of `key`.
+/// Returns a kernel for each pair of a kernel in `words` and a value in `values`: the kernel in which `key` has this
+/// value.
 pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<String> {
     words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
 }
 
-/// Refuses a key whose prefix does not fit its owner: the machine, the workload, or the kernels.
+/// Refuses keys whose prefix does not fit their owner (the machine, the workload or the kernels).
 ///
 /// # Errors
 /// When there is such a key. The error names the first one and its right name. Unknown keys are refused where they are

@@ -44,10 +44,11 @@ const SCHEMA: &str = "message highwater {
     required int64 virtual_time_ns (INTEGER(64, false));
 }";
 
-/// Index of the first column whose cells differ by line; the columns before differ only by run.
+/// Index of the first column whose cells differ from line to line of a run. The cells of the columns before it are
+/// equal in all lines of a run.
 const GROUP: usize = 7;
 
-/// The contents of a file: the footer's texts by name, then for each line the texts of its columns and its value.
+/// The contents of a file: the texts of its footer by name, then for each line the texts of its columns and its value.
 pub(super) type Contents = (HashMap<String, String>, Vec<([String; 5], f64)>);
 
 /// Returns `runs` encoded as the bytes of a file, with the texts `footer` in its footer.

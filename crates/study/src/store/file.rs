@@ -23,7 +23,7 @@ struct Head {
     report: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
-    /// Hash over everything that a reader takes from the file.
+    /// Hash over everything that [`decode`] takes from the file.
     digest: String,
 }
 
@@ -89,7 +89,7 @@ pub fn decode(bytes: Vec<u8>) -> Result<StoredRun, String> {
     Ok(StoredRun { hash, identity: head.identity, outcome })
 }
 
-/// Returns a hash over everything that a reader takes from a file.
+/// Returns a hash over everything that [`decode`] takes from a file.
 fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     let Outcome { rows, fingerprint, virtual_time_ns, page_events, is_idle, report, notes, .. } = outcome;
     let mut all = Sha256::new();
@@ -111,7 +111,7 @@ fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the word for a direction, as in files.
+/// Returns the word by which files state whether higher or lower values are better.
 #[must_use]
 pub const fn better_word(better: Better) -> &'static str {
     match better {
@@ -126,7 +126,7 @@ fn better_of(word: &str) -> Result<Better, String> {
     known.into_iter().find(|better| better_word(*better) == word).ok_or_else(|| format!("`better` is `{word}`"))
 }
 
-/// Returns the word for a format, as in files: `decimals-2`.
+/// Returns the word by which files state a format, such as `decimals-2`.
 pub(super) fn format_word(format: Format) -> String {
     match format {
         Format::Decimals(decimals) => format!("decimals-{decimals}"),

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use grounds::job::Job;
 use report::Column;
 
-/// Version of the form of keys and files. A program with another version does not find these files.
+/// Version of the format of keys and files. A program with another version of the format does not find these files.
 pub const FORMAT: u32 = 1;
 
 /// The name of a run in a store: experiment, machine, scale, kernel, changes and seed.
@@ -24,7 +24,7 @@ pub struct Identity {
     pub scale: String,
     /// Name of the kernel.
     pub kernel: String,
-    /// Values changed in addition to the files, by key.
+    /// Values that were changed in addition to those of the named files, by key.
     pub set: BTreeMap<String, String>,
     /// The random seed.
     pub seed: u64,

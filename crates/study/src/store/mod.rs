@@ -244,7 +244,7 @@ impl Store {
     }
 }
 
-/// Refuses any folder if this build cannot read and write runs' files.
+/// Fails for any folder if this build cannot read and write runs' files.
 ///
 /// # Errors
 /// When this crate was built without its feature `parquet`.

@@ -6,11 +6,11 @@ use super::{Controls, Done, Steered};
 use crate::system::{System, SystemError};
 use machine::Nanos;
 
-/// Pages of a MiB.
+/// Number of pages in a MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Runs the controller: at intervals, compares the available memory with the threshold, and kills a group if less is
-/// available. Ends when the task is told to end.
+/// Runs the controller: at intervals, compares the available memory with a threshold, and kills a group if less memory
+/// than the threshold is available. Ends when the task is told to end.
 pub(super) fn run<S: System>(system: &S, controls: &Controls, groups: &[Steered]) -> Result<Done, SystemError> {
     let mut done = Done::default();
     let threshold = system.given().scale.of(controls.kubelet_available_mib.saturating_mul(MIB_PAGES));
@@ -37,8 +37,8 @@ pub(super) fn run<S: System>(system: &S, controls: &Controls, groups: &[Steered]
     Ok(done)
 }
 
-/// Returns the group to evict: the group whose usage exceeds its request most. If no group exceeds its request, this is
-/// the group that is closest to its request. Returns `None` if no group uses any memory.
+/// Returns the group to evict. This is the group whose usage exceeds its request most or, if no group exceeds its
+/// request, the group that is closest to its request. Returns `None` if no group uses any memory.
 fn victim<'a>(usages: &[(&'a Steered, u64)]) -> Option<&'a Steered> {
     let excess = |(group, usage): &(&Steered, u64)| *usage as i64 - group.request_pages as i64;
     usages.iter().filter(|(_, usage)| *usage > 0).max_by_key(|it| excess(it)).map(|(group, _)| *group)

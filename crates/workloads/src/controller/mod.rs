@@ -22,39 +22,45 @@ pub enum Kind {
     None,
     /// Senpai lowers `memory.high` until tasks begin to wait for memory, and raises it when they wait too long.
     Senpai,
-    /// `systemd-oomd` kills the group that reclaims most, once pressure was high for long enough or swap is nearly full.
+    /// `systemd-oomd` kills the group that reclaims most, once pressure was high for long enough, or the group with
+    /// most swap, once memory and swap are nearly full.
     Oomd,
     /// The node agent of Kubernetes evicts the group that exceeds its request most, once little memory is available.
     Kubelet,
 }
 
-/// The table of a workload's parameters that has the constants of the controllers.
+/// Prefix of the keys under which a workload's parameters have the constants of the controllers.
 pub const CONTROLS: &str = "controls.";
 
 /// The constants of the controllers, with their published defaults.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Controls {
-    /// Senpai: time between two probes, s. Default 6.
+    /// Senpai: time between two probes, which lower the limit, s. Default 6.
     pub senpai_interval_s: u64,
-    /// Senpai: stall time (`some`) in an interval above which it backs off, us. Default 10,000.
+    /// Senpai: if a group has stalled for longer than this time (`some`) since its limit was last changed, Senpai
+    /// raises the limit, us. Default 10,000.
     pub senpai_pressure_us: u64,
-    /// Senpai: largest part by which a probe lowers the limit. Default 0.01.
+    /// Senpai: largest share of the limit by which a probe lowers it. Default 0.01.
     pub senpai_max_probe: f64,
-    /// Senpai: largest part by which a step back raises the limit. Default 1.
+    /// Senpai: largest share of the limit by which Senpai raises it. Default 1, which doubles the limit.
     pub senpai_max_backoff: f64,
-    /// Senpai: for a probe, the ratio of target to stall time is divided by this number and then squared. Default 10.
+    /// Senpai: a probe divides the ratio of `senpai_pressure_us` to the stall time by this number and squares the
+    /// quotient. The result, multiplied by `senpai_max_probe`, is the share by which the probe lowers the limit.
+    /// Default 10.
     pub senpai_coeff_probe: f64,
-    /// Senpai: for a step back, the ratio of stall time to target is divided by this number and then squared. Default
-    /// 20.
+    /// Senpai: to raise a limit, Senpai divides the ratio of the stall time to `senpai_pressure_us` by this number and
+    /// squares the quotient. The result, multiplied by `senpai_max_backoff`, is the share by which the limit rises.
+    /// Default 20.
     pub senpai_coeff_backoff: f64,
-    /// Oomd: limit of the watched group's pressure (`full avg10`), percent. Default 60.
+    /// Oomd: pressure of the watched group (`full avg10`) above which oomd may kill, percent. Default 60.
     pub oomd_pressure_percent: f64,
-    /// Oomd: time for which pressure must be above the limit, s. Default 30.
+    /// Oomd: time for which the pressure must stay above `oomd_pressure_percent` until oomd kills, s. Default 30.
     pub oomd_duration_s: u64,
-    /// Oomd: used part of swap above which it kills, percent. Default 90.
+    /// Oomd: oomd also kills when more than this share of memory and more than this share of swap are in use, percent.
+    /// Default 90.
     pub oomd_swap_percent: u64,
-    /// Kubelet: available memory below which it evicts, MiB. Default 100.
+    /// Kubelet: the node agent evicts a group when less memory than this is available, MiB at full scale. Default 100.
     pub kubelet_available_mib: u64,
     /// Kubelet: time between two checks of memory, s. Default 10.
     pub kubelet_poll_s: u64,
@@ -117,7 +123,7 @@ impl Controls {
     }
 }
 
-/// A group that a controller steers.
+/// A group that a controller watches, and whose limit it may set or whose processes it may kill.
 #[derive(Clone, Debug)]
 pub struct Steered {
     /// Name of the group.
@@ -139,8 +145,8 @@ pub struct Done {
 pub struct Running<S: System>(Started<S, Result<Done, SystemError>>);
 
 impl<S: System> Running<S> {
-    /// Starts a controller for `groups`. Returns none for [`Kind::None`]. `watched` is the group whose pressure the
-    /// controller watches; `None` stands for the whole machine.
+    /// Starts a controller for `groups`. `watched` is the group whose pressure the controller watches; `None` stands
+    /// for the whole machine. Returns none for [`Kind::None`].
     pub fn start(
         system: &S,
         kind: Kind,
@@ -160,7 +166,7 @@ impl<S: System> Running<S> {
         Some(Self(started))
     }
 
-    /// Ends the controller. Returns its actions.
+    /// Ends the controller. Returns what it did.
     ///
     /// # Errors
     /// When the controller could not read a file, or could not act.

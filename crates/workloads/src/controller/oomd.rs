@@ -6,14 +6,14 @@ use crate::system::{System, SystemError};
 use machine::Nanos;
 use std::collections::BTreeMap;
 
-/// Time for which nothing else is killed after a kill (`POST_ACTION_DELAY_USEC`).
+/// Time after a kill during which the controller kills nothing else (`POST_ACTION_DELAY_USEC`).
 const AFTER_KILL: Nanos = Nanos::from_secs(15);
 
-/// Percentage of all swap that a group must exceed to be killed because of its swap.
+/// Share of all swap that a group must exceed, percent, so that it can be killed for its use of swap.
 const SWAP_PERCENT_MIN: u64 = 5;
 
-/// Runs the controller: checks the groups each second, and kills one if the rule says so. Ends when the task is told to
-/// end.
+/// Runs the controller: checks the groups each second, and kills one if pressure was too high for too long, or if
+/// memory and swap are nearly full. Ends when the task is told to end.
 pub(super) fn run<S: System>(
     system: &S,
     controls: &Controls,
@@ -63,7 +63,8 @@ fn available_percent<S: System>(system: &S) -> u64 {
     100 * (system.free_pages() + file) / system.memory_pages().max(1)
 }
 
-/// Returns whether memory and swap are nearly full, and a group with `swap` pages in swap is worth killing.
+/// Returns whether memory and swap are nearly full, and the group, which has `swap` pages in swap, has enough of them
+/// to be killed.
 fn is_for_swap(available_percent: u64, of_system: Option<[u64; 2]>, swap: u64, controls: &Controls) -> bool {
     let Some([total, free]) = of_system.filter(|[total, _]| *total > 0) else { return false };
     if available_percent >= 100 - controls.oomd_swap_percent {

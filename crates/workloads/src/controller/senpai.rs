@@ -9,7 +9,7 @@ use machine::Nanos;
 /// Smallest limit that Senpai sets, pages: 1 MiB.
 const PAGES_MIN: u64 = 256;
 
-/// The state of one group.
+/// What Senpai remembers of one group.
 struct Group {
     name: String,
     /// `memory.high` as last set, pages.
@@ -56,8 +56,9 @@ fn usage<S: System>(system: &S, name: &str) -> Result<u64, SystemError> {
     Ok(stat.get("memory.current").copied().unwrap_or_default())
 }
 
-/// Returns the part by which the limit changes: above 0 for a step back, below 0 for a probe. Returns none if the limit
-/// stays. `stalled_us` is the stall time since the last change, and `grace` the number of checks until the next probe.
+/// Returns the share of the limit by which to change it: above 0 to raise it, below 0 to lower it (a probe). Returns
+/// none if the limit stays. `stalled_us` is the stall time since the last change. `grace` is the number of checks until
+/// the next probe, which this function updates.
 fn step(controls: &Controls, stalled_us: u64, grace: &mut u64) -> Option<f64> {
     let target = controls.senpai_pressure_us;
     if stalled_us > target {

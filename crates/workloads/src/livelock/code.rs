@@ -6,18 +6,18 @@ use machine::Nanos;
 use sim::Rng;
 use std::ops::Range;
 
-/// Parameters of a process's calls of functions.
+/// Says how processes call the functions of their code.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
-    /// Number of consecutive pages that are used together.
+    /// Number of consecutive pages that form a function and are used together.
     pub function_pages: u32,
-    /// Exponent of Zipf's law for the use of functions.
+    /// Exponent of Zipf's law, by which functions are chosen.
     pub theta: f64,
     /// Mean CPU time of one call.
     pub call: Nanos,
 }
 
-/// Files of code that a process has mapped, with the random choice of the functions that it calls.
+/// The files of code that a process has mapped, with the chooser of the functions that the process calls.
 #[derive(Debug)]
 pub struct Code<S: System> {
     regions: Vec<S::Region>,
@@ -27,8 +27,8 @@ pub struct Code<S: System> {
 }
 
 impl<S: System> Code<S> {
-    /// Maps files of code named `name`, one for each number in `files`, each of `pages` pages, as executable and
-    /// private. Returns the mapped code.
+    /// Maps the files of code that are named `name` and have the numbers `files`. Each file has `pages` pages, and each
+    /// mapping is executable and private. Returns the mapped code.
     ///
     /// # Errors
     /// When memory is exhausted, or the system cannot map files.
@@ -71,7 +71,7 @@ impl<S: System> Code<S> {
     }
 }
 
-/// Puts `files` files of code of `pages` pages each on the device, with none in memory.
+/// Puts `files` files of code named `name` on the device, with no page in memory. Each file has `pages` pages.
 ///
 /// # Errors
 /// When a file with one of the names exists, or the device is full.
@@ -79,7 +79,7 @@ pub fn install<S: System>(system: &S, name: &str, files: u64, pages: u32) -> Res
     (0..files).try_for_each(|n| crate::big_file::provide(system, &file_name(name, n), pages.into()))
 }
 
-/// Removes the files of code.
+/// Removes the files of code that [`install`] made.
 ///
 /// # Errors
 /// When a file does not exist.
@@ -91,7 +91,7 @@ fn file_name(name: &str, n: u64) -> String {
     format!("{name} {n}")
 }
 
-/// Returns the number of whole functions in a file.
+/// Returns the number of whole functions in a file of `pages` pages.
 fn functions(pages: u32, function_pages: u32) -> u64 {
     u64::from((pages / function_pages).max(1))
 }

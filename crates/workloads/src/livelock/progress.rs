@@ -2,8 +2,9 @@
 
 use machine::Nanos;
 
-/// Returns the gaps of at least `least` between the ends of requests in `from`..`to`. The gap before the first end and
-/// the gap after the last end count, too. `ends` are in order.
+/// Returns the gaps between one end of a request and the next in `from`..`to`, if they are at least `least` long. The
+/// time from `from` to the first end counts as a gap, and so does the time from the last end to `to`. `ends` are in
+/// order.
 #[must_use]
 pub fn gaps(ends: &[Nanos], from: Nanos, to: Nanos, least: Nanos) -> Vec<Nanos> {
     let inside = ends.iter().copied().filter(|end| (from..to).contains(end));

@@ -33,7 +33,8 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
     ]
 }
 
-/// Returns the number of pages in the largest file and region: twice memory, but at most what fits on an ordinary disk.
+/// Returns the number of pages in the largest file and in the largest region that checks use: twice memory, but at most
+/// what fits on an ordinary disk.
 fn large<S: System>(system: &S) -> u32 {
     (2 * system.memory_pages()).min(1 << 20) as u32
 }

@@ -58,19 +58,19 @@ impl From<WrongContents> for SystemError {
     }
 }
 
-/// Parameters of a run that do not depend on its system. They are equal for all tasks of the run.
+/// Parameters of a run that do not depend on the ground. They are equal for all tasks of the run.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The random seed.
     pub seed: u64,
-    /// Factor by which the run is scaled.
+    /// Factor by which the sizes of the run are multiplied.
     pub scale: Scale,
-    /// Progress of the run.
+    /// Where the run reports its progress.
     pub progress: Progress,
 }
 
-/// A page of a file that is held, so that it can be neither freed nor moved. Dropping this value holds the page for
-/// ever; see [`System::release_page`].
+/// A page of a file that is held, so that it can be neither freed nor moved. Only [`System::release_page`] releases the
+/// page; if this value is dropped instead, the page is held for ever.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct HeldPage(
@@ -78,21 +78,21 @@ pub struct HeldPage(
     pub FrameNumber,
 );
 
-/// A trigger on pressure that [`System::pressure_trigger`] has set for a task. Dropping the trigger ends it.
+/// A trigger on pressure that [`System::pressure_trigger`] has set for a task. Dropping this value removes the trigger.
 pub struct PressureTrigger(Box<WaitForPressure>);
 
 /// A function that waits for an event for at most the given time. Returns whether there was an event.
 type WaitForPressure = dyn FnMut(Nanos) -> Result<bool, SystemError>;
 
 impl PressureTrigger {
-    /// Makes a trigger from the function that waits for its events; for implementations of [`System`].
+    /// Makes a trigger from the function that waits for the trigger's events. Implementations of [`System`] call this.
     #[must_use]
     pub fn new(wait: impl FnMut(Nanos) -> Result<bool, SystemError> + 'static) -> Self {
         Self(Box::new(wait))
     }
 
-    /// Waits for an event of the trigger for at most `time`. Returns whether there was one. Returns `false` if the task
-    /// is told to end. An event that came while the task did something else is returned at once.
+    /// Waits for an event of the trigger for at most `time`. Returns whether there was an event. Returns `false` if the
+    /// task is told to end. If an event came before this call, returns at once.
     ///
     /// # Errors
     /// When the system no longer watches the pressure, because the group was removed.
@@ -105,7 +105,7 @@ impl PressureTrigger {
 ///
 /// A page has [`PAGE_BYTES`] bytes on every system.
 pub trait System: Sized + 'static {
-    /// An open file: the handle of one task.
+    /// An open file. Each handle belongs to one task.
     type File;
     /// Memory that one task has mapped: anonymous, or from a file.
     type Region;
@@ -128,13 +128,13 @@ pub trait System: Sized + 'static {
 
     /// Returns the time since the system started, in virtual or monotonic time.
     fn now(&self) -> Nanos;
-    /// Marks a point of the run with a name, for records of memory over time. Marks do not change the run.
+    /// Gives the present moment a name that records of memory over time show. Marks do not change the run.
     fn mark(&self, name: &'static str) {
         let _ = name;
     }
     /// Sleeps for `time`. If the task is told to end, before or during the sleep, the sleep ends at once.
     fn sleep(&self, time: Nanos);
-    /// Computes: uses a CPU for `time`.
+    /// Computes: keeps a CPU busy for `time`.
     fn compute(&self, time: Nanos);
 
     /// Starts a task. Its body may run on another thread.
@@ -186,14 +186,14 @@ pub trait System: Sized + 'static {
     /// of `vm.swappiness` if it is given. Returns whether the requested number of pages was freed.
     ///
     /// # Errors
-    /// When there is no such group, or the system has no groups or no such file.
+    /// When there is no such group, or the system has no groups or no file `memory.reclaim`.
     fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
         let _ = (name, pages, swappiness);
         Err(SystemError("this ground has no memory control groups".into()))
     }
 
-    /// Returns the counters of a group: pages and events under their names in `memory.stat`, `memory.current`, and the
-    /// events of `memory.events`. Returns none if the system has no groups.
+    /// Returns the figures of a group: those of `memory.stat` and `memory.events` under the names that they have there,
+    /// and `memory.current`. Returns none if the system has no groups.
     ///
     /// # Errors
     /// When there is no such group.
@@ -206,7 +206,7 @@ pub trait System: Sized + 'static {
     /// for `max`.
     ///
     /// # Errors
-    /// When there is no such group, or the system has no groups or refuses.
+    /// When there is no such group, or the system has no groups or refuses the value.
     fn set_group_limit(&self, name: &str, limit: Limit, pages: u64) -> Result<(), SystemError> {
         let _ = (name, limit, pages);
         Err(SystemError("this ground has no memory control groups".into()))
@@ -237,9 +237,9 @@ pub trait System: Sized + 'static {
     }
 
     /// Sets a trigger on the pressure of a group, or of the whole system for `None`. `trigger` is the text that is
-    /// written to a file of PSI, such as `some 150000 1000000`: the line (`some` or `full`), the stall time, us, and
-    /// the window in which the stall time counts, us. This task can then wait for events of the trigger, of which each
-    /// window has at most one.
+    /// written to a file of PSI, such as `some 150000 1000000`: the line (`some` or `full`), a stall time in us, and
+    /// the length of a window in us. An event occurs when tasks have stalled for this time within a window, at most
+    /// once in a window. This task can then wait for the events.
     ///
     /// # Errors
     /// When `trigger` is no trigger, there is no such group, or the system has no triggers.
@@ -252,13 +252,13 @@ pub trait System: Sized + 'static {
     fn memory_pages(&self) -> u64;
     /// Returns the number of free pages.
     fn free_pages(&self) -> u64;
-    /// Returns the number of free pages that reclaim aims at now; none if the system does not report it.
+    /// Returns the number of free pages that reclaim aims at now, the high mark; none if the system does not report it.
     fn high_mark_pages(&self) -> Option<u64> {
         None
     }
 
-    /// Makes a file of `pages` pages with unspecified contents on the device, with no page in memory. Returns `false`
-    /// if the system cannot make such files; then the file has to be written.
+    /// Makes a file of `pages` pages on the device, with no page in memory. The contents are unspecified. Returns
+    /// `false` if the system cannot make such files; the caller then has to write the file.
     ///
     /// # Errors
     /// When a file of this name exists, or the device is full.
@@ -289,7 +289,7 @@ pub trait System: Sized + 'static {
     /// # Errors
     /// When memory is exhausted or the device fails.
     fn read(&self, file: &mut Self::File, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError>;
-    /// Announces that this handle will read at random offsets, which turns readahead off.
+    /// Announces that this handle will read at random offsets. The system then does no readahead for the handle.
     fn expect_random_reads(&self, file: &mut Self::File);
     /// Starts to read one page of a file, without waiting, if the page is not in memory. A later read finds the page in
     /// memory or in flight.
@@ -297,9 +297,9 @@ pub trait System: Sized + 'static {
     /// # Errors
     /// When the system cannot start a read without waiting for it.
     fn start_read(&self, file: &mut Self::File, page: u64) -> Result<(), SystemError>;
-    /// Calls `read` with one page of a file in place, without a copy, and returns its result. Bytes after the end of
-    /// the file are zeroes. The caller makes sure that no task writes the page until `read` returns, since not every
-    /// ground blocks writers.
+    /// Calls `read` with the contents of one page of a file, in place and without a copy. Returns the result of `read`.
+    /// Bytes after the end of the file are zeroes. The caller makes sure that no task writes the page until `read`
+    /// returns, since not every ground blocks writers.
     ///
     /// # Errors
     /// When memory is exhausted, the device fails, or the page lies after the end of the file.
@@ -332,7 +332,7 @@ pub trait System: Sized + 'static {
     /// # Errors
     /// When some data could not be written.
     fn sync(&self, file: &Self::File) -> Result<(), SystemError>;
-    /// Removes a file. Open handles can no longer be used.
+    /// Removes a file. Open handles of the file can no longer be used.
     ///
     /// # Errors
     /// When there is no file of this name.
@@ -356,8 +356,8 @@ pub trait System: Sized + 'static {
         let _ = pages;
         Err(SystemError("memory with huge pages cannot be mapped on this ground".into()))
     }
-    /// Touches a page once, as a sample that stands for `times` touches. The cost of the address translation counts
-    /// `times` times, all other costs once.
+    /// Touches a page once, as a sample that stands for `times` touches. The cost of the address translation is counted
+    /// `times` times, and each other cost once.
     ///
     /// # Errors
     /// When memory is exhausted, swap fails, or the task was killed.
@@ -390,7 +390,8 @@ pub trait System: Sized + 'static {
     fn faults(&self) -> Faults;
     /// Returns the CPU time of all tasks so far.
     fn cpu_times(&self) -> CpuTimes;
-    /// Returns counters and gauges under their kernel names. A name is missing if the system does not have it.
+    /// Returns the system's counters and gauges under their kernel names. A figure that the system does not have is
+    /// missing.
     fn vmstat(&self) -> Vmstat;
 
     /// Returns the number of pages that were read from devices for this system's tasks so far, readahead included; none
@@ -462,7 +463,8 @@ pub trait System: Sized + 'static {
         Err(SystemError("pages cannot be held on this ground".into()))
     }
 
-    /// Releases a held page, whose file may have been removed. Has no effect on a system that cannot hold pages.
+    /// Releases a held page. The page's file may have been removed before. Has no effect on a system that cannot hold
+    /// pages.
     fn release_page(&self, _page: HeldPage) {}
 
     /// Returns the CPU time so far by call path, `task;func;func`; empty if the system does not measure it.
@@ -474,8 +476,8 @@ pub trait System: Sized + 'static {
     fn lock_waits(&self) -> BTreeMap<(String, &'static str), Nanos> {
         BTreeMap::new()
     }
-    /// Returns the samples of iostat, taken since the last call, for the device that holds the files; empty if none
-    /// were taken. The returned samples are removed.
+    /// Takes the samples of iostat for the device that holds the files. Returns the samples since the last call, and
+    /// removes them. Returns an empty list if there were none.
     fn take_disk_samples(&self) -> Vec<DiskSample> {
         Vec::new()
     }
@@ -483,7 +485,8 @@ pub trait System: Sized + 'static {
     fn machine_view(&self) -> Option<&::sim::Sim> {
         None
     }
-    /// Returns the engine on which this system runs; none if the system does not show it. Only the simulator does.
+    /// Returns the engine on which this system runs; none if the system does not show its engine. Only the simulator
+    /// shows it.
     fn engine_view(&self) -> Option<&dyn EngineView> {
         None
     }

@@ -25,7 +25,8 @@ pub fn worst(badness: impl Iterator<Item = Option<i64>>) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A process of a task set: pages in memory, in swap, and of page tables; then its `oom_score_adj`.
+    /// A process as the tests state it: its anonymous pages in memory, its pages in swap and its page-table pages, then
+    /// its `oom_score_adj`.
     type Made = ([u64; 3], i16);
 
     fn chosen(total_pages: u64, processes: &[Made]) -> Option<usize> {
@@ -35,7 +36,7 @@ mod tests {
         }))
     }
 
-    /// Ten sets of processes on a machine of 10,000 pages with swap, and the process that is killed in each.
+    /// Checks, for ten sets of processes, which process is killed. Memory and swap together have 10,000 pages.
     #[test]
     fn the_worst_process_of_a_set_is_chosen() {
         let sets: [(&str, &[Made], Option<usize>); 10] = [
@@ -55,7 +56,8 @@ mod tests {
         }
     }
 
-    /// `oom_score_adj` counts in thousandths of all memory and swap; a thousandth is a whole number of pages.
+    /// Checks that `oom_score_adj` counts in thousandths of all memory and swap, and that a thousandth is rounded down
+    /// to whole pages.
     #[test]
     fn a_score_is_in_thousandths_of_memory() {
         let none = Resident::default();

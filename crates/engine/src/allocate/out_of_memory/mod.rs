@@ -110,8 +110,8 @@ impl<M: Machine> Allocate<M> {
     /// to return. Then waits a moment. The calling task may sleep.
     #[doc(alias = "out_of_memory")]
     ///
-    /// `has_room` returns whether the request can now be met. It is called once more when no other task chooses a
-    /// process.
+    /// `has_room` returns whether the request can now be met. It is called when this task is the one that may choose a
+    /// process, because other tasks may have made room before that.
     pub(super) fn kill_for(
         &self,
         task: &Task,
@@ -179,8 +179,9 @@ impl<M: Machine> Allocate<M> {
         Hope::Memory
     }
 
-    /// Returns the number of pages that the killer's choice is about: all memory and swap, or as much memory and swap
-    /// as the limits of the exhausted group allow (`oom_control.totalpages`).
+    /// Returns the size of the exhausted memory in pages; `oom_score_adj` counts in thousandths of this size. It is the
+    /// size of all memory and swap, or of as much memory and swap as the limits of the exhausted group allow
+    /// (`oom_control.totalpages`).
     fn pages_of(&self, exhausted: Exhausted) -> u64 {
         let (memory, swap) = (self.usable_pages(), u64::from(self.swap.total_slots()));
         match (exhausted, &self.groups) {
@@ -192,8 +193,8 @@ impl<M: Machine> Allocate<M> {
     }
 
     /// Returns the group that is killed as a whole with a victim, and the other processes in the group, which are
-    /// killed, too. Of the groups from the victim's up to the exhausted one, this is the highest whose
-    /// `memory.oom.group` is set.
+    /// killed, too. The group is the highest one with `memory.oom.group` set, from the victim's group up to the
+    /// exhausted group.
     fn killed_with(
         &self,
         exhausted: Exhausted,
@@ -252,7 +253,7 @@ impl<M: Machine> Allocate<M> {
     }
 
     /// Removes and returns the killed processes whose memory the reaper may free now. Also returns the time at which
-    /// the reaper may free the memory of the next one.
+    /// the reaper may free the memory of the next process.
     pub(crate) fn take_to_reap(&self, now: Nanos) -> (Vec<Arc<Process>>, Option<Nanos>) {
         let mut left = self.killer.to_reap.lock();
         let due = left.iter().filter(|(at, _)| *at <= now).map(|(_, process)| process.clone()).collect();

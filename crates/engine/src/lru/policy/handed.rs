@@ -9,8 +9,8 @@ use std::ops::Deref;
 /// Number of pages that a batch holds without allocating memory.
 const FEW: usize = 2 * CLUSTER as usize;
 
-/// The pages of a batch; a huge page is one entry, its head. There are more than [`FEW`] entries only if pages are
-/// taken with the blocks in which they lie.
+/// The pages of a batch; a huge page is one entry, its head. A batch has more than [`FEW`] entries only if whole
+/// aligned blocks of pages are taken.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
@@ -64,14 +64,17 @@ impl Entries {
     }
 }
 
-/// Aligned blocks of pages that are taken off lists as a whole, or as far as their pages can be taken.
+/// How reclaim takes aligned blocks of pages off lists: the other pages of a page's block are taken with the page, as
+/// far as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The order of a block.
     pub order: Order,
-    /// `true` if pages of a block are taken off any list; `false` if only off the list of the block's first page.
+    /// `true` if the pages of a block are taken off any list; `false` if they are taken only off the list of the page
+    /// that was found first.
     pub any_list: bool,
-    /// `true` if a page that cannot be taken ends the search in its block.
+    /// `true` if the search in a block ends at the first page that cannot be taken; `false` if the search goes on
+    /// behind it.
     pub ends_at_gap: bool,
 }
 
@@ -88,7 +91,7 @@ pub(crate) struct Batch {
     pub(crate) counted: u64,
     /// Number of scanned pages that must be written before they can be freed.
     pub(crate) to_write: u64,
-    /// `true` if the pages were taken with the blocks in which they lie.
+    /// `true` if the pages were taken together with the aligned blocks in which they lie.
     pub(crate) has_blocks: bool,
     /// `true` if reclaim wakes the flushers when all pages of the batch are dirty, because no other task writes these
     /// pages.

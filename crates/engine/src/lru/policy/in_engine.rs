@@ -56,14 +56,14 @@ pub(super) fn make_own() -> OwnPolicy {
     OWN.get().expect("the choices were checked")()
 }
 
-/// The rules of a policy that implements the trait [`Policy`].
+/// A policy that implements the trait [`Policy`], as the engine uses it.
 pub(in crate::lru) struct InEngine {
     make: fn() -> OwnPolicy,
     moves_on_use: bool,
 }
 
 impl InEngine {
-    /// Creates the rules of a policy; `make` makes the policy's value for one lruvec.
+    /// Creates the policy. `make` makes a value of it for one lruvec.
     pub(in crate::lru) fn new(make: fn() -> OwnPolicy) -> Self {
         Self { make, moves_on_use: make().moves_on_use() }
     }
@@ -74,7 +74,7 @@ impl InEngine {
     }
 }
 
-/// The list under which all pages are counted.
+/// The list under which all pages are counted, because the policy keeps one list only.
 const COUNTED: ListKind = ListKind::InactiveFile;
 
 /// The state of a scan of the one list that a policy keeps for each lruvec.
@@ -105,7 +105,7 @@ impl OwnScan {
 
 /// The functions of [`Lru`] for a policy that implements the trait [`Policy`].
 impl<M: Machine> Lru<M> {
-    /// Inserts a page that comes to memory into the policy's list.
+    /// Puts a page that has come to memory on the policy's list.
     pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
@@ -124,7 +124,7 @@ impl<M: Machine> Lru<M> {
         policy.insert(&self.frames, frame, how);
     }
 
-    /// Notes the use of a page whose flags were `flags` before.
+    /// Notes a use of a page. `flags` are the flags that the page had before this use.
     pub(in crate::lru) fn note_own_use(&self, own: &InEngine, frame: FrameNumber, flags: Flags) {
         if !flags.has(Flags::REFERENCED) {
             self.frames[frame].set(Flags::REFERENCED);
@@ -142,15 +142,16 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Begins a scan of the policy's one list, with one target. If `lru.small_targets` says that small targets are
-    /// saved, they are saved in one sum, although mechanisms/reclaim, 10.1, has a sum for each list. The empty active
-    /// list gets no sum: it would grow by one page with each scan, and every 32nd scan would scan the empty list.
+    /// saved, they are saved in one sum, although mechanisms/reclaim, 10.1, has a sum for each list. There is no sum
+    /// for the active list, which is always empty: with `SmallTargets::SavedAndOne` the sum would grow by one page with
+    /// each scan, and every 32nd scan would scan the empty list.
     pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
         let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
     }
 
-    /// Returns the next cluster of a scan that has freed `freed` pages so far. The cluster may be empty. Returns `None`
-    /// when the scan is over. This function may sleep.
+    /// Returns the next cluster (up to 32 pages) of a scan that has freed `freed` pages so far. The cluster may be
+    /// empty. Returns `None` when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_of_own(&self, reach: Reach<'_, M>, scan: &mut OwnScan, freed: u64) -> Option<Batch> {
         if std::mem::replace(&mut scan.has_begun, true) {
             self.machine.cond_resched();
@@ -175,8 +176,8 @@ impl<M: Machine> Lru<M> {
         Some(Batch { has_blocks, counted: taken.scanned + taken.skipped, ..batch })
     }
 
-    /// Takes up to `pages` victims off the list, leaving out pages without references. Skips victims in zones that
-    /// cannot serve the request.
+    /// Takes up to `pages` victims off the list, but no pages without references. Skips victims in zones that cannot
+    /// serve the request.
     fn isolate_own(&self, reach: Reach<'_, M>, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut victims = Victims::new();
@@ -210,8 +211,8 @@ impl<M: Machine> Lru<M> {
         Taken { entries: victims, pages: weight, scanned, skipped }
     }
 
-    /// Takes the listed page in `frame` off the list, with one more reference, for a caller that moves the page.
-    /// Returns `false`, and leaves the page alone, if its last reference is being dropped.
+    /// Takes the listed page in `frame` off the policy's list, with one more reference, for a caller that moves the
+    /// page to another frame. Returns `false`, and leaves the page alone, if its last reference is being dropped.
     pub(in crate::lru) fn isolate_given_own(
         &self,
         policy: &mut dyn Policy<FrameTable>,
@@ -232,8 +233,8 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Splits a huge page into small ones, and puts them on the list. Returns `false` if other references prevent the
-    /// split ([`Lru::split_frames`]).
+    /// Splits a huge page into small ones, and puts them on the policy's list. Returns `false` if other references
+    /// prevent the split ([`Lru::split_frames`]).
     pub(in crate::lru) fn split_in_own(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut policy = self.lruvec_of_page(head).own().lock();
         let is_listed = self.frames[head].is(Flags::LRU);
@@ -246,7 +247,7 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Puts isolated pages back, and drops the references that isolation took.
+    /// Puts isolated pages back on the policy's list, and drops the references that isolation took.
     pub(in crate::lru) fn put_back_own(&self, lruvec: &Lruvec<M>, pages: &[FrameNumber]) {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let zone = self.highest_zone(lruvec);
@@ -280,7 +281,7 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes the listed pages among `pages` off the list.
+    /// Takes `pages` off the policy's list, as far as they are on it.
     pub(in crate::lru) fn unlink_own(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut policy = reach.lruvec.own().lock();
         let mut moved = 0;
@@ -309,7 +310,7 @@ impl<M: Machine> Lru<M> {
         self.lruvec_of_page(frame).own().lock().evicted(&self.frames, frame)
     }
 
-    /// Visits all pages of an lruvec, which are on one list.
+    /// Calls `visit` for each listed page of an lruvec. All of them are counted under one list.
     pub(in crate::lru) fn for_each_own(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         lruvec.own().lock().for_each(&self.frames, &mut |frame| visit(COUNTED, frame));
     }
@@ -324,7 +325,7 @@ mod tests {
     use machine::atomic::Ordering::Relaxed;
     use sim::{Config, Sim};
 
-    /// Looks at what the engine has done to a page before the policy lists it.
+    /// A policy that checks what the engine has done to a page before the policy lists the page.
     #[derive(Default)]
     struct Probe(simple::Lru);
 

@@ -72,9 +72,10 @@ pub enum Insert {
     },
     /// A task writes the page, which was not read from its device before.
     Write,
-    /// A fault made the page, which is anonymous memory.
+    /// A page fault made the page, which is anonymous memory.
     Fault,
-    /// The page was in memory before, in another frame or as single pages, and keeps its marks of use.
+    /// The page was in memory before, and keeps its marks of use. It was taken off its list to be moved to another
+    /// frame, split off a huge page, or made of single pages.
     Moved,
     /// The page came back from swap, either wanted by a fault or read ahead.
     SwapIn {
@@ -84,7 +85,7 @@ pub enum Insert {
 }
 
 impl Insert {
-    /// Returns the shadow that the page had left, if it was in memory before.
+    /// Returns the shadow that the page left when it was last reclaimed, if it was in memory before.
     #[must_use]
     pub const fn shadow(self) -> Option<Shadow> {
         match self {
@@ -125,24 +126,26 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Notes the use of a listed page. Called only if [`Policy::moves_on_use`] returns `true`.
     fn used(&mut self, _pages: &P, _page: FrameNumber) {}
 
-    /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted next comes first. The
+    /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted first comes first. The
     /// pages are no longer listed.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
     /// Decides the fate of a page that was handed out. `seen` tells how the page was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
-    /// Lists a page again that was handed out and stays in memory. The verdict is [`Verdict::Activate`] if the page is
-    /// in use, and another one if the page could not leave.
+    /// Puts a page that was handed out back on the policy's list, because the page stays in memory. The verdict is
+    /// [`Verdict::Activate`] if the page is in use, and another verdict if the page could not leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
     /// Notes that a page that was handed out is about to leave memory. The returned shadow comes back with
-    /// [`Insert::shadow`] if the page is read again. If the page is used at this moment, [`Policy::put_back`] follows.
+    /// [`Insert::shadow`] if the page is read again. If the page is used at this moment, it stays in memory, and the
+    /// engine calls [`Policy::put_back`].
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None
     }
 
-    /// Removes a listed page that leaves for another reason: its file was truncated, or its owner freed it.
+    /// Removes a listed page that leaves memory although it was not handed out, because its file was truncated or its
+    /// owner freed it.
     fn remove(&mut self, pages: &P, page: FrameNumber);
 
     /// Visits all listed pages, in any order, for checks.
@@ -162,24 +165,26 @@ pub struct Demand {
     pub is_cgroup: bool,
     /// The group whose subtree is reclaimed: the root group, unless a group is at its limit.
     pub group: GroupId,
-    /// Number of pages that the reclaim of a group, or a walk over the list of groups, freed before this scan; 0 for other
-    /// reclaims.
+    /// Number of pages that were freed before this scan by the same reclaim of a group, or by the same walk over the
+    /// list of groups; 0 for other reclaims.
     pub freed_before: u64,
     /// `true` if pages within a group's `low` protection may be taken, because nothing else was found.
     pub breaks_low: bool,
     /// `true` if anonymous pages may go to swap.
     pub may_swap: bool,
-    /// Value in place of `lru.swappiness`, if the caller wants another: 0 to 200, and 201 for anonymous pages alone.
+    /// Value that takes the place of `lru.swappiness`; `None` if `lru.swappiness` applies. The value is 0 to 200, or
+    /// 201 for anonymous pages alone.
     pub swappiness: Option<u64>,
     /// `true` if the caller may do I/O, and enter the file system.
     pub may_do_all: bool,
     /// The order of the aligned blocks in which active pages are aged (made inactive); [`Order::ZERO`] if single pages
     /// are aged.
     pub aged_order: Order,
-    /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy knows blocks.
+    /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy takes whole
+    /// blocks.
     pub blocks: Option<Blocks>,
-    /// `true` if earlier reclaims of the request freed nothing. The scan then also examines pages that other scans
-    /// leave alone.
+    /// `true` if earlier reclaims of the request freed nothing. The scan then also examines pages that it would
+    /// otherwise leave alone.
     pub doubts_marks: bool,
     /// `true` if active pages are aged in any case, because a scan that left them alone found nothing.
     pub forces_aging: bool,
@@ -204,7 +209,8 @@ impl Demand {
         forces_aging: false,
     };
 
-    /// Returns whether pages of all groups may be taken, because memory is short, and not only a group at its limit.
+    /// Returns whether the scan may take pages of all groups, because memory as a whole is short. Returns `false` if
+    /// the scan takes pages of a group that is at its limit.
     #[inline]
     pub(crate) const fn is_global(&self) -> bool {
         self.group.is_root() && !self.is_cgroup

@@ -3,15 +3,15 @@
 use crate::memory::{Flags, FrameTable, Links};
 use machine::FrameNumber;
 
-/// A table of pages: the engine's frame table, or one without an engine ([`super::replay`]).
+/// A table of pages: the engine's frame table, or a table for a policy that runs without an engine ([`super::replay`]).
 pub trait Pages: Links {
-    /// Returns whether all bits of `flag` are set.
+    /// Returns whether a page has all bits of `flag`.
     fn is(&self, page: FrameNumber, flag: Flags) -> bool;
     /// Sets the bits of `flag` for a page.
     fn set(&self, page: FrameNumber, flag: Flags);
     /// Clears the bits of `flag` for a page.
     fn clear(&self, page: FrameNumber, flag: Flags);
-    /// Clears a bit and returns whether it was set before.
+    /// Clears a bit of a page, and returns whether the bit was set before.
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool;
     /// Returns the number of pages that one entry of a policy stands for: more than 1 for a huge page.
     fn weight(&self, _: FrameNumber) -> u64 {

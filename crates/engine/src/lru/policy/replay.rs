@@ -30,7 +30,7 @@ struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 16);
 
-/// A table of pages that belongs to one thread.
+/// The table of pages of a [`Replay`], which takes the place of the engine's frame table. It belongs to one thread.
 #[derive(Debug)]
 pub struct Slab(Box<[Entry]>);
 
@@ -94,8 +94,8 @@ impl Pages for Slab {
     }
 }
 
-/// The entry of a key, in 32 bits as in the index of a file: the number of the key's page, the shadow of the page, or
-/// nothing.
+/// What a [`Replay`] stores for a key: the number of the key's page, the shadow of the page, or nothing. The slot has
+/// 32 bits, as in the index of a file.
 #[derive(Clone, Copy)]
 struct Slot(u32);
 
@@ -112,12 +112,13 @@ impl Slot {
     }
 }
 
-/// A cache for requests of keys. A policy decides which page is evicted.
+/// A cache without an engine. Each request asks for the page of a key. If the cache is full, a policy decides which
+/// page is evicted.
 pub struct Replay<T> {
     policy: T,
     moves_on_use: bool,
     pages: Slab,
-    /// Slots by key.
+    /// The slot of each key.
     slots: Vec<Slot>,
     used: u32,
 }
@@ -232,7 +233,8 @@ mod tests {
         .take(50_000)
     }
 
-    /// The simplest implementations of LRU and Clock.
+    /// Makes all of [`requests`] to a simple cache. `request` implements the cache, and returns whether it had the
+    /// key's page. Returns the result of each request.
     fn naive(capacity: usize, mut request: impl FnMut(&mut VecDeque<(u32, bool)>, u32) -> bool) -> Vec<bool> {
         let mut cache = VecDeque::new();
         requests()

@@ -40,7 +40,7 @@ pub(in crate::lru) enum State<M: Machine> {
     Classic(classic::State<M>),
     /// The state of the multi-generational LRU.
     Multigen(Generational<M>),
-    /// A value of a policy that implements the trait. This value is the state.
+    /// A value of a policy that implements the trait [`Policy`](super::Policy).
     Own(M::Lock<OwnPolicy>),
 }
 
@@ -68,8 +68,8 @@ impl Ruling {
     /// Creates the policy that the choices name, for `lruvecs` lruvecs.
     ///
     /// # Panics
-    /// When a kernel asks for a policy of the program's own and the program has brought none;
-    /// [`crate::kernel::Choices::check`] refuses that before.
+    /// Panics if a kernel asks for the program's own policy and the program has set none.
+    /// [`crate::kernel::Choices::check`] refuses such choices before.
     pub(in crate::lru) fn new(
         choices: &choices::Choices,
         generations: multigen::Choices,
@@ -101,8 +101,8 @@ impl Ruling {
         }
     }
 
-    /// Returns the lists under which pages are counted: those that the policy prescribes or, if it prescribes none,
-    /// `said`, the value of `lru.lists`.
+    /// Returns the lists under which pages are counted. These are the lists that the policy prescribes or, if it
+    /// prescribes none, `said`, the value of `lru.lists`.
     pub(in crate::lru) const fn counted_lists(&self, said: Lists) -> Lists {
         match self {
             Self::Classic(_) => said,
@@ -111,8 +111,8 @@ impl Ruling {
         }
     }
 
-    /// Returns whether global reclaim takes memory control groups from a list that each node keeps
-    /// (`multigen.memcg_lru`), where there are groups.
+    /// Returns whether global reclaim takes memory control groups, where memory has them, from a list that each node
+    /// keeps (`multigen.memcg_lru`).
     pub(in crate::lru) const fn has_memcg_lru(&self) -> bool {
         match self {
             Self::Multigen(multigen) => multigen.has_memcg_lru(),
@@ -120,8 +120,8 @@ impl Ruling {
         }
     }
 
-    /// Returns whether the policy obeys `lru.admission`, which can make pages that are read wait before they reach a
-    /// list.
+    /// Returns whether the policy obeys `lru.admission`. With this choice, pages that are read may have to wait before
+    /// they go on a list.
     pub(in crate::lru) const fn admits_by_refault(&self) -> bool {
         match self {
             Self::Classic(_) => true,
@@ -150,7 +150,8 @@ impl<M: Machine> Lruvec<M> {
         }
     }
 
-    /// Returns the state of a policy that implements the trait: a value of the policy, in its lock.
+    /// Returns the state of a policy that implements the trait [`Policy`](super::Policy): a value of the policy, in its
+    /// lock.
     #[inline]
     pub(in crate::lru) fn own(&self) -> &M::Lock<OwnPolicy> {
         match &self.state {
@@ -212,7 +213,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes the use of a page whose flags were `flags` before.
+    /// Notes a use of a page. `flags` are the flags that the page had before this use.
     pub(in crate::lru) fn note_use(&self, frame: FrameNumber, flags: Flags) {
         match &self.ruling {
             Ruling::Classic(_) => self.note_classic_use(frame, flags),
@@ -240,8 +241,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the time at which the list of a page is chosen. With the multi-generational LRU, the list is chosen when
-    /// the batch is flushed, by the state of the page at that time.
+    /// Returns the time at which the list of a page in a batch is chosen. With the multi-generational LRU, the list is
+    /// chosen when the batch is flushed, by the state of the page at that time.
     pub(in crate::lru) const fn list_choice(&self) -> ListChoice {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.choices.list_choice,
@@ -249,8 +250,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Applies a batch to pages of a zone. `is_same` says whether the frame at an index of `pages` still holds the page
-    /// that was parked.
+    /// Adds, activates or rotates the pages of a batch, as `apply` says. All of the pages lie in one zone. `is_same(n)`
+    /// returns whether frame `pages[n]` still holds the page that was put into the batch.
     pub(in crate::lru) fn flush_run(
         &self,
         reach: Reach<'_, M>,
@@ -265,7 +266,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes those of `pages`, which lie in the zone of `reach`, that are on lists off the lists of the lruvec.
+    /// Takes `pages` off their lists, as far as they are on lists. All of `pages` lie in the zone of `reach`.
     pub(in crate::lru) fn unlink(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         if !pages.iter().any(|frame| self.frames[*frame].is(Flags::LRU)) {
             return;
@@ -288,7 +289,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Takes given pages off their lists, and puts them back ([`crate::lru::given`]).
+/// Functions that take pages off their lists, and put them back, for callers that name the pages
+/// ([`crate::lru::given`]).
 impl<M: Machine> Lru<M> {
     /// Locks the lists of an lruvec.
     pub(crate) fn lock_lists<'a>(&self, lruvec: &'a Lruvec<M>) -> LockedLists<'a, M> {
@@ -341,8 +343,8 @@ impl<M: Machine> Lru<M> {
 
 /// Functions of the policy that reclaim calls.
 impl<M: Machine> Lru<M> {
-    /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` says that the
-    /// pass is the reclaim's first, or that a scan of the last pass freed enough pages ([`Lru::has_got_on`]).
+    /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` is `true` if
+    /// the pass is the reclaim's first, or if a scan of the last pass freed enough pages ([`Lru::has_got_on`]).
     pub(crate) const fn begins_pass_with_ageing(&self, is_kswapd: bool, has_got_on: bool) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => true,
@@ -378,7 +380,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the protection of a group makes its scans shorter, instead of only excluding the whole group.
+    /// Returns whether scans of a protected group are shortened in proportion to its protection. If not, protection
+    /// only excludes whole groups.
     pub(crate) const fn protects_in_proportion(&self) -> bool {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => true,
@@ -534,8 +537,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. Other pages of the
-    /// same batch may not be judged yet.
+    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. This is noted page
+    /// by page, while other pages of the same batch may not be judged yet.
     pub(crate) fn note_taken(&self, frame: FrameNumber, target: GroupId) {
         match &self.ruling {
             Ruling::Classic(_) => self.age_by_eviction(frame, target),
@@ -576,8 +579,8 @@ impl<M: Machine> Lru<M> {
             .chain(of(ZoneEvent::WORKINGSET_FILE, by_policy || self.waiting.is_some()))
     }
 
-    /// Returns the list to which a page belongs by its flags. With the multi-generational LRU, this is the list that
-    /// counts the page.
+    /// Returns the list to which a page belongs by its flags. With the multi-generational LRU, this is the list under
+    /// which the page is counted.
     pub(crate) fn list_of(&self, frame: FrameNumber) -> ListName {
         ListName(match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.kind_of(self.frames[frame].flags()),
@@ -588,7 +591,7 @@ impl<M: Machine> Lru<M> {
     /// Checks that the numbers that the policy keeps for an lruvec agree with the lruvec's pages.
     ///
     /// # Errors
-    /// Returns a description of the disagreement that was found.
+    /// Returns a description of the first disagreement.
     pub(in crate::lru) fn check_policy(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => Ok(()),

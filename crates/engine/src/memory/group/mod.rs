@@ -124,18 +124,19 @@ impl GroupGauge {
 /// The counters and limits of a group. All numbers are pages.
 #[derive(Debug)]
 struct Group {
-    /// Number of pages that are charged to the group and its descendants, including pages that CPUs hold in stock.
+    /// Number of pages that are charged to the group and its descendants, including pages that CPUs have charged in
+    /// advance (in their stocks).
     usage: AtomicU64,
     /// Number of swap slots with pages of the group and its descendants.
     swap: AtomicU64,
     /// Largest value of `usage` so far.
     peak: AtomicU64,
-    /// The limits and protections, by [`Limit`].
+    /// The limits and protections of the group, in the order of [`Limit::ALL`].
     limits: [AtomicU64; Limit::ALL.len()],
-    /// The effective protections that the last walk computed: `min`, then `low`.
+    /// The effective protections of the group, as the last walk over the groups computed them: `min`, then `low`.
     effective: [AtomicU64; 2],
-    /// Sums of the protected pages of the children, as of the last walk: pages protected by `min`, then pages protected
-    /// by `low`.
+    /// Sums of the protected pages of the group's children, as the last walk over the groups computed them: pages
+    /// protected by `min`, then pages protected by `low`.
     claimed: [AtomicU64; 2],
     events: [AtomicU64; GroupEvent::ALL.len()],
     /// Pages of the group itself, by [`GroupGauge`].
@@ -161,7 +162,7 @@ impl Group {
         group
     }
 
-    /// Resets the limits and the event counts of the group to those of a new group. The usage of the group is 0.
+    /// Resets the group to the state of a new group, except for its usage, which is 0 already.
     fn reset(&self) {
         for limit in Limit::ALL {
             self.limits[limit as usize].store(limit.default_pages(), Relaxed);
@@ -183,7 +184,8 @@ pub struct Groups<M: Machine> {
     tree: Tree<M>,
     stocks: M::PerCpu<Stock>,
     kernel: KernelMemories<M>,
-    /// `true` once any group had a protection. As long as it is `false`, no walk has to compute protections.
+    /// `true` once any group had a protection. As long as it is `false`, walks over the groups need not compute
+    /// protections.
     has_protection: AtomicBool,
     /// `true` once any group had a soft limit. As long as it is `false`, kswapd looks for no group above its soft limit.
     has_soft_limit: AtomicBool,
@@ -213,8 +215,9 @@ impl<M: Machine> Groups<M> {
         &self.groups[usize::from(id.0)]
     }
 
-    /// Returns the number of pages that are charged to a group and its descendants (`memory.current`). CPUs may hold
-    /// some of these pages in stock. The result is always 0 for the root group.
+    /// Returns the number of pages that are charged to a group and its descendants (`memory.current`). The number
+    /// includes pages that CPUs have charged in advance and that no task uses yet. The result is always 0 for the root
+    /// group.
     #[must_use]
     pub fn usage(&self, id: GroupId) -> u64 {
         self.group(id).usage.load(Relaxed)
@@ -364,7 +367,7 @@ impl<M: Machine> Groups<M> {
         }
     }
 
-    /// Subtracts pages that were freed from the counters of a group and of its ancestors.
+    /// Subtracts freed pages from the counters of a group and of its ancestors.
     pub(crate) fn uncharge(&self, id: GroupId, pages: u64) {
         for at in self.lineage(id) {
             let before = self.group(at).usage.fetch_sub(pages, Relaxed);
@@ -415,7 +418,7 @@ impl<M: Machine> Groups<M> {
         over.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Returns the number of pages that CPUs hold in stock for a group.
+    /// Returns the number of pages that CPUs have charged to a group in advance and that no task uses yet.
     #[must_use]
     pub fn stocked_pages(&self, id: GroupId) -> u64 {
         let mut pages = 0;

@@ -61,8 +61,8 @@ impl<M: Machine> Groups<M> {
         Protection { min, low }
     }
 
-    /// Computes the protection of a group against a reclaim of the whole tree, after the protections of its ancestors.
-    /// Callers that do not visit groups in preorder (parents before children) use this method.
+    /// Computes the protections of a group's ancestors and then of the group itself, against a reclaim of the whole
+    /// tree. It is for callers that do not visit the groups in preorder (parents before children).
     pub(crate) fn update_protection_from_root(&self, id: GroupId) -> Protection {
         if !self.has_protection.load(Relaxed) {
             return Protection::default();
@@ -71,7 +71,7 @@ impl<M: Machine> Groups<M> {
         lineage.into_iter().rev().map(|at| self.update_protection(GroupId::ROOT, at)).last().unwrap_or_default()
     }
 
-    /// Returns the protection that the last walk computed for a group.
+    /// Returns the protection of a group, as the last walk over the groups computed it.
     #[must_use]
     pub fn protection(&self, id: GroupId) -> Protection {
         let [min, low] = [0, 1].map(|n| self.group(id).effective[n].load(Relaxed));

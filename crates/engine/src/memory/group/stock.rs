@@ -6,7 +6,7 @@
 use super::{GroupId, Groups, Limit};
 use machine::{Machine, PerCpu};
 
-/// Number of pages that are charged together if the stock has too few pages for a charge (`MEMCG_CHARGE_BATCH`).
+/// Number of pages that a CPU charges at once when it has too few pages in stock for a charge (`MEMCG_CHARGE_BATCH`).
 pub const STOCK_PAGES: u64 = 64;
 
 /// The pages that one CPU has charged in advance, all to one group.

@@ -66,7 +66,7 @@ pub enum GroupError {
     },
     /// There is no group of this number, or the group was removed.
     Unknown(GroupId),
-    /// The group has children.
+    /// The group has children that were not removed.
     HasChildren(GroupId),
     /// The root group cannot be removed.
     IsRoot,
@@ -100,7 +100,8 @@ enum State {
     Live,
     /// The group is being removed. It is in the tree.
     Leaving,
-    /// The group was removed, but pages are still charged to it.
+    /// The group was removed, but it is still in the tree, because pages in memory or in swap are charged to it or to a
+    /// descendant.
     Dying,
 }
 
@@ -166,7 +167,7 @@ impl<M: Machine> Tree<M> {
         tree
     }
 
-    /// Returns whether a group is in the state `state`. Returns `false` for numbers that are too large for any group.
+    /// Returns whether a group is in the state `state`. Returns `false` for a number that is too large for a group.
     fn is(&self, id: GroupId, state: State) -> bool {
         self.states.get(usize::from(id.0)).is_some_and(|now| now.load(SeqCst) == state as u8)
     }
@@ -185,8 +186,9 @@ impl<M: Machine> Tree<M> {
         (!id.is_root()).then(|| self.parent(id))
     }
 
-    /// Adds a group as the last child of `parent`. `is_empty` says whether a removed group has no pages left, and
-    /// `is_named` whether kernel objects still name a group that was removed.
+    /// Adds a group as the last child of `parent`. First takes removed groups without pages out of the tree, so that
+    /// their numbers can be used again. `is_empty` says whether a group has no pages, and `is_named` whether kernel
+    /// objects still name a group that was removed.
     fn insert(
         &self,
         parent: GroupId,
@@ -248,7 +250,7 @@ impl Order {
         if exists { at..at + self.size[number] } else { 0..0 }
     }
 
-    /// Sets the positions of the groups from place `from` of the preorder on.
+    /// Sets [`Order::position`] anew for the groups from place `from` of the preorder to its end.
     fn number_from(&mut self, from: usize) {
         for at in from..self.preorder.len() {
             self.position[usize::from(self.preorder[at].0)] = at;
@@ -294,11 +296,11 @@ impl<M: Machine> Groups<M> {
     }
 
     /// Removes a group. The group's pages stay charged to it until they are freed, and its parent pays for its kernel
-    /// objects from then on. Its tasks must have left it.
-    /// [`crate::lru::Lru::remove_group`] calls this, and also updates the list of groups by which reclaim chooses.
+    /// objects from then on. All tasks must have left the group.
+    /// [`crate::lru::Lru::remove_group`] calls this, and also updates the list of groups from which reclaim chooses.
     ///
     /// # Errors
-    /// Fails if the group does not exist, has children, or is the root group.
+    /// Fails if the group does not exist, has children that were not removed, or is the root group.
     pub(crate) fn remove(&self, id: GroupId) -> Result<(), GroupError> {
         if id.is_root() {
             return Err(GroupError::IsRoot);

@@ -11,20 +11,20 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 /// The lowest priority to which a reclaim for boosted watermarks descends. Pages that are not easily freed are thereby
-/// left in memory. The reclaim may begin at a lower priority (`multigen.first_priority_min`).
+/// left in memory. A reclaim that begins at a lower priority (`multigen.first_priority_min`) does not descend.
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns whether a watermark of the node is raised (boosted) in a zone that a request can use.
+    /// Returns whether the node has a zone that a request can use and whose low mark is raised (boosted).
     pub(in crate::reclaim) fn is_boosted(&self, node: NodeId, classzone: usize) -> bool {
         self.zones_up_to(node, classzone).any(|(_, zone)| zone.boost() > 0)
     }
 
-    /// Reclaims until the zones that a request can use reach their raised (boosted) watermarks. Called after the node
-    /// was balanced, or could not be balanced. The target is the number of pages by which the marks are boosted. Ends
-    /// earlier if nothing can be freed at the lowest priority. Writes and swaps nothing, and leaves object caches
-    /// alone. Then ends all boosts of the zones, including boosts that began meanwhile. Compacts the node, unless
-    /// `reclaim.kswapd_compact` is `never`.
+    /// Reclaims until the zones that a request can use reach their raised (boosted) watermarks. It is called at the end
+    /// of kswapd's run over the node, whether the node is balanced or not. Its target is the number of pages by which
+    /// the marks are raised; it ends earlier if nothing can be freed at the lowest priority. It writes and swaps
+    /// nothing, and leaves object caches alone. Then it ends all boosts of the zones, including boosts that began
+    /// meanwhile, and compacts the node, unless `reclaim.kswapd_compact` is `never`.
     pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
         let mut left: u64 = self.zones_up_to(node, classzone).map(|(_, zone)| zone.boost()).sum();
         if left == 0 {

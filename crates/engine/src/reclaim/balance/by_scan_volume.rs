@@ -9,8 +9,8 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Performs one descent of the priority. The priority falls by a step when a pass scanned too few pages to reach
-    /// the marks, or freed none. Returns the request that was met in the end.
+    /// Balances a node in one descent of the priority. The priority falls by a step after a pass that freed nothing, or
+    /// that scanned too few pages to reach the high marks. Returns the request that was met in the end.
     pub(super) fn balance_by_scan_volume(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
         let mut request = request;

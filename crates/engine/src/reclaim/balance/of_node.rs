@@ -12,8 +12,8 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Lowers the priority from its highest value, pass by pass. The priority falls by one step after a pass that
-    /// scanned fewer pages than it wanted or freed none. The descent ends as soon as the node is balanced. Returns the
+    /// Balances a node as a whole, in one descent of the priority. The priority falls by one step after a pass that
+    /// scanned fewer pages than its target or freed none. The descent ends as soon as the node is balanced. Returns the
     /// request that was met in the end.
     pub(super) fn balance_whole_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
@@ -53,8 +53,8 @@ impl<M: Machine> Reclaim<M> {
         Request { order: control.order, ..request }
     }
 
-    /// Shrinks the lists of a node for requests of a class zone, and object caches in proportion. Returns whether the
-    /// wanted number of pages was scanned.
+    /// Shrinks the lists of a node for requests of a class zone, and then shrinks object caches in proportion to the
+    /// pages scanned. Returns whether at least the wanted number of pages was scanned.
     fn shrink_node(&self, task: &mut Task, node: NodeId, control: &mut ScanControl, classzone: usize) -> bool {
         control.to_reclaim_pages = self.zones_up_to(node, classzone).map(|(_, zone)| zone.high().max(CLUSTER)).sum();
         self.shrink_lists_of_node(task, node, control, classzone);
@@ -78,7 +78,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Clears the congestion marks of a node's lists, because the node is balanced.
+    /// Clears the flags of a node's zones that say that they are congested, full of dirty pages or full of pages under
+    /// writeback, because the node is balanced.
     #[doc(alias = "clear_pgdat_congested")]
     fn end_congestion(&self, node: NodeId) {
         for (_, zone) in self.zones_up_to(node, usize::MAX) {

@@ -26,7 +26,7 @@ pub(super) struct ZonePass {
     pub was_left: bool,
 }
 
-/// The block that kswapd wants from a zone, and the numbers by which the zone is judged.
+/// A zone from which kswapd wants blocks, and the numbers by which kswapd judges the zone.
 struct Wanted<'a, M: Machine> {
     /// The zone from which kswapd wants blocks.
     zone: &'a Zone<M>,

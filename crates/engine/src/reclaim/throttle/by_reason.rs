@@ -36,8 +36,8 @@ impl<M: Machine> WriteWaiters<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Throttles after a pass over a zone's lists. Kswapd waits if it met pages under writeback again, because it then
-    /// scans faster than the disk writes. A task waits a tick if the zone is congested.
+    /// Throttles the reclaimer after a pass over a zone's lists. Kswapd waits if it met pages under writeback again,
+    /// because it then scans faster than the disk writes. A task waits a tick if the zone is congested.
     pub(in crate::reclaim) fn throttle_after_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         let met_again = std::mem::take(&mut control.met_again);
         if met_again > 0 {
@@ -49,8 +49,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Throttles a direct reclaim that has ended a pass. `node` is the node of the pass's first zone. The task waits a
-    /// tick if nothing was freed at a low priority. A task at a cgroup's limit does not wait, because a cgroup has no
-    /// kswapd.
+    /// tick (1 ms) if nothing was freed and the priority is 1 or 0. A task at a cgroup's limit does not wait, because a
+    /// cgroup has no kswapd.
     pub(in crate::reclaim) fn throttle_without_progress(&self, node: NodeId, control: &ScanControl) {
         if control.reclaimed == 0 && control.priority <= LOW_PRIORITY && !control.is_cgroup {
             self.throttle_for_a_tick(node);
@@ -70,8 +70,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a cluster (32) of pages of the node was written for each task that sleeps in this way, at most 100
-    /// ms.
+    /// Sleeps until 32 pages (a cluster) of the node were written for each task that sleeps in this function, but at
+    /// most 100 ms.
     #[doc(alias = "VMSCAN_THROTTLE_WRITEBACK")]
     pub fn throttle_for_writeback(&self, node: NodeId) {
         let _span = self.machine.span(Func::ReclaimThrottle);
@@ -99,7 +99,7 @@ impl<M: Machine> Reclaim<M> {
         self.machine.pause(TICK);
     }
 
-    /// Returns whether more than half of the pages that could be freed are dirty, or being written.
+    /// Returns whether more than half of the pages of the node that could be freed are dirty or under writeback.
     fn is_mostly_unwritten(&self, node: NodeId) -> bool {
         let zones = || self.node(node).zones.iter().map(|id| self.zone(*id));
         let sum = |gauge| zones().map(|zone| zone.gauges.get(gauge)).sum::<u64>();

@@ -4,11 +4,13 @@ use crate::job::Job;
 use engine::memory::ZoneLayout;
 use guest::zoneinfo::Zone;
 
-/// A difference between a guest's zone and the machine file's is not reported if it is less than 1/`PART` of all pages.
+/// The size of a guest's zone may differ from the size in the machine file by up to 1/`PART` of all pages without being
+/// reported.
 const PART: u64 = 100;
 
-/// Returns a line that lists the parts of a job's machine file that a guest with these zones lacks; `None` if it lacks
-/// none. Costs and the speed of disks are not reported, because only a simulated machine takes them from the file.
+/// Returns a line that lists the parts of a job's machine file that a guest with the zones `zones` lacks; `None` if it
+/// lacks none. Costs of operations and the speed of disks are not reported, because only a simulated machine takes them
+/// from the file.
 pub(super) fn line(job: &Job, zones: &[Zone]) -> Option<String> {
     let machine = &job.machine;
     let before = &machine.before;
@@ -32,7 +34,7 @@ pub(super) fn line(job: &Job, zones: &[Zone]) -> Option<String> {
     (!found.is_empty()).then(|| format!("of machine `{}` it lacks {}", machine.name, found.join("; ")))
 }
 
-/// Returns the zones of the machine file, in words, if the guest's zones differ.
+/// Returns the zones of the machine file, in words, if the guest's zones `zones` differ from them; otherwise `None`.
 fn zones_of(job: &Job, zones: &[Zone]) -> Option<String> {
     let layout = job.layout();
     let mut wanted: Vec<Zone> = Vec::new();

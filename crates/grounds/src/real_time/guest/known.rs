@@ -11,10 +11,11 @@ use recordings::looks::{Look, Pressure};
 use std::fs;
 use std::path::Path;
 
-/// The disk with the workload's files.
+/// Name of the disk with the workload's files in a guest.
 const DISK: &str = "vda";
 
-/// Fields of a line of `/proc/diskstats`: the place after the disk's name, and the name of the field in our records.
+/// Fields of a line of `/proc/diskstats`. For each field: its position after the disk's name, and the name that it gets
+/// in records.
 const DISK_FIELDS: [(usize, &str); 9] = [
     (0, "reads"),
     (2, "read_sectors"),
@@ -30,9 +31,9 @@ const DISK_FIELDS: [(usize, &str); 9] = [
 /// Length of a tick in `/proc/PID/stat`, us: Linux shows 100 ticks a second there.
 const TICK_US: u64 = 10_000;
 
-/// Adds to `values` the free pages of each zone, stalls, the CPU time of kswapd, swap, the room for files, counters of
-/// the disk, and counters of nodes. Values that this kernel does not report are left out. With a cgroup, stalls for
-/// memory are those of the cgroup.
+/// Adds to `values` the free pages of each zone, stall times, the CPU time of kswapd, swap, the room for files,
+/// counters of the disk, and counters of nodes. Values that this kernel does not report are left out. With a cgroup,
+/// the stall times for memory are those of the cgroup.
 pub(super) fn add(values: &mut Vmstat, cgroup: Option<&Cgroup>) {
     for zone in guest::zoneinfo::read(&read("/proc/zoneinfo")) {
         *values.entry(format!("nr_free_pages_{}", zone.name.to_lowercase())).or_default() += zone.free;
@@ -59,7 +60,7 @@ pub(super) fn add(values: &mut Vmstat, cgroup: Option<&Cgroup>) {
     }
 }
 
-/// Returns the counters and gauges of each node.
+/// Returns for each memory node its counters and gauges.
 pub(super) fn nodes() -> Vec<Vmstat> {
     let of_node = |node: usize| {
         let folder = Path::new("/sys/devices/system/node").join(format!("node{node}"));
@@ -71,15 +72,16 @@ pub(super) fn nodes() -> Vec<Vmstat> {
     (0..).map_while(of_node).collect()
 }
 
-/// Returns the total stall times in a text of PSI, us, under names such as `psi_memory_some_us`.
+/// Returns the total stall times, us, in `text`, which is the text of a file of PSI. They have names such as
+/// `psi_memory_some_us`.
 fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
     let Pressure { some, full } = Pressure::of(text);
     let of = |(line, stalls): (&str, Option<Stalls>)| Some((format!("psi_{resource}_{line}_us"), stalls?.total_us));
     [("some", some), ("full", full)].into_iter().filter_map(of).collect()
 }
 
-/// Returns the counters of the disk in `/proc/diskstats`. Their names begin with `sda_`, whatever the disk is called,
-/// so that records of guest and simulator can be compared.
+/// Finds the counters of the disk with the workload's files in `text`, the text of `/proc/diskstats`, and returns them.
+/// Their names begin with `sda_`, as in records of the simulator, so that both can be compared.
 fn disk(text: &str) -> Vec<(String, u64)> {
     let fields = |line: &str| {
         let mut words = line.split_whitespace().skip(2);
@@ -97,7 +99,7 @@ fn kswapd_us() -> u64 {
     ids.filter_map(ticks).sum::<u64>() * TICK_US
 }
 
-/// Returns the ticks of a task, from the text of its `/proc/PID/stat`, if the task is a kswapd.
+/// Returns the CPU time of a task, in ticks, from the text of its `/proc/PID/stat`; `None` if the task is no kswapd.
 fn kswapd_ticks(stat: &str) -> Option<u64> {
     let (before, behind) = stat.rsplit_once(')')?;
     before.split_once('(')?.1.strip_prefix("kswapd")?;

@@ -13,7 +13,7 @@ const BLOCK: u64 = 512;
 /// The largest order of a free block.
 const ORDER_MAX: u32 = 10;
 
-/// Bits of a frame in `/proc/kpageflags`.
+/// Flags of a frame in `/proc/kpageflags`.
 mod flag {
     pub const LRU: u64 = 1 << 5;
     pub const SLAB: u64 = 1 << 7;
@@ -44,8 +44,8 @@ pub(super) fn now(now_ns: u64) -> Moment {
     Moment { now_ns, mark: None, zones: zoneinfo::read(&read("/proc/zoneinfo")).into_iter().map(zone).collect() }
 }
 
-/// Returns the migrate types of a zone, each with its numbers of free blocks and of pageblocks, in the order of
-/// `/proc/pagetypeinfo`.
+/// Finds the migrate types of a zone in `text`, the text of `/proc/pagetypeinfo`. Returns each with its number of free
+/// blocks of each order, and its number of pageblocks.
 fn kinds(text: &str, zone: &zoneinfo::Zone) -> Vec<Kind> {
     let of_zone = |line: &str| {
         let (node, rest) = line.strip_prefix("Node")?.split_once(", zone")?;
@@ -93,11 +93,12 @@ fn most(flags: &File, zone: &zoneinfo::Zone) -> Vec<Most> {
     found
 }
 
-/// Counts the pages of each use, one pageblock after the other. Remembers free blocks and compound pages that reach
-/// into the next pageblock.
+/// A counter of the pages of each use, which is given one pageblock after the other. It remembers a free block or
+/// compound page that reaches into the next pageblock.
 #[derive(Default)]
 struct Uses {
-    /// Frame after a free block that may reach into the next pageblock.
+    /// First frame after the last free block that is larger than a pageblock. Frames of the next pageblock that lie
+    /// before it are free.
     free_until: u64,
     /// The use of the last compound page, which may reach into the next pageblock.
     compound: Option<Use>,
@@ -120,8 +121,8 @@ impl Uses {
         pages
     }
 
-    /// Returns the number of pages from `frame` on that belong together, and their use. The use of an absent frame is
-    /// `None`.
+    /// Returns the number of pages from `frame` on that form one block or compound page, and their use. The use of an
+    /// absent frame is `None`.
     fn at(&mut self, frame: u64, flags: &[u64]) -> (usize, Option<Use>) {
         let first = flags[0];
         if first & flag::NOPAGE != 0 {
@@ -150,7 +151,7 @@ impl Uses {
 
     /// Returns the number of pages in this pageblock that belong to the free block which begins at `frame`. Only the
     /// block's first page is marked, and the kernel does not report the block's order. The order is taken to be the
-    /// largest that fits the frame's number and the unmarked frames after it.
+    /// largest for which `frame` is aligned and the rest of the block is unmarked.
     fn free(&mut self, frame: u64, flags: &[u64]) -> usize {
         let zeroes = 1 + flags[1..].iter().take_while(|it| **it == 0).count();
         let largest = frame.trailing_zeros().min(ORDER_MAX);

@@ -38,7 +38,7 @@ use workloads::workload::{Resources, Workload};
 
 pub use guest::inside::act_if_first;
 
-/// The hidden verb of the command with which the worker is started.
+/// Hidden subcommand with which this program is started as the worker of a guest, the process that runs the workload.
 const VERB: &str = "in-guest-work";
 
 /// The first release that has the multi-generational LRU.
@@ -110,8 +110,8 @@ impl Backend for Guest {
     }
 }
 
-/// Returns the names of the kernel files nearest to a version of Linux: one without the multi-generational LRU and, if
-/// the version has it, one with it.
+/// Returns the names of the kernel files nearest to a version of Linux: one file without the multi-generational LRU
+/// and, if the version has it, one file with it.
 fn fitting(version: versions::Version) -> Vec<&'static str> {
     let mut kernels = vec![versions::nearest(version, false)];
     kernels.extend((version >= FIRST_WITH_GENERATIONS).then(|| versions::nearest(version, true)));
@@ -119,7 +119,7 @@ fn fitting(version: versions::Version) -> Vec<&'static str> {
 }
 
 /// Checks each part that a guest needs. Returns for each part a line that describes it or, as an error, a line that
-/// says what is missing; both in words for the user.
+/// says what is missing. All lines are in words for the user.
 #[must_use]
 pub fn check(place: &GroundOptions) -> Vec<Result<String, String>> {
     let mut parts = vec![
@@ -144,7 +144,8 @@ pub fn check(place: &GroundOptions) -> Vec<Result<String, String>> {
     parts
 }
 
-/// Returns lines about an image: its release, its drivers (an error if one is missing), and whether KVM boots it.
+/// Returns lines about a kernel image: its release and memory, its drivers (an error if one is missing), and whether
+/// KVM boots it.
 fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, String>> {
     let (path, release) = (image.path.display(), &image.release);
     let mut parts =
@@ -167,10 +168,11 @@ fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, Stri
     parts
 }
 
-/// Opens an image, and finds its modules.
+/// Opens a kernel image, and finds its modules.
 ///
 /// # Errors
-/// When the file is no image, or the named folder has no modules for it; in words for the user.
+/// When the file is no kernel image, or the folder that the user named has no modules for it. The error is in words for
+/// the user.
 fn found(path: &Path, place: &GroundOptions) -> Result<(Image, Option<Modules>), String> {
     let image = Image::open(path)?;
     let modules = Modules::find(path, &image.release, place.kernel_modules.as_deref());
@@ -224,8 +226,8 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
     Ok(Outcome { rows, ..outcome })
 }
 
-/// If this process was started as the worker of a guest, runs the job that comes through the serial port. Returns
-/// `None` in any other process.
+/// If this process was started as the worker of a guest (the process that runs the workload), runs the job that comes
+/// through the serial port. Returns `None` in any other process.
 ///
 /// # Errors
 /// When the job cannot be read, or the answer cannot be written.

@@ -28,18 +28,19 @@ use std::time::{Duration, Instant};
 /// The longest time that a guest may take to start. Under emulation the start takes ten to thirty seconds.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 
-/// The longest time until the first line on the console. Under emulation this line comes after two seconds, on a busy
-/// computer after ten.
+/// The longest time until a guest writes the first line to its console. Under emulation it takes two seconds, or ten on
+/// a busy computer.
 const FIRST_LINE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Interval at which the console of a silent guest is checked.
+/// Interval at which the console of a guest is checked while the guest reports nothing.
 const CONSOLE_EVERY: Duration = Duration::from_secs(1);
 
-/// If a device has room for fewer pages than this, it counts as full, because ext4 takes more pages at a time.
+/// If the device that holds a guest's disks has room for fewer pages than this, it counts as full, because the guest's
+/// ext4 takes more pages than this at a time.
 const FULL_PAGES: u64 = 256;
 
-/// The longest time for which the worker in a guest may be silent. It reports progress five times a second if it gets
-/// memory and a CPU.
+/// The longest time for which the worker, the process in a guest that runs the workload, may report nothing. It reports
+/// progress five times a second if it gets memory and a CPU.
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
 
 /// A guest that uses less than this share of a CPU, percent, but is not idle ([`IDLE_PERCENT`]), gets too little CPU
@@ -48,17 +49,18 @@ const STARVED_PERCENT: u128 = 25;
 /// A guest that uses less than this share of a CPU, percent, counts as idle.
 const IDLE_PERCENT: u128 = 2;
 
-/// The factor by which a guest may take longer if it gets little CPU time.
+/// The factor by which a guest may exceed its time limits while it gets too little CPU time.
 const PATIENCE: u32 = 5;
 
-/// Largest number of starts of a guest for one run. After each start but the last, the guest's memory is corrected if
-/// its kernel manages too few or too many pages.
+/// Largest number of times that a guest is started for one run. If the kernel of a started guest manages too few or too
+/// many pages, the guest is started again with corrected memory, unless this was the last start.
 const STARTS: usize = 3;
 
-/// Bytes that the file system's journal and tables take in addition to the room for files.
+/// Bytes that the journal and the tables of a guest's file system take, in addition to the room for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 
-/// Sizes of guest memory with which the kernel managed the right number of pages, by kernel image and wanted pages.
+/// Memory sizes of earlier guests whose kernels managed the wanted number of pages. The key is the kernel image and the
+/// wanted numbers of pages.
 static FITTED: Mutex<BTreeMap<(PathBuf, Aim), Memory>> = Mutex::new(BTreeMap::new());
 
 /// A line that came from the guest through the serial port.
@@ -71,8 +73,7 @@ enum Heard {
 /// Runs a job in a guest, waits for its end, and returns the outcome.
 ///
 /// # Errors
-/// When the guest cannot be started, or hangs or ends before its worker answers; and when the job failed or was
-/// interrupted.
+/// When the guest cannot be started, or hangs or ends before it answers; also when the job failed or was interrupted.
 pub(super) fn run(
     workload: &dyn Runnable,
     job: &Job,
@@ -148,8 +149,8 @@ pub(super) fn run(
     unreachable!("the last start is taken as it is")
 }
 
-/// Returns a guest's failure. If the device that holds the guest's disks is full, the message begins with this fact. To
-/// be called before these disks are removed.
+/// Returns a guest's failure. If the device that holds the guest's disks is full, the message begins with this fact.
+/// This must be called before these disks are removed.
 fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),
@@ -173,7 +174,7 @@ fn told_of(image: &Image, state: &State, accelerator: Accelerator) -> String {
     )
 }
 
-/// Returns the numbers of pages that a guest's kernel is to manage, from the machine file.
+/// Returns the numbers of pages that the kernel of a guest should manage, according to the machine file.
 fn aim(job: &Job) -> Aim {
     let layout = job.layout();
     let sum = |zones: &mut dyn Iterator<Item = &ZoneLayout>| zones.map(|zone| zone.managed_pages).sum::<u64>();
@@ -182,8 +183,8 @@ fn aim(job: &Job) -> Aim {
     Aim::new(nodes, sum(&mut layout.nodes.iter().flat_map(|node| &node.zones).filter(is_low)))
 }
 
-/// Returns the kind of swap that a guest gets: compressed memory if the disk for swap has `memory_percent`, or
-/// `synchronous` is true for it, in the machine file.
+/// Returns the kind of swap that a guest gets. It is compressed memory if the machine file gives the disk for swap
+/// `memory_percent`, or sets `synchronous` to true for it.
 fn swap(job: &Job) -> Swap {
     let pages = job.swap_pages();
     let is_compressed = |disk: &Disk| {
@@ -196,8 +197,8 @@ fn swap(job: &Job) -> Swap {
     }
 }
 
-/// A running guest, and the lines from its serial port. The fields are dropped in order, so the machine ends before its
-/// files are removed.
+/// A running guest, and the lines from its serial port. The fields are dropped in the order of declaration, so the
+/// virtual machine ends before its files are removed.
 struct Guest {
     vm: Vm,
     stdin: Option<std::process::ChildStdin>,
@@ -239,7 +240,8 @@ impl Guest {
         Ok(Self { vm, stdin: Some(stdin), heard, accelerator, _folder: folder })
     }
 
-    /// Waits until the first process is about to start the worker, and returns the guest's state.
+    /// Waits until the guest's first process is about to start the worker, which runs the workload; and returns the
+    /// guest's state.
     fn wait_until_up(&mut self) -> Result<State, Failure> {
         let wait = Wait::begin(&self.vm);
         let is_late =
@@ -256,7 +258,8 @@ impl Guest {
         }
     }
 
-    /// Sends the job to the worker, waits for the answer, and returns the outcome.
+    /// Sends the job to the worker, the process in the guest that runs the workload. Waits for the answer, and returns
+    /// the outcome.
     fn work(&mut self, line: &str, progress: &Progress) -> Result<Box<Outcome>, Failure> {
         let told = |error: io::Error| Failure(format!("cannot tell the guest its job: {error}"));
         let began = Instant::now();
@@ -272,7 +275,7 @@ impl Guest {
         }
     }
 
-    /// Waits for the next line from the guest. After an interrupt of the user, the guest still has the time `grace` to
+    /// Waits for the next line from the guest. After an interrupt by the user, the guest still has the time `grace` to
     /// answer.
     fn next(&mut self, is_late: impl Fn(&Vm) -> bool, grace: Duration) -> Result<Heard, Failure> {
         let (mut told_at, mut looked_at) = (None, Instant::now());
@@ -335,7 +338,7 @@ fn is_too_long(waited: Duration, used: Duration, limit: Duration) -> bool {
     waited > if is_starved { limit * PATIENCE } else { limit }
 }
 
-/// Reads lines from a guest's serial port, and passes each with its meaning to `tell`. Ends when the port ends or
+/// Reads lines from a guest's serial port, and passes the meaning of each to `tell`. Returns when the port closes or
 /// `tell` returns `false`.
 fn listen(stdout: impl Read, mut tell: impl FnMut(Heard) -> bool) {
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {

@@ -9,25 +9,27 @@ use guest::inside;
 enum Form {
     /// The value is written unchanged.
     Same,
-    /// The value is written unchanged. A 0 is not written, which leaves the value to the kernel's formula or to another
-    /// setting.
+    /// The value is written unchanged, unless it is 0. A 0 leaves the value to the kernel's formula or to another
+    /// setting, so it is not written.
     UnlessZero,
     /// The value is converted from milliseconds to hundredths of a second.
     Centiseconds,
     /// The list is written without brackets and commas.
     List,
-    /// The word is replaced by another. Words that are not listed are not written.
+    /// The value is a word, and the word listed beside it is written instead. Words that are not listed are not
+    /// written.
     Words(&'static [(&'static str, &'static str)]),
 }
 
 const GENERATIONS: Form = Form::Words(&[("classic", "n"), ("multigen", "y")]);
-/// The form of walks of page tables: `never` is written as 5, in which bit 1 is off, so that page tables are not walked
-/// before a generation begins (Documentation/admin-guide/mm/multigen_lru.rst).
+/// The form of the choice whether page tables are walked: `never` is written as 5, in which bit 1 is off, so that page
+/// tables are not walked before a generation begins (Documentation/admin-guide/mm/multigen_lru.rst).
 const WALKS: Form = Form::Words(&[("never", "5")]);
 /// The form of a switch of khugepaged: `yes` is written as 1, `no` as 0.
 const KHUGEPAGED: Form = Form::Words(&[("yes", "1"), ("no", "0")]);
 
-/// For each setting: the key of the kernel file, the file of the setting, and the form.
+/// For each setting: the key in the kernel file, the file of the running kernel to which the value is written, and the
+/// form of the value.
 const SETTINGS: [(&str, &str, Form); 25] = [
     // This setting comes first, because the meaning of the other settings of generations depends on it.
     ("lru.policy", "/sys/kernel/mm/lru_gen/enabled", GENERATIONS),
@@ -66,8 +68,8 @@ const SETTINGS: [(&str, &str, Form); 25] = [
     ("access.khugepaged_max_ptes_none", "/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none", Form::Same),
 ];
 
-/// Returns the settings of a guest for a kernel file, in the order in which they are made. The settings `multigen.…`
-/// are left out if the kernel file does not use the multi-generational LRU.
+/// Returns the settings of a guest for a kernel file, in the order in which they must be made. The settings
+/// `multigen.…` are left out if the kernel file does not use the multi-generational LRU.
 pub(super) fn settings(kernel: &Kernel) -> Vec<inside::Setting> {
     let has_generations = kernel
         .settings
@@ -82,7 +84,7 @@ pub(super) fn settings(kernel: &Kernel) -> Vec<inside::Setting> {
     SETTINGS.iter().filter(is_read).filter_map(of_kernel).collect()
 }
 
-/// Returns a value in the form that the setting's file takes; `None` if the setting is not to be made.
+/// Returns a value in the form that the setting's file takes; `None` if nothing should be written.
 fn written(value: &str, form: Form) -> Option<String> {
     match form {
         Form::Same => Some(value.to_owned()),

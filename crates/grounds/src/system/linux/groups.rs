@@ -17,22 +17,23 @@ use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 use workloads::system::SystemError;
 
-/// The counters of `memory.stat` that are bytes.
+/// Names of the counters of `memory.stat` that are converted from bytes to pages.
 const SIZES: [&str; 4] = ["inactive_anon", "active_anon", "inactive_file", "active_file"];
 
-/// The groups of a run.
+/// The memory control groups of a run on a real kernel.
 #[derive(Debug)]
 pub struct Groups {
     /// The folder of the group that stands for the root group.
     root: PathBuf,
     names: BTreeSet<String>,
     sections: Vec<Group>,
-    /// The name of the first task so far, and the group whose `tasks` name it; the root group's name is empty.
+    /// The name of the first task that was started, and the name of the group in which it is. The root group's name is
+    /// empty. `None` before the first task.
     first: Mutex<Option<(String, String)>>,
 }
 
 impl Groups {
-    /// Makes the groups of a machine file below the folder `root`, with their limits at a scale.
+    /// Makes the groups of a machine file below the folder `root`, and sets their limits, multiplied by `scale`.
     ///
     /// # Errors
     /// When the kernel refuses a group or a limit.
@@ -59,7 +60,7 @@ impl Groups {
         Ok(Self { root: root.to_owned(), names, sections: groups.to_vec(), first: Mutex::default() })
     }
 
-    /// Returns the names of the groups that the section `name` stands for.
+    /// Returns the names of the groups for which the section `name` of the machine file stands.
     ///
     /// # Errors
     /// When the machine file has no such section.
@@ -90,11 +91,12 @@ impl Groups {
         fs::write(folder.join("cgroup.procs"), "0").map_err(told)
     }
 
-    /// Moves this process to the group whose `tasks` name a task that is about to start. Does nothing if no section has
-    /// `tasks`, or if the task makes records and is no task of the workload.
+    /// Moves this process to the group whose `tasks` name `task`, a task that is about to start. Does nothing if no
+    /// section has `tasks`, or if the task makes records and so does not belong to the workload.
     ///
     /// # Errors
-    /// When the group is not that of the tasks before, since all are one process; or when the kernel refuses.
+    /// When earlier tasks are in another group, because all tasks are one process, which is in one group; or when the
+    /// kernel refuses.
     pub fn enter_of_task(&self, task: &str) -> Result<(), SystemError> {
         if task.starts_with(RECORDER) || self.sections.iter().all(|group| group.tasks.is_empty()) {
             return Ok(());
@@ -116,7 +118,8 @@ impl Groups {
         }
     }
 
-    /// Writes to `memory.reclaim` of a group. Returns whether the requested number of pages was freed.
+    /// Makes the kernel reclaim `pages` pages of a group, by a write to `memory.reclaim`. Returns whether as many pages
+    /// were freed.
     ///
     /// # Errors
     /// When the machine file has no such group, or the kernel has no such file or refuses the value.
@@ -140,7 +143,7 @@ impl Groups {
         fs::write(self.folder(name)?.join(limit.name()), text).map_err(told)
     }
 
-    /// Returns the file of a group's pressure (PSI).
+    /// Returns the path of the file with a group's pressure (PSI).
     ///
     /// # Errors
     /// When the machine file has no such group.

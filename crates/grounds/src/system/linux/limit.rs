@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, io};
 
-/// A cgroup that limits memory. Dropping this removes the cgroup.
+/// A cgroup that limits memory. Dropping this value removes the cgroup.
 #[derive(Debug)]
 pub struct Limit {
     /// The cgroup.
@@ -55,7 +55,7 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Makes tasks that find memory exhausted wait, instead of being killed. Only cgroups of version 1 can do that. In
+    /// Makes tasks that find memory exhausted wait, instead of being killed. Only cgroups of version 1 can do that: in
     /// version 2 the kernel kills the limited process. While tasks wait, the caller must free memory in the cgroup
     /// ([`Cgroup::help`]).
     ///
@@ -86,10 +86,12 @@ impl Drop for Limit {
     }
 }
 
-/// Returns the folders of cgroups in which a new cgroup may be made, the likeliest first.
+/// Returns the folders in which a new cgroup may be made, with the version of each. The folders that most likely permit
+/// it come first.
 ///
-/// In version 1 this is the cgroup of this process. In version 2 it is first the parent of that cgroup, because a
-/// cgroup with processes cannot enable controllers for children; then the cgroup itself, which works if it is the root.
+/// In version 1 such a folder is the cgroup of this process. In version 2 the first folder is the parent of that
+/// cgroup, because a cgroup with processes cannot enable controllers for children. The second is the cgroup itself,
+/// which works only if it is the root.
 fn places() -> Vec<(PathBuf, Version)> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -36,10 +36,11 @@ struct Shared {
     counters: Counters,
     /// The memory control groups of the machine file; none if the machine file has none.
     groups: Option<Groups>,
-    /// The mapping of each file, which all tasks share. A mapping exists as long as a handle uses it.
+    /// The mapping of each file, by the file's name. All tasks share the mapping, which exists as long as a handle uses
+    /// it.
     mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
-    /// A token for each file name. While a region of the file exists, the token does, too, and the file cannot be
-    /// removed.
+    /// A token for each file name. The token exists while a region maps the file, and the file cannot be removed during
+    /// that time.
     regions: Mutex<BTreeMap<String, Weak<()>>>,
 }
 
@@ -56,16 +57,16 @@ pub struct OpenFile {
     name: String,
     file: File,
     is_random: bool,
-    /// The mapping, made by the first read in place.
+    /// The file's mapping, which the first read in place makes.
     mapping: Option<Arc<sys::FileMapping>>,
 }
 
 impl LinuxSystem {
-    /// Makes the system of the running kernel with `memory_pages` pages of memory, files in `folder`, and counters from
-    /// `counters`. `kept` says how much of each page's contents workloads write and verify.
+    /// Makes the system of the running kernel, with `memory_pages` pages of memory, files in `folder`, and counters
+    /// from `counters`. `kept` says how much of each page's contents workloads write and verify.
     ///
     /// # Errors
-    /// When the folder lies in memory, because files would then take the limited memory.
+    /// When the folder lies in memory (tmpfs), because files would then take a part of the limited memory.
     pub fn new(
         folder: PathBuf,
         memory_pages: u64,
@@ -86,7 +87,7 @@ impl LinuxSystem {
     /// Gives the system its memory control groups.
     ///
     /// # Errors
-    /// When a task was started before.
+    /// When a task was already started.
     pub fn with_groups(self, groups: Groups) -> Result<Self, SystemError> {
         let shared = Arc::into_inner(self.shared).ok_or_else(|| SystemError("a task runs already".into()))?;
         Ok(Self { shared: Arc::new(Shared { groups: Some(groups), ..shared }), stop: self.stop })
@@ -100,7 +101,8 @@ impl LinuxSystem {
         self.shared.groups.as_ref().map_or(Ok(()), |groups| groups.enter_of_task(task))
     }
 
-    /// Returns the file with the pressure of a group; for `None`, of the cgroup that limits memory, or of the computer.
+    /// Returns the path of the file with the pressure of a group. For `None` it is the pressure of the cgroup that
+    /// limits memory or, without such a cgroup, of the whole computer.
     fn pressure_file(&self, group: Option<&str>) -> Result<PathBuf, SystemError> {
         if let Some(name) = group {
             return self.groups()?.pressure_file(name);
@@ -118,8 +120,8 @@ impl LinuxSystem {
         Ok(OpenFile { name: name.to_owned(), file, is_random: false, mapping: None })
     }
 
-    /// Returns a shared mapping of a file that contains `page`. This is the mapping that other handles use. If there is
-    /// none, or the file has grown, makes a new one. No file of this system becomes shorter.
+    /// Returns the mapping of a file that all handles share, if it contains `page`. Otherwise the file has no mapping
+    /// or has grown, so a new mapping of the whole file is made and returned.
     fn mapping(&self, file: &OpenFile, page: u64) -> Result<Arc<sys::FileMapping>, SystemError> {
         let mut mapped = self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = mapped.get(&file.name).and_then(Weak::upgrade).filter(|mapping| page < mapping.pages()) {

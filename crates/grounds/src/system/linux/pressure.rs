@@ -19,7 +19,7 @@ fn told(path: &Path) -> impl Fn(io::Error) -> SystemError + '_ {
     move |error| SystemError(format!("{}: {error}", path.display()))
 }
 
-/// Reads a file of PSI; none if the kernel was built, or started, without PSI.
+/// Reads a file of PSI. Returns `None` if the kernel was built, or started, without PSI.
 pub(super) fn read(path: &Path) -> Result<Option<Pressure>, SystemError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Text::of(&text).both()),
@@ -28,7 +28,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Pressure>, SystemError> {
     }
 }
 
-/// Writes a trigger to a file of PSI.
+/// Opens a file of PSI, and writes the trigger `text` to it. Returns a value that can wait until the trigger fires.
 pub(super) fn trigger(path: &Path, text: &str, stop: Arc<Stop>) -> Result<PressureTrigger, SystemError> {
     let trigger: Trigger =
         text.parse().map_err(|error: machine::pressure::TriggerError| SystemError(error.to_string()))?;

@@ -20,7 +20,7 @@ pub struct Region {
     file: Option<Mapped>,
 }
 
-/// The file under a region.
+/// The file that a region maps.
 #[derive(Debug)]
 struct Mapped {
     name: String,
@@ -29,7 +29,7 @@ struct Mapped {
     first: u32,
     /// Number of pages from `first` to the end of the file, as last asked from the system.
     known_pages: Cell<u64>,
-    /// A token of the file. While any region has it, the file is mapped, and cannot be removed.
+    /// A token of the file. As long as a region holds such a token, the file is mapped and cannot be removed.
     _token: Arc<()>,
 }
 
@@ -42,7 +42,7 @@ impl Region {
         Ok(Self { memory: sys::Mapping::new(pages)?, file: None })
     }
 
-    /// Maps `pages` pages of zeroes, which may become huge pages if the kernel makes them without advice.
+    /// Maps `pages` pages of zeroes. They may become huge pages if the kernel makes huge pages without advice.
     ///
     /// # Errors
     /// When the address space has no room.
@@ -50,8 +50,8 @@ impl Region {
         Ok(Self { memory: sys::Mapping::huge(pages)?, file: None })
     }
 
-    /// Maps `pages` of a file. The file comes with its name and a token, which the region keeps: while a token of a
-    /// file exists, the file is mapped.
+    /// Maps the range `pages` of a file. The region keeps the file's name and a token: as long as such a token exists,
+    /// the file cannot be removed.
     ///
     /// # Errors
     /// When the system refuses.

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-/// A swap file in use. Dropping this ends its use and removes it.
+/// A swap file in use. Dropping this value makes the kernel stop using the file, and removes the file.
 #[derive(Debug)]
 pub struct SwapFile {
     path: PathBuf,

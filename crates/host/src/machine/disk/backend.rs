@@ -14,16 +14,16 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-/// Largest size, in bytes, at which a write that ends within a block goes through the page cache of the kernel as a
-/// whole. A larger write is split: whole blocks by O_DIRECT, the rest through the page cache. For a small write, this
-/// second system call would cost more than it saves.
+/// If a write ends within a block and has at most this number of bytes, all of it goes through the page cache of the
+/// kernel. A larger write is split into two system calls: its whole blocks go by O_DIRECT, the rest through the page
+/// cache. For a small write, the second system call would cost more than O_DIRECT saves.
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
 /// The memory of a request, as a list of contiguous runs. Up to four runs need no allocation.
 pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
 
-/// A way to carry out disk requests. Each transfer (request under way) ends exactly once: by [`Transfer::perform`], by
-/// [`Transfer::fail`], or within this module.
+/// A way to carry out disk requests. Each transfer (request under way) must be ended exactly once: by
+/// [`Transfer::perform`], by [`Transfer::fail`], or by a backend of this library.
 pub trait Backend: Send + Sync {
     /// Carries out a transfer (request under way) for a caller that waits. Returns when the transfer is finished, or
     /// was passed on to another thread.
@@ -52,9 +52,9 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// Reads a few pages on the calling thread, which waits; every miss of the page cache comes here. To save time, the
-/// read is not counted as in flight. The count is needed only to close the device, and a task closes a device only when
-/// no other task submits to it.
+/// Reads a few pages on the calling thread, which waits; every miss of the page cache comes here. To save time, a read
+/// that succeeds at once is not counted as in flight. The count is needed only to close the device, and a task closes a
+/// device only when no other task submits to it.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
@@ -87,16 +87,17 @@ pub struct Transfer {
     bytes: usize,
     /// Number of the request's bytes that lay within the file when the transfer began.
     within: usize,
-    /// The group ([`Generation`]) in which the device counts this write as under way; `None` for a read.
+    /// The generation in which the device counts this write as under way; `None` for a read.
     generation: Option<Generation>,
-    /// For a write that has begun: the number of truncations by other processes that had been noticed before it.
+    /// For a write: the number of truncations of the file by other processes that were noticed before the first attempt
+    /// to write. `None` for a read, and before this attempt.
     cuts_before: Option<u32>,
     progress: Progress,
     /// True while the transfer holds a place in the device's queue.
     has_place: bool,
     /// Limit of the number of bytes that the next attempt moves, for tests; `None` for no limit.
     cut: Option<usize>,
-    /// The encrypted blocks of a started write to an encrypted device; otherwise empty.
+    /// The encrypted blocks, if this is a write to an encrypted device whose first attempt has begun; otherwise empty.
     sealed: Vec<Sealed>,
 }
 
@@ -132,7 +133,8 @@ impl Transfer {
     }
 
     /// Calls `visit` with the number and the bytes of each block of the request that lay in the file, wholly or in
-    /// part, when the transfer began. Blocks after the end are left out: they have no known checksum.
+    /// part, when the transfer began. Blocks after the end of the file are left out, because they have no known
+    /// checksum.
     fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
         let mut bytes = [0; BLOCK_BYTES];
         let within = self.within.div_ceil(BLOCK_BYTES);
@@ -144,7 +146,7 @@ impl Transfer {
 
     /// Checks a finished transfer and returns the result to report. Data that were read are compared with their
     /// checksums, or decrypted, and bytes after the file's end become zeroes. After a failed write, the checksums of
-    /// its blocks are forgotten.
+    /// its blocks, or their nonces and tags, are forgotten.
     fn check(&self, result: Result<(), Cause>) -> Result<(), Cause> {
         if self.request.operation == Operation::Read && self.within < self.bytes {
             // The file in the system may be longer than its owner knows: the system refused to truncate it, or another
@@ -283,7 +285,8 @@ impl Transfer {
         if done < direct { direct - done } else { self.bytes - done }
     }
 
-    /// Returns the handle that the next attempt uses: the direct one, or for a partial last block the buffered one.
+    /// Returns the file handle that the next attempt uses. A partial last block needs the handle that goes through the
+    /// page cache of the kernel, because O_DIRECT writes whole blocks only.
     pub(super) fn file(&self) -> &File {
         let past_direct = self.bytes_past_direct();
         match past_direct > 0 && self.progress.done >= self.bytes - past_direct {
@@ -423,7 +426,7 @@ pub(super) fn is_waited_for(request: &Request) -> bool {
 
 /// Returns whether the submitter carries out the request itself, unless a plug holds the request back. This is so for a
 /// read of at most `pages_max` pages that a task waits for. A write is never carried out by its submitter, which
-/// usually has further writes to submit before it waits.
+/// usually submits several writes before it waits.
 #[inline]
 pub(super) fn is_read_in_place(request: &Request, pages_max: usize) -> bool {
     request.is_sync && request.operation == Operation::Read && request.frames.len() <= pages_max

@@ -9,7 +9,7 @@ use engine::page_cache::segments::{Segments, UsedParts};
 use machine::{BLOCK_BYTES, Request};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The bit that is set in the word of a block whose checksum is known.
+/// The bit that is set in a block's word if the block's checksum is known.
 const KNOWN: u64 = 1 << 32;
 
 /// The checksums of one device's blocks.
@@ -17,7 +17,7 @@ const KNOWN: u64 = 1 << 32;
 pub(super) struct Checksums {
     blocks: Segments<AtomicU64>,
     used: UsedParts,
-    /// One more than the largest number of a block whose checksum was ever recorded.
+    /// Number of blocks from the start of the file up to the last one whose checksum was ever recorded.
     end: AtomicU64,
 }
 

@@ -14,7 +14,8 @@ use machine::{BLOCK_BYTES, Request};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of words that are kept for a block: one for the number of its last write, two for the tag.
+/// Number of 64-bit words that the cipher keeps for a block: one for the number of the block's last write, two for the
+/// tag of its encryption.
 const WORDS: usize = 3;
 
 /// An encrypted block, in memory aligned for O_DIRECT.
@@ -24,7 +25,8 @@ pub(super) struct Sealed(pub(super) [u8; BLOCK_BYTES]);
 /// The cipher of one encrypted device: its key, and the nonce and tag of each block's last write.
 pub(super) struct Cipher {
     cipher: Aes256GcmSiv,
-    /// Number of blocks encrypted so far. At a million blocks a second, 2^64 numbers last for half a million years.
+    /// Number of blocks encrypted so far. Each block gets the next number as its nonce. At a million blocks a second,
+    /// 2^64 numbers last for half a million years.
     writes: AtomicU64,
     /// [`WORDS`] words for each block: the number of the block's last write, and its tag. The number is 0 if the block
     /// was never written.
@@ -62,8 +64,8 @@ impl Cipher {
         Some(())
     }
 
-    /// Decrypts `bytes`, which were read from a block, in place. Returns `false` if they are not the bytes that were
-    /// last written to the block; `bytes` are then useless.
+    /// Decrypts `bytes`, which were read from a block, in place. Returns `false` if the bytes that were read differ
+    /// from those that were last written to the block. The contents of `bytes` are then useless.
     #[must_use]
     pub(super) fn open(&self, block: u64, bytes: &mut [u8; BLOCK_BYTES]) -> bool {
         let first = block as usize * WORDS;

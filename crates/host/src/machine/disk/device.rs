@@ -22,7 +22,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Largest number of failed requests that a device remembers: the latest ones.
+/// Largest number of failed requests that a device remembers. If more requests fail, it forgets the oldest.
 const ERRORS_MAX: usize = 64;
 
 /// A reference to a receiver of finished requests, which is a handle of the engine. The reference is weak, because the
@@ -33,9 +33,9 @@ pub type Receiver = Weak<dyn Completions + Send + Sync>;
 pub(super) struct Context {
     pub arena: Arc<Arena>,
     pub receivers: OnceLock<Box<[Receiver]>>,
-    /// The number of devices with a congested queue of reads, and of writes, indexed by [`Operation`]. Kept as a
-    /// counter because reclaim asks for each page whether any queue is congested. It may be below 0 for a moment, when
-    /// the end of a congestion is counted before its beginning.
+    /// The number of devices with a congested queue of reads, and of writes, indexed by [`Operation`]. The numbers are
+    /// kept as counters because reclaim asks for each page whether any queue is congested. A counter may be below 0 for
+    /// a moment, if the end of a congestion is counted before its beginning.
     pub congested: [AtomicI32; 2],
     /// Woken whenever a device's queue stops being congested.
     pub uncongested: WaitQueue,
@@ -65,7 +65,7 @@ pub struct RequestError {
     pub offset: u64,
     /// Number of bytes of the request.
     pub bytes: u64,
-    /// The cause.
+    /// The reason why the request failed.
     pub cause: Cause,
 }
 
@@ -117,7 +117,7 @@ pub struct Device {
     /// `true` while a thread waits until no request is in flight.
     is_closing: AtomicBool,
     idle: WaitQueue,
-    /// Places in the device's queue for reads, and for writes, indexed by [`Operation`].
+    /// The places in the device's queue for reads, and those for writes, indexed by [`Operation`].
     places: [Places; 2],
     /// Wait queue of tasks that wait for a place in the device's request queue.
     room: WaitQueue,
@@ -251,8 +251,9 @@ impl Device {
     /// truncated the file. Beyond the expected length, missing bytes read as zeroes.
     ///
     /// The owner sets the expected length after it has lengthened the file, and before it shortens the file, once
-    /// nothing after the new end is being written. A completed write raises it to the write's end; without a function
-    /// set by [`Device::follow_length`], to one block before this end.
+    /// nothing after the new end is being written. A completed write raises the expected length to the end of the
+    /// write. If no function was set by [`Device::follow_length`], it raises it only to one block before this end,
+    /// because the owner may have truncated the file within the last block.
     pub fn expect_len(&self, bytes: u64) {
         self.end.expect(bytes);
         self.forget_checksums_after(bytes);
@@ -403,9 +404,10 @@ impl Device {
 
     /// Returns the device's length in the system now, in bytes.
     ///
-    /// The length is found by a seek to the end; nothing else uses the file position of the handle. `fstat` would be
-    /// slower: it also asks for the time of last change. Linux (since 6.13) then gives the next write a new time of
-    /// change, which makes the inode dirty again, and a commit of one page takes 50 % longer.
+    /// The length is found by a seek to the end, which disturbs nothing, because no other code uses the file position
+    /// of the handle. `fstat` would make writes slower: it also asks for the time of last change. Since 6.13, Linux
+    /// then gives the next write a new time of change, which makes the inode dirty again, so that a commit of one page
+    /// takes 50 % longer.
     fn end_in_system(&self) -> io::Result<u64> {
         (&self.file).seek(SeekFrom::End(0))
     }

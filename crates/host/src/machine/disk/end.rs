@@ -51,7 +51,8 @@ impl End {
         self.end_change(bytes);
     }
 
-    /// Lowers the expected number of bytes of the file to `bytes`, if it is larger.
+    /// Lowers the expected number of bytes of the file to `bytes`. Does nothing if the expected number is not larger
+    /// than `bytes`.
     pub(super) fn expect_at_most(&self, bytes: u64) {
         self.expected.fetch_min(bytes, Ordering::SeqCst);
         self.end_change(bytes);

@@ -78,14 +78,16 @@ impl Script {
     }
 }
 
-/// A backend that injects the faults of a [`Script`] into requests, and passes them to the inner backend.
+/// A backend that injects the faults of a [`Script`] into requests, and passes the requests that do not fail to the
+/// inner backend.
 pub struct Faults {
     inner: Arc<dyn Backend>,
     script: Arc<Script>,
 }
 
 impl Faults {
-    /// Returns a backend that passes requests to `inner` unless `script` has a fault for them.
+    /// Returns a backend that injects the faults of `script` into requests, and passes the requests that do not fail to
+    /// `inner`.
     #[must_use]
     pub fn wrap(script: &Arc<Script>, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
         Arc::new(Self { inner, script: Arc::clone(script) })

@@ -5,8 +5,8 @@ use crate::machine::wait::WaitQueue;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The numbers of writes under way, in two generations. A thread can wait for all writes that have begun, and need not
-/// wait for later ones, which belong to the other generation.
+/// Counts the writes under way in two generations. A thread can wait for all writes that have begun: later writes
+/// belong to the other generation, so the thread does not wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Generations {
     /// The number of the generation to which new writes belong; its lowest bit selects the counter in `under_way`.

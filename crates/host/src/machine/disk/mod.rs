@@ -79,7 +79,7 @@ pub enum Checks {
 
 /// The disks of one machine.
 pub(super) struct Disks {
-    /// Devices by number; `None` if the device was removed.
+    /// The devices, indexed by their numbers; `None` if the device was removed.
     table: boxcar::Vec<ArcSwapOption<Device>>,
     /// Numbers in the table that no device has. The lock is held while a device is added.
     free_numbers: Mutex<BTreeSet<u32>>,
@@ -258,8 +258,8 @@ impl Disks {
     }
 }
 
-/// Splits `transfers` into those for which `is_true` returns `true`, and the others. Copies nothing if there are no
-/// others.
+/// Splits `transfers` into those for which `is_true` returns `true`, and the others. Copies nothing if `is_true`
+/// returns `true` for all.
 fn split(transfers: Vec<Transfer>, is_true: impl Fn(&Transfer) -> bool) -> (Vec<Transfer>, Vec<Transfer>) {
     if transfers.iter().all(&is_true) { (transfers, Vec::new()) } else { transfers.into_iter().partition(is_true) }
 }

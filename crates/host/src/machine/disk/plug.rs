@@ -23,8 +23,8 @@ struct Plugged {
     transfers: Vec<Transfer>,
 }
 
-/// Calls `look` with the thread's state of plugs, and returns its result. Returns `None` if the thread is ending and
-/// this thread-local state was already dropped.
+/// Calls `look` with the state of this thread's plugs, and returns the result of `look`. Returns `None` if the thread
+/// is ending and this thread-local state was already dropped.
 fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
@@ -43,8 +43,8 @@ pub(super) fn begin(owner: usize) -> bool {
     .unwrap_or(false)
 }
 
-/// Ends a plug of this thread. If it was the outermost one, returns the held-back transfers, which the caller must
-/// start; otherwise none.
+/// Ends a plug of this thread. If it was the outermost plug, returns the held-back transfers, which the caller must
+/// start; otherwise returns no transfers.
 pub(super) fn end() -> Vec<Transfer> {
     with_plugged(|plugged| {
         plugged.depth -= 1;

@@ -63,7 +63,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The range of bytes of a file that a request moves, and the direction.
+/// The range of bytes of a file that a request moves, and the direction (read or write).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub operation: Operation,
@@ -101,9 +101,9 @@ pub(super) enum Next {
     Done,
     /// The file has no more bytes: the rest of the read becomes zeroes.
     ZeroRest,
-    /// Try to move the rest.
+    /// Another attempt moves the rest.
     Again,
-    /// Try again through the page cache of the kernel.
+    /// Another attempt goes through the page cache of the kernel.
     Buffered,
     /// The request fails.
     Fail(Cause),
@@ -210,8 +210,8 @@ mod tests {
         let page = BLOCK_BYTES;
         let os = |errno| Fail(Cause::Os(errno));
         const ODD: u64 = 14 * PAGE - 512;
-        /// A row of the table: name, operation, ends of the file, results of the attempts, and the expected last step
-        /// and number of bytes moved.
+        /// One case of this test: name, operation, ends of the file, results of the attempts, and the expected last
+        /// step and number of bytes moved.
         type Row<'a> = (&'a str, Operation, Ends, &'a [Result<usize, Errno>], (Next, usize));
         let table: &[Row<'_>] = &[
             ("all at once", Read, LONG, &[Ok(4 * page)], (Done, 4 * page)),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The bit of [`Places::taken`] that is set while the queue is congested. The other bits count taken places.
 const CONGESTED: u32 = 1 << 31;
 
-/// The places of a device's request queue for reads, or those for writes.
+/// The places of a device's request queue for requests of one direction: reads or writes.
 #[derive(Debug)]
 pub(super) struct Places {
     depth: u32,

@@ -39,8 +39,9 @@ use std::time::Duration;
 
 /// Largest number of submissions that the background ring takes with one system call.
 const BACKGROUND_ENTRIES: u32 = 256;
-/// Largest number of transfers that the background ring has in flight, over all devices; further transfers wait in
-/// front of the ring. Each of them has a completion entry of 16 bytes, and one more entry is for the bell.
+/// Largest number of transfers that the background ring has in flight, over all devices. More transfers than that wait
+/// in front of the ring. The ring's 4096 completion entries, of 16 bytes each, are for these transfers and for the read
+/// of the bell, the eventfd that wakes the ring's thread.
 const BACKGROUND_IN_FLIGHT: usize = 4096 - 1;
 /// Largest number of transfers that a borrowed ring has in flight.
 const BORROWED_ENTRIES: u32 = 64;
@@ -48,7 +49,8 @@ const BORROWED_ENTRIES: u32 = 64;
 const IDLE_RINGS_MAX: usize = 16;
 /// The user data that marks the read of the bell, the eventfd that wakes the background ring's thread.
 const BELL: u64 = u64::MAX;
-/// Interval at which a thread checks for completions of a ring that it may no longer enter.
+/// Interval at which a thread checks for completions of a ring that the system forbids it to enter. The thread cannot
+/// wait for them in the ring.
 const REFUSED_PAUSE: Duration = Duration::from_micros(50);
 /// Largest number of bytes that one system call moves. Linux: `MAX_RW_COUNT`.
 const RUN_BYTES_MAX: usize = 0x7fff_f000;
@@ -64,8 +66,8 @@ impl Rings {
     /// Makes the background ring, its thread and a first ring to borrow. If the system forbids the background ring
     /// later, `io_threads` threads of a [`Pool`] do the work, and `notices` gets a notice.
     ///
-    /// # Errors
-    /// The system's error number when rings are not permitted; 0 when an operation is missing.
+    /// # Errors The system's error number when rings are not permitted; 0 when the kernel's rings lack an operation
+    /// that this module needs.
     pub(super) fn new(io_threads: usize, notices: Arc<Notices>) -> Result<Arc<Self>, Errno> {
         let as_errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
         let bell = sys::event_counter().map_err(as_errno)?;
@@ -155,7 +157,8 @@ impl Backend for Rings {
 /// The state that submitters and the thread of the background ring share.
 struct Background {
     inbox: Mutex<Vec<Transfer>>,
-    /// True while the thread waits in a system call, or is about to. A submitter must then ring the bell.
+    /// True while the thread waits in a system call, or is about to. A submitter must then wake the thread
+    /// (`ring_bell`).
     is_asleep: AtomicBool,
     is_over: AtomicBool,
     bell: File,
@@ -183,7 +186,7 @@ impl Background {
         }
     }
 
-    /// Carries out transfers from the inbox by the ring, until the rings end.
+    /// Carries out transfers from the inbox by the ring, until [`Rings`] is dropped.
     ///
     /// # Errors
     /// The system's error number when the system does not serve the ring any more.
@@ -226,7 +229,7 @@ impl Background {
     }
 
     /// Replaces the background ring, which the system forbids, by a pool of threads. The calling thread becomes one of
-    /// them. The pool carries out all present and further transfers.
+    /// them. The pool carries out the unfinished transfers and all later ones.
     #[cold]
     fn fall_back(&self, errno: Errno, mut slots: Slots, waiting: VecDeque<Transfer>) {
         // Rings the bell, so that the ring's read of it ends, if one is under way.
@@ -254,7 +257,7 @@ struct Slots {
     slots: Vec<Option<InFlight>>,
     free: Vec<usize>,
     in_flight: usize,
-    /// Number of requests in flight that are no transfers: reads of the bell.
+    /// Number of requests in flight that are no transfers: reads of the bell, the eventfd that wakes the ring's thread.
     others: usize,
     /// User data of the requests that the system has not taken yet, in order: those in the submission queue, and
     /// possibly one that is about to be pushed.
@@ -416,8 +419,8 @@ impl Slots {
         result
     }
 
-    /// Handles all completions that have come, and ends the transfers that are done. Returns the few transfers that
-    /// must be continued, because the system has moved only a part of their bytes.
+    /// Handles all completions that have come, and ends the transfers that are done. Returns the few transfers of which
+    /// the system has moved only a part of the bytes, so that the caller continues them.
     fn reap_finished(&mut self) -> Vec<Transfer> {
         let mut reaped = std::mem::take(&mut self.reaped);
         let mut unfinished = Vec::new();
@@ -484,7 +487,7 @@ fn borrowed_slots() -> io::Result<Slots> {
     Ok(Slots::new(ring, BORROWED_ENTRIES as usize))
 }
 
-/// Returns an error if the kernel's rings lack an operation that this module needs (before Linux 5.6).
+/// Returns an error if the kernel's rings lack an operation that this module needs, as they do before Linux 5.6.
 fn check_operations(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;

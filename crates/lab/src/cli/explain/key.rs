@@ -25,8 +25,7 @@ use study::plan::{OF_MACHINE, OF_PARAMS};
 /// The explanation of a key: its meaning and its values.
 #[derive(Default)]
 pub struct Known {
-    /// The word that was asked for, if it is not the key's name: the key without its section or with another section,
-    /// or a sysctl.
+    /// The word that was asked for, if it is not the key's name: for example the key without its section, or a sysctl.
     asked: Option<String>,
     /// The meaning of the word that was asked for, if it is a name of Linux or a counter.
     says: Option<String>,
@@ -40,9 +39,9 @@ pub struct Known {
     limits: Vec<String>,
     /// The kind of files that set the key: `kernels`, `machines`, `experiments`.
     owners: &'static str,
-    /// Each value with the files that set it, and its source.
+    /// The values of the key that files set, each with the files that set it and with its source.
     by_value: Vec<Owned>,
-    /// Further keys that the word stands for, with their meanings.
+    /// The keys, besides `key`, that the word stands for, with their meanings.
     also: Vec<(String, String)>,
 }
 
@@ -54,7 +53,7 @@ struct Owned {
     source: String,
 }
 
-/// Adds a file to the value that it sets.
+/// Records in `all` that the file `owner` sets a key to `value`.
 fn own(all: &mut Vec<Owned>, owner: &str, value: String, source: String) {
     match all.iter_mut().find(|known| known.value == value) {
         Some(known) => known.owners.push(owner.to_owned()),
@@ -63,8 +62,8 @@ fn own(all: &mut Vec<Owned>, owner: &str, value: String, source: String) {
 }
 
 impl Known {
-    /// Returns the sentence on the word that was asked for, which stands before the key; none if the word is the key's
-    /// name.
+    /// Returns the sentence that explains the word that was asked for. The sentence stands before the explanation of
+    /// the key. Returns none if the word is the key's name.
     fn asked(&self) -> Option<String> {
         let Self { asked, says, key, .. } = self;
         let asked = asked.as_ref()?;
@@ -143,8 +142,8 @@ impl Known {
     }
 }
 
-/// Explains a key, a counter or a known name. Returns none if no kernel, machine or workload has it, or if several keys
-/// match.
+/// Explains a key, a counter, or a name that users know from Linux. Returns none if `key` is none of these, or if
+/// several keys match.
 ///
 /// # Errors
 /// When an embedded file is faulty.
@@ -172,7 +171,7 @@ pub fn explain(key: &str) -> Result<Option<Known>, Error> {
     Ok(found.map(|found| Known { asked: Some(key.to_owned()), ..found }))
 }
 
-/// Returns the keys of kernels, machines and experiments whose last part is this word.
+/// Returns the keys of kernels, machines and experiments whose last part (after the last dot) is `word`.
 fn last_parts(word: &str) -> Vec<String> {
     let of_kernels = choice::all().filter(|choice| choice.key == word).map(Choice::path);
     let is_last = |path: &String| path.rsplit('.').next() == Some(word);
@@ -184,7 +183,8 @@ fn last_parts(word: &str) -> Vec<String> {
     all.collect()
 }
 
-/// Explains a name that users know from Linux by the first key that corresponds to it. Lists the name's other keys.
+/// Explains `asked`, a name that users know from Linux, by the first key that corresponds to it, and lists the other
+/// keys that correspond to it.
 fn of_name(asked: &str, named: &known_names::Known) -> Result<Known, Error> {
     let first = named.keys.first().map(|key| explain(key)).transpose()?.flatten().unwrap_or_default();
     let also = named.keys.iter().skip(1).map(|key| (key.clone(), meaning(key))).collect();
@@ -215,8 +215,9 @@ pub fn nearest(key: &str) -> Option<String> {
     placed::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
 }
 
-/// Returns everything with a name in which some word begins with `word`, by kind, each with its description. If nothing
-/// is found, searches for `word` anywhere in names, and then anywhere in descriptions.
+/// Searches the names of kernels, machines, experiments, workloads, keys and counters, and names known from Linux, for
+/// those in which a word begins with `word`. Returns the names that match with their descriptions, grouped by kind. If
+/// none matches, searches for `word` anywhere in names, and then anywhere in descriptions.
 #[must_use]
 pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     let word = word.to_lowercase();
@@ -268,7 +269,7 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     found
 }
 
-/// Returns the description in an embedded file.
+/// Returns the description that an embedded file of a kernel, machine or experiment has.
 fn about_file(folder: &str, name: &str) -> String {
     match folder {
         "kernels" => library::kernel(name).map(|kernel| kernel.about),
@@ -278,7 +279,7 @@ fn about_file(folder: &str, name: &str) -> String {
     .unwrap_or_default()
 }
 
-/// Explains a key of kernels: its meaning, its values, and the kernels that set each value, with its source.
+/// Explains a key of kernels: its meaning, its values, and for each value the kernels that set it and its source.
 fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     let Choice { section, key, values, .. } = choice;
     let mut by_value = Vec::new();
@@ -341,7 +342,8 @@ fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     Ok(known(OF_PARAMS, param, (!about.is_empty()).then_some(about), "experiments", by_value))
 }
 
-/// Explains a key that files set. Returns none if no file has the key and it has no meaning.
+/// Explains the key `path` of machines or experiments. Returns none if no file sets the key and its meaning (`about`)
+/// is unknown.
 fn known(prefix: &str, path: &str, about: Option<String>, owners: &'static str, by_value: Vec<Owned>) -> Option<Known> {
     if about.is_none() && by_value.is_empty() {
         return None;

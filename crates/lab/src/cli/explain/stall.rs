@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// Parses a time in ms. It must be a microsecond at least.
+/// Parses a time in ms. The time must be a microsecond or more.
 fn parse_over(text: &str) -> Result<Nanos, String> {
     match text.strip_suffix("ms").unwrap_or(text).parse::<f64>() {
         Ok(ms) if (0.001..=1e9).contains(&ms) => Ok(Nanos((ms * 1e6) as u64)),

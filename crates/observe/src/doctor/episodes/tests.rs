@@ -4,7 +4,8 @@ use super::*;
 use crate::doctor::course::Extent;
 use crate::doctor::{Diagnosis, Patient};
 
-/// Makes a course of lines as from `vmstat 1`, from pages swapped in and out per second.
+/// Makes a course as `vmstat 1` would record it. Each of `lines` has the pages that were swapped in and out within one
+/// second.
 fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     let interval = |(n, (come, left)): (usize, (f64, f64))| Interval {
         place: Extent::Lines { first: n + 1, last: n + 1 },
@@ -13,14 +14,15 @@ fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     lines.into_iter().enumerate().map(interval).collect()
 }
 
-/// Returns the finding of the rule for thrashing in a course: the sentence and the spans.
+/// Returns what the rule for thrashing finds in a course: its sentence, and the spans for which it holds.
 fn found(course: Course) -> Option<(String, Option<When>)> {
     let diagnosis = Diagnosis::of_patient(&Patient::of_course("v", course));
     let finding = diagnosis.findings.into_iter().find(|it| it.cause == "anonymous-thrashing")?;
     Some((finding.sentence, finding.when))
 }
 
-/// Makes quiet lines, except for ranges of loud lines. Lines are counted from 1.
+/// Makes a course of `lines` seconds without swapping, except for the ranges `loud`, in which programs thrash. Lines
+/// are counted from 1.
 fn quiet_but(lines: usize, loud: &[std::ops::RangeInclusive<usize>]) -> Course {
     course((1..=lines).map(|n| if loud.iter().any(|it| it.contains(&n)) { (2000.0, 1800.0) } else { (0.0, 0.0) }))
 }

@@ -4,35 +4,36 @@ use super::{Said, figure, ill, mib};
 use crate::doctor::signs::{Signs, Zone};
 use crate::doctor::{Finding, Weight};
 
-/// The smallest order for which the kernel does not try hard. Up to order 3 it reclaims and compacts until it has a
-/// block, since kernel stacks and network buffers need such blocks.
+/// The smallest order for which the kernel gives up early. Up to order 3 it reclaims and compacts until it has a block,
+/// since kernel stacks and network buffers need such blocks.
 pub const COSTLY_ORDER: usize = 4;
 
 /// The order of a huge page.
 pub const HUGE_ORDER: usize = 9;
 
-/// Smallest free memory, MiB, that counts as fragmented and not as short: as much as the high marks take together on a
-/// computer with some GiB.
+/// Smallest free memory, MiB, that can count as fragmented; less than this counts as a shortage. It is as much as the
+/// high marks of all zones together on a computer with some GiB.
 pub const FREE_MIN_MIB: f64 = 64.0;
 
-/// Smallest free memory in which huge pages can be expected, MiB: the size of 128 huge pages.
+/// Smallest free memory, MiB, in which a huge page should be free: as much as 128 huge pages.
 pub const FREE_FOR_HUGE_MIN_MIB: f64 = 256.0;
 
-/// Share of free pages in blocks of an order, percent, below which there are nearly no such blocks: one or two requests
-/// would take them all.
+/// Share of the free pages, percent, that must be in blocks of an order or larger. Below this share there are hardly
+/// any such blocks: one or two requests would take them all.
 pub const BLOCKS_MIN: f64 = 0.1;
 
-/// Returns whether a zone is that of the first 16 MiB, kept for old devices. Other requests do not use its free pages.
+/// Returns whether a zone is the zone DMA: the first 16 MiB, kept for old devices. Other requests do not use its free
+/// pages.
 fn is_for_devices(zone: &Zone) -> bool {
     zone.name == "DMA" || zone.name.starts_with("DMA of ")
 }
 
-/// Returns whether free blocks are known by order, in a zone that is not kept for old devices.
+/// Returns whether the free blocks by order are known for at least one zone other than DMA.
 pub(super) fn are_known(signs: &Signs) -> bool {
     signs.zones.iter().flatten().any(|zone| !zone.blocks.is_empty() && !is_for_devices(zone))
 }
 
-/// Returns the number of free pages in blocks of an order or larger ones.
+/// Returns the number of free pages of zones that are in blocks of the order `order` or larger.
 fn pages_from(zones: &[&Zone], order: usize) -> f64 {
     let of_zone = |zone: &&Zone| -> f64 {
         zone.blocks.iter().enumerate().skip(order).map(|(order, blocks)| blocks * (order as f64).exp2()).sum()
@@ -40,12 +41,12 @@ fn pages_from(zones: &[&Zone], order: usize) -> f64 {
     zones.iter().map(of_zone).sum()
 }
 
-/// Returns whether zones have nearly no blocks of an order or larger ones.
+/// Returns whether zones have hardly any free blocks of the order `order` or larger.
 fn lacks(zones: &[&Zone], order: usize) -> bool {
     pages_from(zones, order) < pages_from(zones, 0) * BLOCKS_MIN / 100.0
 }
 
-/// Finds free memory that has nearly no blocks of several pages.
+/// Finds free memory that has hardly any blocks of several pages.
 pub(super) fn in_pieces(signs: &Signs) -> Said {
     let known: Vec<&Zone> =
         signs.zones.iter().flatten().filter(|zone| !zone.blocks.is_empty() && !is_for_devices(zone)).collect();

@@ -4,12 +4,12 @@ use super::{RATE_MIN, Said, figure, if_known};
 use crate::doctor::signs::{Disk, Signs};
 use crate::doctor::{Finding, Weight};
 
-/// Smallest busy time of a disk that may be the bottleneck, percent. How many requests a disk serves in parallel is
-/// unknown, so a lower value means nothing.
+/// Smallest share of time, percent, for which a disk must be busy to count as a bottleneck. Below this share nothing
+/// can be concluded, since it is unknown how many requests a disk serves in parallel.
 pub const DISK_BUSY_MIN: f64 = 90.0;
 
-/// Smallest mean time of a request, ms, that shows requests waiting for others. A rotating disk serves a single request
-/// in about 10 ms, a flash disk in less than 1 ms.
+/// Smallest mean time of a request, ms, that shows that requests wait in the disk's queue. A rotating disk serves a
+/// single request in about 10 ms, a flash disk in less than 1 ms.
 pub const DISK_WAIT_MIN: f64 = 30.0;
 
 /// Finds disks that are always busy and on which requests wait. This is a notice and no illness, since memory need not

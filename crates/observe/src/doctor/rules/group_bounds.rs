@@ -6,29 +6,31 @@ use crate::doctor::signs::{Bounds, Signs};
 use crate::doctor::{Finding, Weight};
 use serde::Serialize;
 
-/// Smallest excess over `memory.high` that tasks feel, percent of `memory.high`. It decides only if the cgroup's PSI is
-/// not known. At 3 % a task sleeps 58 ms for every 64 pages, which leaves the task 4 MiB a second.
+/// Smallest excess over `memory.high`, percent of `memory.high`, that slows tasks down noticeably. The constant is used
+/// only if the cgroup's PSI is not known. At 3 %, a task sleeps 58 ms for every 64 pages, so that it gets 4 MiB a
+/// second.
 const ABOVE_HIGH_MIN: f64 = 3.0;
 
-/// Longest sleep for 64 pages that are charged above `memory.high`, s (docs/mechanisms/groups.md, 4).
+/// Longest time, s, that a task sleeps for 64 pages charged above `memory.high` (docs/mechanisms/groups.md, 4).
 const SLEEP_MAX_S: f64 = 2.0;
 
-/// Largest number of cgroups that are named in addition to the worst.
+/// Largest number of cgroups that a finding names in addition to the worst cgroup.
 const NAMED_MAX: usize = 2;
 
-/// Returns the cgroups in the signs, each with its path and its own signs: the examined one, or those of the computer.
+/// Returns the cgroups in `signs`, each with its path and its own signs. If `signs` are those of one examined cgroup,
+/// returns this cgroup; otherwise returns the cgroups of the computer.
 fn each(signs: &Signs) -> impl Iterator<Item = (&str, &Signs)> {
     let own = signs.group.as_deref().map(|name| (name, signs));
     let others = signs.groups.iter().map(|(name, group)| (name.as_str(), group)).filter(move |_| own.is_none());
     own.into_iter().chain(others)
 }
 
-/// Returns whether something is known of a cgroup's limits and protection.
+/// Returns whether a limit or the protection of at least one cgroup is known.
 pub(super) fn are_known(signs: &Signs) -> bool {
     each(signs).any(|(_, group)| group.bounds.is_some())
 }
 
-/// What happened to a cgroup at one of its bounds.
+/// Events at one of a cgroup's bounds: `memory.high` or `memory.low`.
 struct Met<'s> {
     name: &'s str,
     group: &'s Signs,
@@ -46,7 +48,8 @@ impl Met<'_> {
         self.group.some_waited_percent.map(|waited| waited >= GROUP_WAITED_MIN)
     }
 
-    /// Returns a sentence about the time for which the cgroup's tasks waited.
+    /// Returns a sentence about the time for which the cgroup's tasks waited. The words `at_ease` are added if they
+    /// hardly waited.
     fn waited(&self, at_ease: &str) -> String {
         match (self.group.some_waited_percent, self.waits()) {
             (Some(waited), Some(true)) => format!(" Its tasks waited for memory {waited:.1} % of the time."),
@@ -56,7 +59,8 @@ impl Met<'_> {
     }
 }
 
-/// Sorts cgroups, the worst first. Returns the worst cgroup with words about the others.
+/// Returns the cgroup with the worst events, and a sentence that names the other cgroups after the words `others`.
+/// Returns none if there are no events.
 fn worst<'s>(mut met: Vec<Met<'s>>, others: &str) -> Option<(Met<'s>, String)> {
     met.sort_by(|a, b| (b.is_felt, b.events).partial_cmp(&(a.is_felt, a.events)).unwrap_or(std::cmp::Ordering::Equal));
     let rest: Vec<&str> = met.iter().skip(1).map(|it| it.name).collect();
@@ -69,7 +73,8 @@ fn worst<'s>(mut met: Vec<Met<'s>>, others: &str) -> Option<(Met<'s>, String)> {
     met.into_iter().next().map(|first| (first, words))
 }
 
-/// Finds cgroups that are slowed down at `memory.high`.
+/// Finds cgroups that exceeded `memory.high`. This is an illness if their tasks wait noticeably; otherwise it is a
+/// notice.
 pub(super) fn held_at_high(signs: &Signs) -> Said {
     let met = each(signs).filter_map(|(name, group)| {
         let bounds = group.bounds?;
@@ -183,17 +188,17 @@ fn refaults(group: &Signs) -> Option<f64> {
     }
 }
 
-/// Returns the number of refaults of a cgroup per second.
+/// Returns a cgroup's refaults per second; none if they are unknown.
 fn rate(group: &Signs) -> Option<f64> {
     Some(refaults(group)? / group.seconds().ok()?)
 }
 
-/// Smallest share, percent, of a parent's memory that its groups protect together, at which a finding mentions their
-/// protection.
+/// Smallest share of their parent's memory, percent, that sibling cgroups must protect together before a finding
+/// mentions it.
 const PROTECTED_MIN: f64 = 50.0;
 
-/// Returns a sentence about the memory that a group and its siblings protect together, if it is much of their parent's
-/// memory. Returns an empty text if it is little or unknown.
+/// Returns a sentence about how much memory the cgroup `name` and its siblings protect together. Returns an empty text
+/// if this is less than half of their parent's memory, or unknown.
 fn beside(signs: &Signs, name: &str) -> String {
     let above = |name: &str| name.rsplit_once('/').map_or(String::new(), |(above, _)| above.to_owned());
     let parent = above(name);
@@ -222,7 +227,7 @@ fn beside(signs: &Signs, name: &str) -> String {
     }
 }
 
-/// A cgroup with the names of the findings about it.
+/// A cgroup, and the names of the findings about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OfGroup {
     /// The cgroup's name.
@@ -231,12 +236,12 @@ pub struct OfGroup {
     pub causes: Vec<&'static str>,
 }
 
-/// Names of the rules that are asked about each cgroup.
+/// Names of those rules for the whole input that are also asked about each cgroup.
 const ABOUT_GROUPS: [&str; 3] = ["killed", "group-thrashing", "cgroup-limit"];
 
-/// Asks the rules about cgroups for each cgroup of a computer. Returns the cgroups with findings, in the order of names,
-/// and the number of all cgroups. For a computer with fewer than two cgroups, returns an empty list and 0, since all
-/// findings are then about the same cgroup.
+/// Asks the rules about cgroups for each cgroup of a computer. Returns the cgroups with findings, in the order of their
+/// names, and the number of all cgroups. If there is at most one cgroup, returns an empty list and 0, because then the
+/// findings about the computer say the same.
 pub(in crate::doctor) fn by_group(signs: &Signs, rules: &[Rule]) -> (Vec<OfGroup>, usize) {
     if signs.groups.len() < 2 {
         return (Vec::new(), 0);
@@ -262,7 +267,8 @@ fn only<T: Clone>(all: &std::collections::BTreeMap<String, T>, name: &str) -> st
     all.get(name).map(|value| (name.to_owned(), value.clone())).into_iter().collect()
 }
 
-/// Returns the cgroups with their findings in one line, at most `max` of them.
+/// Returns a line with the cgroups in `found` (at most `max`) and their findings, and with the number of cgroups
+/// without findings. `all` is the number of all cgroups.
 pub(in crate::doctor) fn in_a_line(found: &[OfGroup], all: usize, max: usize) -> String {
     let named = found.iter().take(max).map(|it| format!("{} ({})", it.group, it.causes.join(", ")));
     let mut named: Vec<String> = named.collect();
@@ -286,7 +292,8 @@ mod tests {
     use recordings::looks::{CgroupFiles, Told, all};
     use report::Look;
 
-    /// Returns the signs in files of cgroups, given as lines `PATH:LINE`. Two texts are two copies, 10 s apart.
+    /// Returns the signs in copies of cgroup files. Each line of a copy has the form `PATH:LINE`. Two copies are 10 s
+    /// apart.
     fn signs(copies: &[&str]) -> Signs {
         let mut looks = Looks::default();
         for copy in copies {
@@ -351,7 +358,8 @@ mod tests {
         assert!(findings(&none).is_empty());
     }
 
-    /// Returns the text of a server's and a backup's files. The server was reclaimed `low` times although protected.
+    /// Returns the files of two cgroups, a server and a backup. Pages of the server were reclaimed `low` times although
+    /// `memory.low` protected them.
     fn protected(low: u64, refaults: u64) -> String {
         format!(
             "srv/memory.events:low {low}\nsrv/memory.events:high 0\nsrv/memory.low:{}\nsrv/memory.current:{}\n\

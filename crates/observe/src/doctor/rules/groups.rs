@@ -4,25 +4,27 @@ use super::{FREE_MUCH, RATE_MIN, REFAULT_MIN, Said, figure, if_known, ill, perce
 use crate::doctor::signs::Signs;
 use crate::doctor::{Finding, Weight};
 
-/// Smallest PSI of a cgroup at which its tasks feel the limit, percent of the observed time.
+/// Smallest share of time, percent, in which some task of a cgroup waits for memory (PSI), at which the limit counts as
+/// harmful.
 pub(super) const GROUP_WAITED_MIN: f64 = 1.0;
 
 /// Smallest number of the computer's refaults per 100 major faults of a cgroup at which these faults count as reads of
-/// reclaimed pages. The constant is used for cgroups without refault counters. With fewer refaults, the faults count as
-/// those of a starting program.
+/// reclaimed pages. If there are fewer refaults, the faults count as those of a starting program. The constant is used
+/// for cgroups that do not count refaults.
 const BACKED_MIN: f64 = 50.0;
 
-/// Free share of a cgroup's limit, percent, below which the cgroup counts as at its limit now. Its reclaim frees a few
-/// dozen pages at a time.
+/// Free share of a cgroup's limit, percent, below which the cgroup counts as being at its limit now. The free part is
+/// small but not 0, since the reclaim of a cgroup frees a few dozen pages at a time.
 const GROUP_FREE_MIN: f64 = 2.0;
 
-/// Smallest number of refaults since a cgroup was made that is reported: 29 MiB, five minutes at the smallest rate.
+/// Smallest number of refaults since a cgroup was made that counts as thrashing: 29 MiB, or five minutes at
+/// [`RATE_MIN`].
 const REFAULTS_MADE_MIN: f64 = RATE_MIN * 300.0;
 
-/// Most cgroups that are named.
+/// Largest number of cgroups that a finding names.
 const NAMED_MAX: usize = 3;
 
-/// A cgroup that reads reclaimed pages again.
+/// Figures of a cgroup that reads reclaimed pages again and again.
 struct Thrashing {
     name: String,
     refaults: Option<f64>,
@@ -30,12 +32,12 @@ struct Thrashing {
     stolen: Option<f64>,
     at_limit: Option<f64>,
     waited: Option<f64>,
-    /// Rate at which the cgroup reads reclaimed pages again, pages/s; a higher rate is worse.
+    /// Rate at which the cgroup reads reclaimed pages again, pages/s. The cgroup with the highest rate is the worst.
     rate: f64,
 }
 
-/// Returns the figures of a cgroup that reads reclaimed pages again; none if it does not. `all` are the computer's
-/// signs, if known.
+/// Returns the figures of the cgroup `name` if it reads reclaimed pages again and again; none if it does not. `group`
+/// are the signs of the cgroup, and `all` those of the computer, if known.
 fn thrashing(name: &str, group: &Signs, all: Option<&Signs>) -> Option<Thrashing> {
     let seconds = group.seconds().ok()?;
     let refaults = sum(group.refaulted_file, group.refaulted_anon);
@@ -75,41 +77,43 @@ fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Returns whether the group `name` lies below the group `above`.
+/// Returns whether the cgroup `name` is below the cgroup `above` in the hierarchy.
 fn is_below(name: &str, above: &str) -> bool {
     let above = above.trim_end_matches('/');
     name.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
 }
 
-/// Returns words for a cgroup within a sentence. A cgroup that comes from saved files has no name.
+/// Returns words for a cgroup within a sentence: `the cgroup` and its name. A cgroup from saved files has no name, only
+/// words such as `the cgroup of these files`, which are returned unchanged.
 pub(super) fn called(name: &str) -> String {
     if name.starts_with("the ") { name.to_owned() } else { format!("the cgroup {name}") }
 }
 
-/// Returns words for a cgroup at the beginning of a sentence.
+/// Returns words for a cgroup at the beginning of a sentence, as [`called`] does, but with a capital.
 pub(super) fn capitalized(name: &str) -> String {
     let called = called(name);
     format!("T{}", called.strip_prefix('t').unwrap_or(&called))
 }
 
-/// Returns the signs that a cgroup counts itself; none if it counts none.
+/// Returns the signs from the counters of the cgroup `name` itself; none if the input has no such counters.
 fn own<'s>(signs: &'s Signs, name: &str) -> Option<&'s Signs> {
     if signs.group.is_some() { Some(signs) } else { signs.groups.get(name) }
 }
 
-/// Returns whether a cgroup's counters cover the time since it was made, and not a shorter time.
+/// Returns whether the counters of the cgroup `name` are totals since the cgroup was made, because there is only one
+/// copy of them.
 pub(super) fn is_since_made(signs: &Signs, name: &str) -> bool {
     own(signs, name).is_some_and(|group| group.is_since_start)
 }
 
-/// Returns whether the signs include a single copy of a cgroup's `memory.stat`.
+/// Returns whether the signs come, for some cgroup, from a single copy of its `memory.stat`.
 pub(super) fn is_made_known(signs: &Signs) -> bool {
     let has_stat = |group: &Signs| group.is_since_start && group.major_faults.is_some();
     signs.group.is_some() && has_stat(signs) || signs.groups.values().any(has_stat)
 }
 
-/// Finds pages that a cgroup read again since it was made, from a single copy of its `memory.stat`. This is an illness
-/// if the cgroup's tasks wait now.
+/// Reports how many pages a cgroup read again since it was made, from a single copy of its `memory.stat`. This is an
+/// illness if the number is large and tasks of the cgroup wait for memory now.
 pub(super) fn since_made(signs: &Signs) -> Said {
     let of = |group: &Signs| sum(group.refaulted_file, group.refaulted_anon).unwrap_or(0.0);
     let own = signs.group.iter().map(|name| (name, signs));
@@ -153,11 +157,11 @@ pub(super) fn since_made(signs: &Signs) -> Said {
     }))
 }
 
-/// Smallest share of all pages read again, percent, at which one cgroup counts as having nearly all of them.
+/// Smallest share of the computer's refaults, percent, at which one cgroup counts as the cause of nearly all of them.
 const OF_ONE_MIN: f64 = 80.0;
 
-/// Returns whether nearly all pages that come back belong to one cgroup that reclaims at its limit. The computer itself
-/// must have free pages then, or an idle kswapd.
+/// Returns whether nearly all refaults of the computer are those of one cgroup, which reclaims at its own limit. This
+/// can only be so if the computer itself has much free memory or an idle kswapd.
 pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     let is_idle = || signs.kswapd.scanned.zip(signs.elapsed_s).is_some_and(|(pages, time)| pages < RATE_MIN * time);
     let is_roomy = signs.group.is_none() && (signs.free_share().is_some_and(|share| share >= FREE_MUCH) || is_idle());
@@ -177,7 +181,7 @@ pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     })
 }
 
-/// Finds cgroups that read again pages which were reclaimed at the cgroup's limit.
+/// Finds cgroups that read pages again and again, because the cgroup's limit makes them leave memory.
 pub(super) fn group_thrashing(signs: &Signs) -> Said {
     let seconds = signs.seconds()?;
     let mut found: Vec<Thrashing> = match &signs.group {
@@ -246,7 +250,8 @@ pub(super) fn group_thrashing(signs: &Signs) -> Said {
     Ok(ill("group-thrashing", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Finds cgroups whose limit makes memory scarce.
+/// Finds cgroups that reached their memory limit. This is only a notice if none of their tasks waits for memory, or if
+/// the limit was reached only in the past.
 pub(super) fn cgroup_limit(signs: &Signs) -> Said {
     let at_limit = signs.at_limit.as_ref().ok_or("counts of cgroups at their limits")?;
     let mut hit: Vec<(&String, &f64)> = at_limit.iter().filter(|(_, times)| **times > 0.0).collect();
@@ -295,7 +300,7 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
     }))
 }
 
-/// Finds that the examined process waits for a disk to get its pages back.
+/// Finds that the examined process waits for a disk because its pages have left memory and it needs them again.
 pub(super) fn process_faults(signs: &Signs) -> Said {
     let process = signs.process.as_ref().ok_or("process")?;
     let rate = process.major_faults / signs.seconds()?;

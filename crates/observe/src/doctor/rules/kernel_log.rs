@@ -10,27 +10,28 @@ use recordings::kernel_log::killers::{Eviction, Killer};
 use recordings::kernel_log::{Kill, Kind, Limit, Log, Report, ZoneReport};
 use std::collections::BTreeMap;
 
-/// Most causes that are described in full; further ones are counted.
+/// Largest number of reasons for kills or failures that are described in full. Further reasons are only counted.
 const TOLD_MAX: usize = 3;
 
-/// Most names of tasks that a sentence lists.
+/// Largest number of process names that a sentence lists.
 const NAMES_MAX: usize = 3;
 
-/// Smallest share of memory whose holder is named, percent.
+/// Smallest share of memory, percent, that a use of memory must have to be named.
 const HOLDER_MIN: f64 = 10.0;
 
-/// Sentences about a log, and the figures that support them.
+/// Sentences about a kernel log, and the figures that support them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
-    /// Sentences about the log.
+    /// The sentences about the kernel log.
     pub sentences: Vec<String>,
-    /// Figures that support the sentences.
+    /// The figures that support the sentences.
     pub figures: Vec<Evidence>,
-    /// Number of killed processes.
+    /// Number of processes that were killed according to the log.
     pub kills: usize,
 }
 
-/// Returns the killed processes and the reasons, from all the OOM killer's reports in a log.
+/// Returns sentences on the processes that were killed according to a log, and on the reasons, from all reports of the
+/// OOM killer.
 #[must_use]
 pub fn kills(log: &Log) -> Told {
     let mut told = Told::default();
@@ -84,7 +85,8 @@ fn name_of(killer: Killer) -> &'static str {
     }
 }
 
-/// Returns sentences on the victims of a killer in user space, the killer's reason, and the setting that controls it.
+/// Returns sentences on the processes or containers that a killer in user space ended: which they are, the reason that
+/// the killer states, and the settings that control this killer.
 fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     let Some(last) = all.last() else { return Vec::new() };
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
@@ -128,7 +130,8 @@ fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     vec![said, how.to_owned()]
 }
 
-/// Groups reports whose sentences are equal. The largest group comes first.
+/// Groups reports of failed requests that have the same reason, so that the same sentences fit all reports of a group.
+/// The largest group comes first.
 fn alike<'a>(reports: &[&'a Report]) -> Vec<Vec<&'a Report>> {
     let mut groups: Vec<(String, Vec<&Report>)> = Vec::new();
     for report in reports {
@@ -159,7 +162,7 @@ fn who_was_killed(alike: &[&Report]) -> String {
     }
 }
 
-/// Returns the place of reports in the log: the line of a single report, or the first and last lines of several.
+/// Returns the place of reports in the log: for one report its line, for several reports the first and the last line.
 fn place(alike: &[&Report]) -> String {
     let at = |report: &Report| {
         let time = report.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
@@ -172,14 +175,15 @@ fn place(alike: &[&Report]) -> String {
     }
 }
 
-/// Returns the number of killed processes, and their names with counts: `5 processes: httpd (4), java`.
+/// Returns the number of killed processes, and the most frequent of their names with counts: `5 processes: httpd (4),
+/// java`.
 fn names(kills: &[&Kill]) -> String {
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     kills.iter().for_each(|kill| *by_name.entry(&kill.name).or_default() += 1);
     listed(&format!("{} process{}", kills.len(), if kills.len() == 1 { "" } else { "es" }), by_name)
 }
 
-/// Returns `what` followed by the most frequent names with counts.
+/// Returns `what`, followed by the most frequent of the names in `by_name` with their counts.
 fn listed(what: &str, by_name: BTreeMap<&str, usize>) -> String {
     let mut all: Vec<(&str, usize)> = by_name.into_iter().filter(|(name, _)| !name.is_empty()).collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -199,7 +203,7 @@ fn pages_of(order: i32) -> String {
     }
 }
 
-/// Returns sentences on the request, and on the reason why it found no memory.
+/// Returns sentences on a request for memory, and on the reason why it found none.
 fn why(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     if report.order.is_some_and(|order| order < 0) {
@@ -243,7 +247,7 @@ fn has_nodes(report: &Report) -> bool {
     report.zones.iter().any(|zone| zone.node != report.zones[0].node)
 }
 
-/// Returns the names of the zones that can serve the request.
+/// Returns words for the zones that the request may use, with `alone` if memory is free in other zones.
 fn alone(want: &Want<'_>) -> String {
     let names = zone_names(want.rooms.iter().map(|room| room.zone), has_nodes(want.report));
     let several = if want.rooms.len() == 1 { "" } else { "s" };
@@ -251,7 +255,8 @@ fn alone(want: &Want<'_>) -> String {
     format!("zone{several} {names}{alone}")
 }
 
-/// Returns the zones with free memory that the request may not use, and the reason; empty if there are none.
+/// Returns words for the zones that have free memory which the request may not use, and the reason; empty if there are
+/// no such zones.
 fn closed(want: &Want<'_>) -> String {
     if want.elsewhere.is_empty() {
         return String::new();
@@ -273,8 +278,8 @@ fn closed(want: &Want<'_>) -> String {
     format!(", not {}{by_nodes}", with_free.join(" or "))
 }
 
-/// Returns sentences on the zones that can serve the request: their free memory, and the part that the request may not
-/// take. The highest zone, from which the request would be served, comes first.
+/// Returns sentences on the zones that the request may use: their free memory, and the part of it that is closed to the
+/// request. The highest zone comes first, because the kernel tries it first.
 fn rooms(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     let nodes = has_nodes(report);
@@ -309,7 +314,8 @@ fn rooms(want: &Want<'_>) -> Vec<String> {
     }
 }
 
-/// Returns a sentence on why a zone has too little memory.
+/// Returns a sentence on why a zone has too little memory for a request. `nodes` states whether the computer has
+/// several nodes, so that the node is named, too.
 fn short(room: &Room<'_>, nodes: bool) -> String {
     let name = zone_name(room.zone, nodes);
     let Room { free, cma, high_atomic, reserve, mark, left, .. } = *room;
@@ -346,7 +352,7 @@ fn short(room: &Room<'_>, nodes: bool) -> String {
     format!("{left_is}, {under}.{boosted}")
 }
 
-/// Returns a sentence on the block that a zone lacks.
+/// Returns a sentence on a zone with enough free memory, but without a free block of the requested size.
 fn pieces(room: &Room<'_>, report: &Report, nodes: bool) -> String {
     let order = report.order.unwrap_or(0).clamp(0, 30);
     let size_kib = report.page_kib() << order;
@@ -360,7 +366,8 @@ fn pieces(room: &Room<'_>, report: &Report, nodes: bool) -> String {
     format!("Memory is in pieces: {} kB are free in {name}, but in no block of {size_kib} kB; {largest}.", room.free)
 }
 
-/// Returns a sentence on whether swap could have served the request; none if swap is unknown.
+/// Returns a sentence on how full swap is, and on what could leave to swap or be dropped from the zones that the
+/// request may use; none if the report does not show swap.
 fn swap(want: &Want<'_>) -> Option<String> {
     let [total, free] = want.report.swap;
     let (total, free) = (total?, free?);
@@ -391,7 +398,8 @@ fn swap(want: &Want<'_>) -> Option<String> {
     Some(format!("{swap}{programs}{files}."))
 }
 
-/// Returns sentences on the memory of a cgroup at its limit.
+/// Returns sentences on the memory of the cgroup whose limit made a request fail; empty if the report is not about a
+/// cgroup.
 fn limit(report: &Report) -> Vec<String> {
     let Some(cgroup) = &report.cgroup else { return Vec::new() };
     let name = cgroup.limited.as_deref().unwrap_or("of the task");
@@ -448,7 +456,7 @@ fn limit(report: &Report) -> Vec<String> {
     said
 }
 
-/// Returns a sentence on the use of memory, if a request that may use all zones found none.
+/// Returns a sentence on what memory was used for, if a request that may use all zones found none.
 fn holders(want: &Want<'_>) -> Option<String> {
     if !matches!(want.why, Why::Short | Why::Over) || !want.elsewhere.is_empty() {
         return None;
@@ -473,7 +481,7 @@ fn holders(want: &Want<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Memory was: {}.", parts.join(", ")))
 }
 
-/// Returns a sentence on the suggested next step; none if there is no advice.
+/// Returns a sentence with the next step that is suggested against the failure; none if there is no advice.
 fn next(want: &Want<'_>) -> Option<&'static str> {
     let is_of_node = |zone: &&&ZoneReport| want.report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
     match want.why {
@@ -494,7 +502,7 @@ fn next(want: &Want<'_>) -> Option<&'static str> {
     }
 }
 
-/// Returns a sentence on the process with the most memory, or on all processes with one name.
+/// Returns a sentence on the process with the most memory. Processes of the same name count as one.
 fn largest(report: &Report) -> Option<String> {
     let page_kib = report.page_kib();
     let mut by_name: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();
@@ -545,7 +553,7 @@ fn figures(want: &Want<'_>) -> Vec<Evidence> {
     figures
 }
 
-/// Finds failed allocations that the kernel logged.
+/// Finds requests for memory that failed, or that waited for a long time, as the kernel logged them.
 pub fn allocation_failed(signs: &Signs) -> Said {
     let log = signs.log.as_deref().ok_or("kernel log")?;
     let is_one = |report: &&Report| matches!(report.kind, Kind::Failure | Kind::Stalled(_));
@@ -578,7 +586,7 @@ pub fn allocation_failed(signs: &Signs) -> Said {
     Ok(ill("allocation-failed", sentences.join(" "), all_figures, rule))
 }
 
-/// Finds tasks that the kernel logged because they were blocked for long, and stuck CPUs.
+/// Finds stuck CPUs, and tasks that were blocked for a long time, as the kernel logged them.
 pub fn stood_still(signs: &Signs) -> Said {
     let log = signs.log.as_deref().ok_or("kernel log")?;
     if log.blocked.is_empty() && log.stuck.is_empty() {

@@ -5,11 +5,11 @@ use crate::doctor::signs::{Signs, Zone, need};
 use crate::doctor::{Finding, Usage, Weight};
 use recordings::PAGE_KIB;
 
-/// Largest share of memory that normal high marks take, percent. The kernel's own marks take less than 2 % on a
-/// computer with some GiB, and 7 % with 1 GiB and huge pages.
+/// Share of memory, percent, from which on the high marks of all zones together count as too high. The kernel's own
+/// marks take less than 2 % on a computer with some GiB, and 7 % with 1 GiB and huge pages.
 pub const MARKS_MAX: f64 = 10.0;
 
-/// Finds marks so high that much memory stays free while kswapd reclaims.
+/// Finds marks that are so high that much memory is free all the time while kswapd reclaims.
 pub(super) fn marks_too_high(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref();
     let free = need(usage.and_then(|usage| usage.least.free), "free memory over time")?;
@@ -51,22 +51,26 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Smallest share of memory that must be in swap to show that programs need the memory kept by marks, percent.
+/// Smallest share of memory, percent, that must be in swap to show that programs need the memory which the marks keep
+/// free.
 const IN_SWAP_MIN: f64 = 1.0;
 
-/// Returns the pages that the high marks keep free, from the zones or from the settings; none if both are unknown.
+/// Returns the number of pages that the high marks keep free, from the marks of the zones or else from the settings;
+/// none if both are unknown.
 fn kept(signs: &Signs) -> Option<f64> {
     let of_zones = signs.zones.iter().flatten().map(|zone| zone.marks[2]).sum::<f64>();
     if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
 }
 
-/// Returns whether marks are known, but not how much kswapd works because of them.
+/// Returns whether the marks are known, but not how much kswapd scans. The input is then about a moment, and
+/// [`marks_keep_much`] is asked instead of [`marks_too_high`].
 pub(super) fn is_of_a_moment(signs: &Signs) -> bool {
     let is_moment = signs.elapsed_s.is_none() || signs.kswapd.scanned.is_none();
     is_moment && kept(signs).is_some() && signs.usage.as_ref().is_some_and(|usage| usage.total().is_some())
 }
 
-/// Finds marks that keep much memory free, whatever reclaim does. This is an illness if pages are in swap.
+/// Finds marks that keep much memory free, without regard to what kswapd does. This is an illness if much is in swap;
+/// otherwise it is a notice.
 pub(super) fn marks_keep_much(signs: &Signs) -> Said {
     let kept = need(kept(signs), "marks of zones")?;
     let usage = signs.usage.as_ref();
@@ -104,17 +108,18 @@ pub(super) fn marks_keep_much(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns words for the settings that determine the marks, such as ` (vm.min_free_kbytes is 157000)`; empty if
-/// unknown.
+/// Returns words for the known settings that determine the marks, such as ` (vm.min_free_kbytes is 157000)`; empty if
+/// none is known.
 fn settings(signs: &Signs) -> String {
     let set = |name: &str| signs.settings.get(name).map(|value| format!("{name} is {value}"));
     let now: Vec<String> = ["vm.min_free_kbytes", "vm.watermark_scale_factor"].into_iter().filter_map(set).collect();
     if now.is_empty() { String::new() } else { format!(" ({})", now.join(", ")) }
 }
 
-/// Computes the sum of the high marks from the sysctls, pages. It is the sum of the min marks plus twice the distance
-/// between marks. The distance is a quarter of the min marks, or the share `watermark_scale_factor` if that is larger.
-/// Returns none if `vm.min_free_kbytes` is unknown. Source: docs/mechanisms/modern.md.
+/// Computes the sum of the high marks of all zones from the sysctls, pages. It is the sum of the min marks plus twice
+/// the distance between marks. The distance is a quarter of the min marks, or the share of memory that
+/// `vm.watermark_scale_factor` sets, if that is larger. Returns none if `vm.min_free_kbytes` is unknown. Source:
+/// docs/mechanisms/modern.md.
 fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
     let number = |name: &str| signs.settings.get(name)?.parse::<f64>().ok();
     let min = number("vm.min_free_kbytes")? / PAGE_KIB;
@@ -123,13 +128,14 @@ fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
     Some(min + 2.0 * (min / 4.0).max(total * scale))
 }
 
-/// Returns whether marks are known, but scanning is not counted. If it is counted, the rule about kswapd names the
-/// zone.
+/// Returns whether the marks are known, but not how much kswapd scans. If scanning is known, the rule about kswapd
+/// names the zones that are below their marks.
 pub(super) fn are_of_a_moment(signs: &Signs) -> bool {
     signs.kswapd.scanned.is_none() && signs.zones.iter().flatten().any(|zone| zone.marks[0] > 0.0)
 }
 
-/// Finds zones that are below their marks at a moment.
+/// Finds zones whose free memory is below their low mark at one moment. This is an illness if it is below the min mark;
+/// otherwise it is a notice.
 pub(super) fn below_marks(signs: &Signs) -> Said {
     let zones = signs.zones.as_ref().ok_or("marks of zones")?;
     let under = |mark: usize| -> Vec<&Zone> { zones.iter().filter(|zone| zone.free < zone.marks[mark]).collect() };
@@ -161,7 +167,7 @@ pub(super) fn below_marks(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of kswapd's scanning: the seconds that it would take at [`RATE_MIN`].
+/// Returns the load of kswapd's scanning in a span: the time, s, that it would take at [`RATE_MIN`].
 pub(super) fn worked(signs: &Signs) -> f64 {
     signs.kswapd.scanned.unwrap_or(0.0) / RATE_MIN
 }

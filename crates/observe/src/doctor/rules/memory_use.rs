@@ -9,35 +9,35 @@ use crate::doctor::signs::{Signs, need};
 use crate::doctor::usage::MemoryUse;
 use crate::doctor::{Finding, Weight};
 
-/// Smallest available memory (`MemAvailable`) at which memory is not scarce, percent of memory.
+/// Share of memory, percent, below which available memory (`MemAvailable`) counts as scarce.
 pub const SCARCE_MAX: f64 = 20.0;
 
-/// Smallest available memory (`MemAvailable`) at which some memory is left, percent of memory. kswapd's marks are a few
-/// percent of memory.
+/// Share of memory, percent, below which nearly no memory is available (`MemAvailable`). The marks, at which kswapd
+/// reclaims, are a few percent of memory.
 pub const SHORT_MAX: f64 = 5.0;
 
-/// A holder of memory that reclaim cannot take.
+/// A use of memory that reclaim cannot take, such as page tables.
 struct Holder {
     cause: &'static str,
-    /// The holder's name in figures, which is its line of `/proc/meminfo`.
+    /// The name of this use of memory in figures, which is a line of `/proc/meminfo`.
     name: &'static str,
     pages: fn(&MemoryUse) -> Option<f64>,
-    /// Smallest share of memory at which the holder is reported, percent.
+    /// Smallest share of memory, percent, at which this use is reported.
     share_min: f64,
-    /// Whether the holder is the kernel itself. Other holders are reported only if memory is scarce.
+    /// Whether the kernel itself uses the memory. Other uses are reported only if memory is scarce.
     is_kernels: bool,
-    /// The words that follow `72 % of memory (46270 MiB) `.
+    /// The words of the finding that follow `72 % of memory (46270 MiB) `.
     is_what: &'static str,
-    /// The next step.
+    /// A sentence on the next step that is suggested to the user.
     next: &'static str,
 }
 
-/// All holders of memory that reclaim cannot take.
+/// All uses of memory that reclaim cannot take.
 ///
-/// Reasons for the shares: unreclaimable slab takes 1 to 5 % on a server, more on a small computer with many devices.
-/// Page tables take 0.2 % of mapped memory, so 5 % are 25 times the normal size, as when a thousand processes each map
-/// one segment. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads. Memory that no line accounts for belongs to
-/// drivers, or to ballooning in virtual machines; elsewhere it is a few percent.
+/// Reasons for the shares from which on they are reported: unreclaimable slab takes 1 to 5 % on a server, more on a
+/// small computer with many devices. Page tables take 0.2 % of mapped memory, so 5 % are 25 times the normal size, as
+/// when a thousand processes each map one segment. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads. Memory
+/// that no line accounts for belongs to drivers, or to ballooning in virtual machines; elsewhere it is a few percent.
 const HOLDERS: [Holder; 8] = [
     Holder {
         cause: "unreclaimable-slab",
@@ -115,13 +115,13 @@ const HOLDERS: [Holder; 8] = [
     },
 ];
 
-/// Returns whether the size of memory and some of its uses are known.
+/// Returns whether the size of memory is known, so that the uses of memory can be compared with it.
 #[must_use]
 pub fn is_known(signs: &Signs) -> bool {
     signs.usage.as_ref().is_some_and(|usage| usage.last.total.is_some())
 }
 
-/// Finds holders of memory that reclaim cannot take.
+/// Finds large uses of memory that reclaim cannot take, such as page tables or unreclaimable slab.
 pub fn held(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;
@@ -171,7 +171,8 @@ pub fn is_alone(signs: &Signs) -> bool {
     is_told && !is_known(signs)
 }
 
-/// Reports the largest slab caches and processes. This rule is asked only if the size of memory is unknown.
+/// Reports the largest slab caches and processes. This rule is asked only if the size of memory is unknown, so that
+/// nothing can be said about their shares of memory.
 pub fn largest(signs: &Signs) -> Said {
     let list = |all: &[(String, f64)]| {
         let sum: f64 = all.iter().map(|(_, pages)| pages).sum();
@@ -198,7 +199,8 @@ pub fn largest(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns a sentence on the largest slab caches; none if none is known to be large.
+/// Returns a sentence on the largest slab caches. `all` is the number of pages of unreclaimable slab; caches with less
+/// than 5 % of it are not named. Returns none if no cache is left.
 fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
     let caches: Vec<String> = signs
         .slabs

@@ -4,10 +4,12 @@ use super::{DIRECT_MIN, FREE_MUCH, ONE_NODE, RATE_MIN, Said, figure, if_known, p
 use crate::doctor::signs::{Node, Signs, need};
 use crate::doctor::{Finding, Weight};
 
-/// Smallest share of all scanning, percent, at which reclaim counts as working on one node alone.
+/// Smallest share of all scanning, percent, that must be on one node before reclaim counts as working on that node
+/// alone.
 const NODE_SCAN_MIN: f64 = 80.0;
 
-/// Returns a full node, and the other nodes, which have free memory. Returns none if there are no such nodes.
+/// Returns a node that is full (the one that is scanned most), and all nodes that have much free memory. Returns none
+/// unless there are nodes of both kinds.
 pub(super) fn uneven(signs: &Signs) -> Option<(&Node, Vec<&Node>)> {
     let is_free = |node: &&Node| percent(node.free, node.pages) >= FREE_MUCH;
     let (free, full): (Vec<&Node>, Vec<&Node>) = signs.nodes.iter().filter(|node| node.pages > 0.0).partition(is_free);
@@ -19,7 +21,7 @@ pub(super) fn uneven(signs: &Signs) -> Option<(&Node, Vec<&Node>)> {
     (!free.is_empty()).then_some((node, free))
 }
 
-/// Finds a node whose memory is reclaimed while other nodes have free memory.
+/// Finds a memory node that is reclaimed while other nodes have free memory.
 pub(super) fn one_node(signs: &Signs) -> Said {
     if signs.nodes.len() == 1 {
         return Ok(None);
@@ -91,7 +93,7 @@ pub(super) fn one_node(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of scanning: the seconds that it would take at [`RATE_MIN`].
+/// Returns the load of scanning in a span: the time, s, that it would take at [`RATE_MIN`].
 pub(super) fn scanned(signs: &Signs) -> f64 {
     let of_nodes: f64 = signs.nodes.iter().map(Node::scanned).sum();
     let of_all = signs.kswapd.scanned.unwrap_or(0.0) + signs.direct.scanned.unwrap_or(0.0);

@@ -7,33 +7,35 @@ use super::{
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::{Evidence, Finding, Weight};
 
-/// Smallest share of memory at which page cache counts as large while programs are in swap, percent. When programs take
-/// everything, reclaim keeps only a few percent of page cache.
+/// Share of memory, percent, from which on page cache counts as large while programs are in swap. When programs need
+/// all memory, reclaim keeps only a few percent of page cache.
 pub const CACHE_LARGE_MIN: f64 = 25.0;
 
-/// Share of memory below which page cache counts as small, percent: programs have nearly all memory.
+/// Share of memory, percent, below which page cache counts as small, since programs have nearly all memory.
 pub const CACHE_SMALL_MAX: f64 = 10.0;
 
-/// Smallest time, s, for which a large page cache would last if its pages left at the rate of swap-in. It decides only
-/// if the size of memory is unknown. A cache that lasts so long keeps pages that are used less than the programs'
-/// pages.
+/// Smallest time, s, after which page cache would be empty if its pages left as fast as pages are swapped in. A cache
+/// that would last longer may count as large, since it has pages that are used less than the pages of programs. The
+/// constant is used only if the size of memory is unknown.
 const CACHE_LASTS_S: f64 = 60.0;
 
-/// Largest `vm.swappiness` at which reclaim prefers file pages in any case.
+/// Largest `vm.swappiness` that cannot be the reason for swapping, since reclaim clearly prefers file pages at it.
 pub const SWAPPINESS_LOW: f64 = 10.0;
 
-/// Pages that moved between memory and swap in both directions.
+/// The traffic between memory and swap, in both directions.
 struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// Whether the exchange is an illness because of the pages read and written.
+    /// Whether the traffic is an illness, counting only pages that were read and written.
     is_ill: bool,
-    /// Whether the exchange is an illness if pages of zeroes, which cost no I/O, count, too.
+    /// Whether the traffic would be an illness if pages of zeroes, which cost no I/O, were counted, too. If only this
+    /// is `true`, the finding is a notice.
     is_felt: bool,
 }
 
-/// Measures the exchange with swap. It is an illness if anonymous pages come back from swap while others leave.
+/// Measures the traffic with swap. It is an illness if anonymous pages come back from swap while other pages leave
+/// memory for them.
 fn exchange(signs: &Signs) -> Result<Exchange, String> {
     let (come, left) = (need(signs.swapped_in, "pswpin")?, need(signs.swapped_out, "pswpout")?);
     // A page of zeroes costs a fault, but neither a write nor a read. Alone such pages are no illness, and they do not
@@ -56,7 +58,8 @@ fn exchange(signs: &Signs) -> Result<Exchange, String> {
     Ok(Exchange { come, left, rate: come / seconds, is_ill, is_felt })
 }
 
-/// Returns by how many pages free memory and page cache shrank over the observed period.
+/// Returns by how many pages free memory and page cache together shrank over the observed period, as they do when pages
+/// that come back from swap fill free memory.
 fn filled(signs: &Signs) -> Option<f64> {
     let usage = signs.usage.as_ref()?;
     let room = |now: &crate::doctor::MemoryUse| Some(now.free? + now.files().unwrap_or(0.0));
@@ -68,7 +71,7 @@ fn in_swap(signs: &Signs) -> Option<f64> {
     signs.swap_used.or(signs.swap.map(|[all, free]| all - free)).filter(|pages| *pages > 0.0)
 }
 
-/// Size of the page cache, whose pages could leave instead of programs' pages.
+/// How large the page cache is while pages of programs are swapped out. Pages of a large cache could leave instead.
 enum Beside {
     /// Page cache is large.
     Much,
@@ -80,8 +83,8 @@ enum Beside {
     Unknown,
 }
 
-/// Returns how large the page cache is while programs are swapped, and its smallest number of pages. `rate` is that of
-/// swap-in, pages/s.
+/// Returns how large the page cache is while pages of programs are swapped, and the smallest number of its pages over
+/// the period. `rate` is the number of pages swapped in per second.
 fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     let Some((usage, files)) = signs.usage.as_ref().and_then(|usage| Some((usage, usage.least_files.files()?))) else {
         return (Beside::Unknown, None);
@@ -102,8 +105,8 @@ fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     (how, Some(files))
 }
 
-/// Returns whether much memory is always free for programs. If the size of memory is unknown, free memory is compared
-/// with all pages in swap.
+/// Returns whether much memory is free all the time. If the size of memory is unknown, this means that all pages in
+/// swap would fit into the free memory.
 #[must_use]
 pub fn is_much_free(signs: &Signs) -> bool {
     let least = || signs.usage.as_ref()?.least.free;
@@ -113,15 +116,16 @@ pub fn is_much_free(signs: &Signs) -> bool {
     }
 }
 
-/// Returns whether programs fit in memory: much is always free, or the page cache that stays is large compared with
-/// swap.
+/// Returns whether the programs would fit in memory: much memory is free all the time, or the page cache is always
+/// large.
 #[must_use]
 pub fn fit(signs: &Signs) -> bool {
     let rate = signs.swapped_in.unwrap_or(0.0) / signs.elapsed_s.filter(|time| *time > 0.0).unwrap_or(1.0);
     is_much_free(signs) || matches!(cache_beside(signs, rate), (Beside::Much, _))
 }
 
-/// Returns the possible cause, by reclaimer, of swap-outs while much memory is free.
+/// Returns a sentence on why pages may be swapped out while much memory is free. The possible causes depend on whether
+/// kswapd reclaims.
 fn why_free(signs: &Signs) -> &'static str {
     match (signs.kswapd.scanned, signs.elapsed_s) {
         (Some(scanned), Some(seconds)) if scanned >= RATE_MIN * seconds => {
@@ -134,7 +138,7 @@ fn why_free(signs: &Signs) -> &'static str {
     }
 }
 
-/// Finds anonymous pages that move back and forth between memory and swap.
+/// Finds that anonymous pages move back and forth between memory and swap.
 pub(super) fn anonymous_thrashing(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, is_felt } = exchange(signs)?;
     if !is_felt {
@@ -220,7 +224,7 @@ fn has_zeroes(signs: &Signs) -> bool {
     signs.zeroes_in.unwrap_or(0.0) > 0.0 || signs.zeroes_out.unwrap_or(0.0) > 0.0
 }
 
-/// Finds anonymous pages that move back and forth between memory and swap while the page cache is large.
+/// Finds that anonymous pages move back and forth between memory and swap although the page cache is large.
 pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     let Exchange { come, left, rate, is_ill, .. } = exchange(signs)?;
     if !is_ill {
@@ -268,7 +272,7 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     Ok(ill("swap-beside-cache", sentence, figures, rule))
 }
 
-/// Returns the load of swapping: the seconds that the swapped-in pages would take at [`RATE_MIN`].
+/// Returns the load of swapping in a span: the time, s, that the swapped-in pages would take at [`RATE_MIN`].
 pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }

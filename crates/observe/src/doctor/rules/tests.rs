@@ -90,21 +90,23 @@ fn zone(free: f64, blocks: &[f64]) -> Zone {
     Zone { name: "Normal".into(), free, marks: [100.0, 200.0, 300.0], blocks: blocks.into() }
 }
 
-/// Changes sound signs, and returns the finding of a rule.
+/// Changes signs in which nothing is wrong, and returns what a rule finds in them.
 fn found(rule: Ask, change: impl FnOnce(&mut Signs)) -> Option<Finding> {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect("all signs are known")
 }
 
-/// Changes sound signs, and returns the name of the sign that a rule misses.
+/// Changes signs in which nothing is wrong so that one is missing, and returns the name of the sign that a rule then
+/// misses.
 fn lacks(rule: Ask, change: impl FnOnce(&mut Signs)) -> String {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect_err("a sign is missing")
 }
 
-/// Checks that a rule fires at `threshold` and not just below it. Returns the finding at the threshold.
+/// Checks that a rule finds something if `change` sets a value to `threshold`, and nothing if it sets the value just
+/// below. Returns the finding at the threshold.
 fn turns_at(rule: Ask, threshold: f64, change: impl Fn(&mut Signs, f64)) -> Finding {
     assert_eq!(found(rule, |signs| change(signs, threshold * BELOW)), None, "just below {threshold}");
     found(rule, |signs| change(signs, threshold)).expect("it fires at its threshold")

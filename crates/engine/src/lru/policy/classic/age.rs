@@ -17,7 +17,7 @@ enum MappedRule {
     Stay,
     /// The page becomes inactive, unless it was used.
     UnlessUsed,
-    /// The page is treated like other pages.
+    /// The page is treated like pages that are not mapped.
     LikeOthers,
 }
 
@@ -27,11 +27,11 @@ pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Takes up to `pages` pages off the tail of an active list, and makes them inactive. With
+    /// Takes up to `pages` pages off the tail of an active list, and makes them inactive or puts them back. With
     /// `MappedPages::ByDistress`, mapped pages may stay active. With `MappedPages::LikeOthers`, used pages of a
-    /// program's text stay active; with `Activation::AtScan`, all used file pages stay active. In both cases, each used
-    /// page counts once as rotated. With `LumpyReclaim::ByOrder`, the other active pages of the same aligned blocks are
-    /// treated alike.
+    /// program's text stay active, and, with `Activation::AtScan`, all used file pages. With `MappedPages::LikeOthers`,
+    /// each used page also counts once as rotated. With `LumpyReclaim::ByOrder`, the other pages of the active list
+    /// that lie in the same aligned blocks are treated alike.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -47,8 +47,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts isolated active pages back: on the inactive list, or on the active list if they stay active by `rule` and
-    /// by their use. `pages` is the number of pages, counting all pages of a folio.
+    /// Puts isolated active pages back. A page goes on the inactive list, unless `rule` and its recent use keep it
+    /// active. `pages` is the number of pages, counting all pages of a folio.
     fn age(&self, reach: Reach<'_, M>, kind: ListKind, taken: &[FrameNumber], pages: u64, rule: MappedRule) {
         if taken.is_empty() {
             return;
@@ -121,8 +121,8 @@ impl<M: Machine> Lru<M> {
         !stays
     }
 
-    /// Returns whether a use since the last call keeps an active file page active. Without `Activation::AtScan`, only a
-    /// use of a program's text keeps it active.
+    /// Returns whether an active page stays active because it was used since the last call. Anonymous pages never do.
+    /// Without `Activation::AtScan`, only pages of a program's text do.
     fn stays_active(&self, frame: FrameNumber, used: MappedUse, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.is_anon() {
@@ -148,8 +148,7 @@ impl<M: Machine> Lru<M> {
     /// Returns whether the inactive list of a family is so short that pages leave it before they can be used again.
     ///
     /// The rule is `lru.inactive_ratio`. Without swap, the anonymous list is never too short. With
-    /// The rule is `lru.inactive_ratio`. Without swap, the anonymous list is never too short. With
-    /// `CgroupCounters::EveryTwoSeconds` the numbers of pages may be up to two seconds old. If earlier reclaims of the
+    /// `CgroupCounters::EveryTwoSeconds`, the numbers of pages may be up to two seconds old. If earlier reclaims of the
     /// request freed nothing, exact numbers are used, because memory may count as exhausted next. At a cgroup's limit
     /// the old numbers are used nevertheless: there the task waits until the counters are added up again, and Linux was
     /// seen to fail because of old numbers.

@@ -7,8 +7,8 @@ use crate::stat::Event;
 use machine::{FrameNumber, Lock, Machine, Step};
 
 impl<M: Machine> Lru<M> {
-    /// Applies a batch to pages of a zone. `is_same` says whether the frame at an index of `pages` still holds the page
-    /// that was parked.
+    /// Adds, activates or rotates the pages of a batch, as `apply` says. All of the pages lie in one zone. `is_same(n)`
+    /// returns whether frame `pages[n]` still holds the page that was put into the batch.
     pub(in crate::lru) fn flush_classic(
         &self,
         reach: Reach<'_, M>,
@@ -69,7 +69,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes those of `pages`, which lie in one zone, that are on lists off their lists.
+    /// Takes `pages` off their lists, as far as they are on lists. All of `pages` lie in one zone.
     pub(in crate::lru) fn unlink_classic(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut lists = reach.lruvec.classic().lists.lock();
         let mut moved = 0;

@@ -16,13 +16,14 @@ pub struct Recent {
     pub scanned: u64,
     /// Number that is added to [`Lists::recent_rotated`].
     pub rotated: u64,
-    /// `true` if every page that comes back active adds one to [`Lists::recent_rotated`].
+    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). A
+    /// folio then counts with all its pages.
     pub counts_active: bool,
 }
 
 impl Recent {
-    /// Returns the amounts for pages that go back after an isolation for reclaim, in which `scanned` pages were
-    /// isolated.
+    /// Returns the amounts for the return of pages that were isolated for reclaim. `scanned` is the number of pages
+    /// that were isolated, including freed ones.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }
@@ -42,8 +43,8 @@ impl<M: Machine> Lru<M> {
         self.putback(lruvec, family, survivors, Recent::of_victims(taken));
     }
 
-    /// Takes up to `pages` entries off the tail of a list. Each page gets one more reference and is then on no list. A
-    /// huge page is one entry, and counts once as scanned.
+    /// Takes up to `pages` entries, but at most 32, off the tail of a list. Each page gets one more reference and is
+    /// then on no list. A huge page is one entry, and counts once as scanned.
     #[doc(alias = "isolate_lru_pages")]
     pub fn isolate(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
@@ -78,14 +79,14 @@ impl<M: Machine> Lru<M> {
         Taken { entries: taken, pages: weight, scanned, skipped }
     }
 
-    /// Returns how many pages of a list a scan may skip: the length of the list if zones share an lruvec, and otherwise
-    /// 0.
+    /// Returns how many pages of a list a scan may skip because they lie in zones that cannot serve its request. This
+    /// is the length of the list if zones share an lruvec, and otherwise 0, because the list then has no such pages.
     fn skips(&self, lists: &Lists, kind: ListKind) -> u64 {
         if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
     }
 
-    /// Moves a page that a scan cannot use to the head of its list. Returns `false`, and leaves the page in its place,
-    /// if no more pages may be skipped.
+    /// Skips a page that a scan cannot use: moves the page to the head of its list. Returns `false`, and leaves the
+    /// page in its place, if no more pages may be skipped.
     fn skip(&self, lists: &mut Lists, kind: ListKind, frame: FrameNumber, skips: &mut u64) -> bool {
         let Some(left) = skips.checked_sub(1) else { return false };
         *skips = left;
@@ -112,8 +113,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Isolates pages at the tail of a list with the other pages of their aligned blocks, as far as `blocks` allows it.
-    /// Returns the pages, and the number of pages that count as scanned.
+    /// Isolates pages at the tail of a list, and with each of them the other pages of its aligned block, as far as
+    /// `blocks` allows it. Returns the isolated pages, and the number of pages that count as scanned.
     pub fn isolate_blocks(
         &self,
         reach: Reach<'_, M>,
@@ -216,7 +217,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Puts a cluster of isolated pages back under one hold of the lock. Pages that all other users have released are
-    /// added to `gone`.
+    /// added to `gone` instead, for the caller to free.
     fn putback_cluster(
         &self,
         lruvec: &Lruvec<M>,

@@ -8,9 +8,9 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
 /// Judges a page by the number of mappings that touched it, and by whether it was marked as referenced. With
-/// `once_is_enough`, a single touch makes the page active. A marked file page is reclaimed only if it is clean: a dirty
-/// one is left to the flusher. The flusher never writes anonymous pages, so marked anonymous pages are reclaimed even
-/// if they are dirty.
+/// `once_is_enough`, a single touch makes the page active. A page that was not touched is reclaimed. But if it is a
+/// marked file page, it is reclaimed only if it is clean, and left to the flusher if it is dirty. The flusher never
+/// writes anonymous pages, so these are reclaimed even if they are marked and dirty.
 #[must_use]
 #[doc(alias = "page_check_references")]
 pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_enough: bool, is_file: bool) -> Verdict {
@@ -37,7 +37,8 @@ pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
 
 impl<M: Machine> Lru<M> {
     /// Judges an isolated page by its uses since the last judgement, and forgets these uses. With `is_wanted`, reclaim
-    /// takes the page for its aligned block in any case, so the page is not marked as referenced.
+    /// wants the whole aligned block of the page and takes the page in any case, so the page is not marked as
+    /// referenced.
     pub(in crate::lru) fn judge_classic(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();

@@ -27,21 +27,21 @@ const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 struct Token {
     /// Number of the lruvec that the page was on.
     lruvec: u32,
-    /// Time at which the page left, in pages of the lruvec's nonresident age. In a shadow the time is rounded down to a
-    /// bucket, and loses the high bits for which there is no room.
+    /// The nonresident age of the lruvec, in pages, when the page left. A shadow has it rounded down to a bucket, and
+    /// has no room for its high bits.
     age: u64,
     /// `true` if the page had been active.
     is_of_workingset: bool,
 }
 
 /// The layout of a [`Token`] in the bits of a [`Shadow`]: one bit for whether the page had been active, then the number
-/// of its lruvec, and its age in buckets.
+/// of the page's lruvec, then the time at which the page left, in buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
-    /// Number of pages in a bucket of ages, as a power of two. With smaller buckets, `age_bits` bits could not count as
-    /// many pages as memory has.
+    /// Number of pages in a bucket of times, as a power of two. With smaller buckets, `age_bits` bits could not count
+    /// as many pages as memory has.
     bucket_order: u32,
 }
 
@@ -72,7 +72,8 @@ impl Packing {
         }
     }
 
-    /// Returns how far the clock has moved from a token's time to `now`, modulo the range of the token's bits.
+    /// Returns a refault distance: by how many pages the clock of nonresident age has advanced from the time of a token
+    /// to `now`. The result is modulo the largest distance that a shadow has room for.
     const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
@@ -82,7 +83,8 @@ impl Packing {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Nonresident {
-    /// The clock of nonresident age (`nonresident_age`).
+    /// The nonresident age (`nonresident_age`): the number of pages that were evicted, activated, or put back as
+    /// active.
     age: AtomicU64,
     /// Number of refaulted pages that had become active when a reclaim last ended, by family (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
@@ -97,7 +99,7 @@ struct Sums {
     activations: [AtomicU64; Family::ALL.len()],
     /// Number of pages on each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
-    /// Time at which the counters were added up, ns.
+    /// Time at which the counters were added up, in ns.
     at: AtomicU64,
 }
 
@@ -134,7 +136,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves none.
+    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves no shadow.
     pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber, target: GroupId) -> Option<Shadow> {
         match self.packing() {
             Some(packing) => Some(self.shadow_of_evicted(packing, frame, target)),
@@ -155,7 +157,8 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Advances the nonresident age (`nonresident_age`) by a page that reclaim evicts and that has left its shadow.
+    /// Adds an evicted page to the nonresident age (`nonresident_age`) of the group `target`, whose reclaim evicts the
+    /// page. The page has left its shadow already.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));
@@ -224,8 +227,8 @@ impl<M: Machine> Lru<M> {
         self.activated_refaults(lruvec, family) != before
     }
 
-    /// Records, at the end of a reclaim, how many refaults of the lruvec became active. [`Lru::has_refaulted`] compares
-    /// with this number.
+    /// Records, at the end of a reclaim, how many refaulted pages of the lruvec have become active so far.
+    /// [`Lru::has_refaulted`] compares later numbers with the recorded one.
     #[doc(alias = "snapshot_refaults")]
     pub(in crate::lru) fn note_refaults_seen(&self, lruvec: &Lruvec<M>) {
         if !self.has_refaults() {
@@ -286,9 +289,9 @@ impl<M: Machine> Lru<M> {
         self.events_of(lruvec, event)
     }
 
-    /// Adds to the cost of a family, on an lruvec and on the lruvecs of its group's ancestors. `io` is the number of
-    /// reads or writes that evicting its pages caused; `in_vain` is the number of pages that were scanned without
-    /// success. `lru.family_balance` says how much each of them costs.
+    /// Adds to the cost of evicting pages of a family, on an lruvec and on the lruvecs of its group's ancestors. `io`
+    /// is the number of reads or writes that evictions caused; `in_vain` is the number of pages that were scanned
+    /// without success. `lru.family_balance` says how much each read, write and such page costs.
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;

@@ -7,8 +7,8 @@ use crate::lru::policy::{Batch, Demand, Entries};
 use crate::lru::{CLUSTER, DEF_PRIORITY, Family, ListKind, Lru, Reach};
 use machine::{Func, Machine};
 
-/// The highest priority (5) at which a scan's share of a cluster (32 pages), `32 >> priority`, is at least one page. A
-/// protected list counts as at least a cluster.
+/// The highest priority (5) at which a scan's share of a list of 32 pages, `32 >> priority`, is at least one page. The
+/// list of a protected group counts as having at least 32 pages.
 const MAY_TAKE_A_CLUSTER: u32 = CLUSTER.ilog2();
 
 /// The state of a scan of an lruvec with the classic policy.
@@ -17,7 +17,7 @@ pub struct Scan {
     demand: Demand,
     /// Number of the next turn in the present round. A round has one turn for each list.
     turn: usize,
-    /// The lists, in the order in which a round scans them.
+    /// The lists, in the order in which a round of the scan visits them.
     turns: [ListKind; ListKind::ALL.len()],
     /// Number of pages to scan on each list, as it was when the scan began.
     original: Targets,
@@ -105,9 +105,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns `false` if a scan cannot examine any page, because the lists of a group are so short that the scan's
-    /// share of each list is less than a page. The balance of families then need not be computed. Where there are many
-    /// groups, most scans at the first priorities are of this kind.
+    /// Returns whether the scan can examine any page. Returns `false` if the lists of a group are so short that the
+    /// scan's share of each list is less than a page. The balance of families then need not be computed. Where there
+    /// are many groups, this is so in most scans at the first priorities.
     fn has_share(&self, reach: Reach<'_, M>, demand: &Demand) -> bool {
         let remembers = match (self.choices.small_targets, self.choices.family_balance) {
             (SmallTargets::AsTheyAre, FamilyBalance::ByIo | FamilyBalance::ByIoAndRotation) => false,
@@ -179,9 +179,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes turn number `turn` of a round. On an active list, ages a cluster (makes up to 32 pages inactive), and
-    /// returns `None`. On an inactive list, returns the family and the number of pages to be scanned, or `None` if the
-    /// list's target is reached.
+    /// Takes turn number `turn` of a round. On an active list, ages a cluster (makes up to 32 pages inactive) if the
+    /// pages may become inactive, and returns `None`. On an inactive list, returns the family and the number of pages
+    /// to be scanned, or `None` if the list's target is reached.
     fn take_turn(&self, reach: Reach<'_, M>, scan: &mut Scan, turn: usize) -> Option<(Family, u64)> {
         let kind = scan.turns[turn];
         let pages = scan.left[kind as usize].min(CLUSTER);
@@ -210,7 +210,7 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the sum of the scan targets of a family's two lists, pages.
+/// Returns the sum of the scan targets of a family's two lists, in pages.
 fn pages_of(targets: &Targets, family: Family) -> u64 {
     targets[family.inactive() as usize] + targets[family.active() as usize]
 }

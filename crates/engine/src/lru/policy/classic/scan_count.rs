@@ -18,13 +18,13 @@ enum Balance {
     Equal,
     /// Only one family is scanned.
     Only(Family),
-    /// Of the anonymous pages that the priority gives, the scan examines the fraction `anon / denominator`; of the file
-    /// pages, `file / denominator`.
+    /// The scan examines a fraction of the pages that the priority allows: `anon / denominator` of the anonymous pages,
+    /// and `file / denominator` of the file pages.
     Fraction { anon: u64, file: u64, denominator: u64 },
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the number of pages of each list to scan at the demand's priority.
+    /// Returns, for each list, the number of pages to scan at the demand's priority.
     #[doc(alias = "get_scan_count")]
     pub(super) fn scan_count(&self, reach: Reach<'_, M>, demand: &Demand, may_age: MayAge) -> Targets {
         let balance = self.scan_balance(reach, demand, may_age);
@@ -127,9 +127,9 @@ impl<M: Machine> Lru<M> {
         Balance::Fraction { anon, file, denominator: anon + file + 1 }
     }
 
-    /// Returns the balance by `swappiness` and by the recent cost of evicting pages of each family: a family with a
-    /// higher cost is scanned less. The difference of costs is damped: even an expensive family is scanned at least
-    /// half as hard as the other.
+    /// Returns the division of scanning that follows from `swappiness` and from the recent cost of evicting pages of
+    /// each family: a family with a higher cost is scanned less. The difference of costs is damped: even an expensive
+    /// family is scanned at least half as hard as the other.
     fn balance_by_cost(&self, lruvec: &Lruvec<M>, swappiness: u64) -> Balance {
         let costs = lruvec.classic().lists.lock().costs();
         let (anon, file) = parts_by_cost(swappiness, costs);

@@ -6,7 +6,7 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Notes the use of a page whose flags were `flags` before.
+    /// Notes a use of a page. `flags` are the flags that the page had before this use.
     pub(in crate::lru) fn note_classic_use(&self, frame: FrameNumber, flags: Flags) {
         let descriptor = &self.frames[frame];
         if !flags.has(Flags::REFERENCED) {
@@ -31,7 +31,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Advances the nonresident age (`nonresident_age`) of an lruvec by an inactive page that became active.
+    /// Advances the nonresident age (`nonresident_age`) of the lruvec of a page, because the page was inactive and has
+    /// become active.
     #[doc(alias = "workingset_activation")]
     fn age_by_activation(&self, frame: FrameNumber) {
         if self.has_refaults() {

@@ -14,29 +14,31 @@ use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::{Lock, Machine, Nanos, Step};
 
-/// The number in two conditions under which no generation has to begin (`Ageing::BeforeRounds`): there are at least
-/// this many old pages for each young page, and each family that has pages has more than this many generations. The
-/// value is the initial value of the knob `spread`.
+/// A limit in two conditions. No generation has to begin before a round of kswapd (`Ageing::BeforeRounds`) if there are
+/// at least this many old pages for each young page, and if each family that has pages has more than this many
+/// generations. The value is the initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
 /// If a scan of kswapd frees at least this many pages, kswapd's next round begins no generation (`Ageing::KeepsThree`).
 pub(in crate::lru) const GOT_ON: u64 = 64;
 
-/// Priority below which a direct reclaimer waits for a generation that another task is about to begin, because nothing
-/// can be reclaimed before. mechanisms/multigen, 5.1, gives the value for version 2 of the patches; this code uses it
+/// Below this priority, a direct reclaimer waits for a generation that another task is about to begin, because there is
+/// nothing to reclaim before. mechanisms/multigen, 5.1, gives the value for version 2 of the patches; this code uses it
 /// for all versions.
 const WAITS_BELOW: u32 = 10;
 
 /// The numbers that decide whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ages {
-    /// Numbers of generations: `most` is the largest number that a family has; `fewest` is the smallest number that a
-    /// family with pages has.
+    /// Largest number of generations that a family has.
     most: u64,
+    /// Smallest number of generations that a family with pages has.
     fewest: u64,
-    /// Numbers of pages: `young` in the youngest generation, `old` in the third youngest, `total` in all generations.
+    /// Number of pages in the youngest generation.
     young: u64,
+    /// Number of pages in the third youngest generation.
     old: u64,
+    /// Number of pages in all generations.
     total: u64,
 }
 
@@ -60,7 +62,7 @@ impl Ages {
     }
 }
 
-/// Returns whether a generation begins before a round of kswapd.
+/// Returns whether a generation begins before a round of kswapd, by the rule `rule`.
 const fn is_wanted_before_round(rule: Ageing, ages: &Ages) -> bool {
     match rule {
         Ageing::BeforeRounds => {
@@ -80,8 +82,8 @@ const fn is_wanted_to_keep_three(ages: &Ages) -> bool {
     }
 }
 
-/// Returns whether a generation begins in a scan for this demand. `has_memcg_lru` says that walks over groups are in the
-/// order of a list.
+/// Returns whether a generation begins in a scan for this demand, by the rule `rule`. `has_memcg_lru` is `true` if
+/// reclaim visits memory control groups in the order of a list (`multigen.memcg_lru`).
 const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg_lru: bool) -> bool {
     match rule {
         Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
@@ -106,9 +108,9 @@ impl<M: Machine> Lru<M> {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }
 
-    /// Returns whether generations may begin before a round of a reclaim. `has_got_on` says that the round is the
-    /// reclaim's first, or that a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` says that walks
-    /// over groups are in the order of a list.
+    /// Returns whether generations may begin before a round of a reclaim. `has_got_on` is `true` if the round is the
+    /// reclaim's first, or if a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` is `true` if
+    /// reclaim visits memory control groups in the order of a list (`multigen.memcg_lru`).
     pub(in crate::lru) const fn begins_round_with_ageing(
         multigen: &Multigen,
         is_kswapd: bool,
@@ -162,9 +164,9 @@ impl<M: Machine> Lru<M> {
         Aged::ByOthers
     }
 
-    /// Walks page tables for used pages, then begins a generation. If a shared walk is under way, helps with the
-    /// regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also walks
-    /// touched tables that the Bloom filter would leave out, and shares no walk.
+    /// Walks page tables for used pages, then begins a generation. If other tasks share such a walk already, helps them
+    /// with the regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also
+    /// walks touched tables that the Bloom filter would leave out, and does not share the walk with other tasks.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen,
@@ -223,9 +225,10 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Moves the pages of a family's oldest generation to the next one, because the family has the largest number of
-    /// generations. Pages of a family that is not evictable stay on their lists, and the youngest generation takes over
-    /// the lists. Returns `false` if there are more pages than can be moved under one hold of the lock.
+    /// Gives up the oldest generation of a family, which already has the largest number of generations. Moves the pages
+    /// of the oldest generation to the next one. If the family is not evictable, its pages stay on their lists instead,
+    /// and the new youngest generation takes over the lists. Returns `false` if there are more pages than can be moved
+    /// under one hold of the lock.
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
         &self,
@@ -285,7 +288,7 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Advances the oldest generation of each family past generations whose lists are empty.
+    /// Advances the number of each family's oldest generation past generations whose lists are empty.
     #[doc(alias = "try_to_inc_min_seq")]
     pub(super) fn advance_oldest(&self, multigen: &Multigen, lists: &Lists, lruvec: &Lruvec<M>, evictable: Evictable) {
         let of = lruvec.generational();
@@ -312,7 +315,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the oldest generation of all evictable families is too young to be reclaimed (`min_ttl_ms`).
+    /// Returns whether the oldest generation of the evictable families is too young to be reclaimed (`min_ttl_ms`).
     pub(super) fn is_too_young(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable) -> bool {
         let ttl = Nanos::from_millis(multigen.choices.min_ttl_ms);
         if ttl == Nanos(0) {
@@ -326,8 +329,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the generation to which the oldest generation of each family may advance. `wanted` is the number of each
-/// family's oldest generation that has pages.
+/// Returns, for each family, the generation up to which the family's oldest generation may advance. `wanted` has, for
+/// each family, the number of the oldest generation that has pages.
 fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {

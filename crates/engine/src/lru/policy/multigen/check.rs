@@ -26,7 +26,7 @@ impl<M: Machine> Lru<M> {
     /// Checks that the numbers of generations, their sizes and the flags of their pages agree.
     ///
     /// # Errors
-    /// Returns a description of the disagreement that was found.
+    /// Returns a description of the first disagreement.
     pub(in crate::lru) fn check_generations(&self, lruvec: &Lruvec<M>) -> Result<(), String> {
         self.zones_of(lruvec).iter().try_for_each(|zone| {
             let of = lruvec.generational();

@@ -26,8 +26,8 @@ choices! {
         WorkingsetFifth,
     }
 
-    /// State of pages that a page fault brings into memory. These are anonymous pages. If the task does not go through
-    /// the mapping in order, they are also file pages: the faulting page and the pages that are read beside it.
+    /// State of pages that a page fault brings into memory. These are anonymous pages and, unless the task goes through
+    /// the mapping in order, file pages: the faulting page and the pages that are read beside it.
     faulted: Faulted = Active, drawn 157 {
         /// The pages are active.
         Active,
@@ -40,7 +40,7 @@ choices! {
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
         LikeOthers,
-        /// The page goes to the next generation with a new count of uses, and counts as protected.
+        /// The page goes to the next generation, where its count of uses begins anew, and counts as protected.
         Protected,
         /// As `protected`, but the controller does not count the page.
         Lifted,
@@ -68,18 +68,19 @@ choices! {
     rejected: Rejected = SecondOldest, drawn 127 {
         /// Active pages go to the youngest generation, others to the second oldest.
         SecondOldest,
-        /// The pages go to the place of active ones. Clean unmapped pages are tried once more before that.
+        /// A page that would go back to the oldest generation becomes active instead. A clean page that is neither
+        /// mapped nor marked as used is tried once more before that.
         LikeActive,
     }
 
     /// A tier is protected if its refault rate is more than this percentage of the first tier's rate.
     tier_margin_percent: u32 = 200 in 100..=1000, drawn 128: [100, 150, 200];
 
-    /// Number of refaults below which the refaults of a tier, or of a type, have no effect.
+    /// Number of refaults below which the refaults of a tier, or of a type (anonymous or file pages), have no effect.
     refault_floor: u64 = 32 in 0..=1 << 20, drawn 129: [0, 8, 32, 64];
 
-    /// Amounts that are added to the counts of refaults and of evicted pages, before the refault rates of two tiers or
-    /// types of pages are compared.
+    /// Amounts that are added to the counts of refaults and of evicted pages, before the refault rates of two tiers, or
+    /// of two types (anonymous and file pages), are compared.
     rate_smoothing: RateSmoothing = None, drawn 130 {
         /// Nothing is added: pages of a tier or type without refaults are evicted before pages of a tier or type with
         /// some.
@@ -127,12 +128,13 @@ choices! {
         /// The family whose oldest generation is older. With equal ages, the refault rates of the first tiers and
         /// `lru.swappiness` decide. If no page of this family was isolated, the other family is evicted next.
         OlderThenTierZero,
-        /// As `older-then-tier-zero`, but file pages are not evicted first only because they are older.
+        /// As `older-then-tier-zero`, but if the oldest generation of file pages is the older one, the refault rates
+        /// and `lru.swappiness` decide nevertheless.
         OlderAnonThenTierZero,
         /// The family that the refault rates of all tiers together and `lru.swappiness` select. If no page of this
         /// family was isolated, the other family is evicted next.
         AllTiers,
-        /// As `all-tiers`, but the other family follows only if no page was examined.
+        /// As `all-tiers`, but the other family is evicted next only if no page of the selected family was examined.
         AllTiersStrictly,
     }
 
@@ -151,8 +153,8 @@ choices! {
     batch_budget: BatchBudget = Share, drawn 161 {
         /// As many pages as are left of the scan's share, but at most 4096.
         Share,
-        /// 4096 pages. The share is looked at only between two holds of the lock, so that even the smallest scan
-        /// isolates as many pages as `multigen.isolate_batch` says.
+        /// 4096 pages. The scan's share limits the scan only between two holds of the lock, so that even the smallest
+        /// scan isolates as many pages as `multigen.isolate_batch` says.
         Whole,
     }
 
@@ -164,7 +166,7 @@ choices! {
         SecondSighting,
     }
 
-    /// Treatment of pages at the tail that cannot be freed at once.
+    /// Treatment of pages at the tail of the oldest generation that cannot be freed at once.
     dirty_at_tail: DirtyAtTail = MovedWithLocked, drawn 136 {
         /// Dirty file pages, pages under writeback and locked pages go to the next generation, to be reclaimed when
         /// they are written.
@@ -178,14 +180,15 @@ choices! {
     /// Time at which a new generation begins.
     ageing: Ageing = BeforeRounds, drawn 137 {
         /// Before a round of kswapd, except if two conditions hold: there are at least twice as many old pages as young
-        /// ones, and each type that has pages has more than two generations. A new generation also begins in the scan
-        /// of a task, if no type has more than two generations, because then no pages can be taken.
+        /// ones, and each type (anonymous or file pages) that has pages has more than two generations. A new generation
+        /// also begins in the scan of a task, if no type has more than two generations, because then no pages can be
+        /// taken.
         BeforeRounds,
         /// Before a round of kswapd, and in the scan of a task below the first priority, in two cases. In the first
         /// case there are only two generations. In the second case there are three, and either more than half of all
         /// pages are in the youngest, or less than a quarter of all pages are in the third youngest.
         KeepsThree,
-        /// In a scan below the first priority, if there are at most three generations. The scan ends after this.
+        /// In a scan below the first priority, if there are at most three generations. The scan then ends.
         AtThree,
         /// As `at-three`, but the scan continues.
         WithinScan,
@@ -200,9 +203,9 @@ choices! {
     kswapd_stops: KswapdStops = AtHighMarks, drawn 159 {
         /// In each zone, 64 pages more than its high mark.
         AtHighMarks,
-        /// In each zone, 64 pages more than the sum of its high mark and the pages that it keeps from requests of the
-        /// highest zone (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has so many free pages, so that scans go on to
-        /// their target.
+        /// In each zone, 64 pages more than the sum of its high mark and the reserve that the zone keeps from requests
+        /// of the highest zone (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has so many free pages, so that scans
+        /// go on to their target.
         AboveReserves,
     }
 
@@ -224,8 +227,8 @@ choices! {
         WholeTable,
         /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
         Window,
-        /// As `window`, but entries of pages that are on no list are skipped. The other pages that are isolated
-        /// together with the page are on no list either.
+        /// As `window`, but entries of pages that are on no list are skipped, such as those of pages that were isolated
+        /// together with the page.
         WindowOfListed,
     }
 
@@ -234,9 +237,9 @@ choices! {
     memcg_lru: MemcgLru = Off, drawn 163 {
         /// The order of the tree, as `reclaim.group_walk` says.
         Off,
-        /// The order of a list that each node keeps: groups that were not reclaimed from lately come first, and the walk
-        /// ends once enough was freed. Generations of pages begin in the scan, also for kswapd with `multigen.ageing =
-        /// "keeps-three"`.
+        /// The order of a list that each node keeps: groups that were not reclaimed from lately come first, and the
+        /// walk ends once enough was freed. New generations of pages begin in the scan, even if kswapd scans with
+        /// `multigen.ageing = "keeps-three"`.
         On,
     }
 

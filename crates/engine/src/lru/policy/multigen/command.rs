@@ -62,7 +62,7 @@ pub struct Evict {
     pub pages: u64,
 }
 
-/// The error for a text that is not a command.
+/// The error for a text of which a part is not a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadCommand {
     /// The text of the wrong command, without the commands around it.
@@ -103,7 +103,7 @@ pub enum Refused {
     /// Another task is about to begin the same generation.
     ByOthers,
     /// The command did not name the youngest generation. A new generation begins only after the youngest one. Another
-    /// task may have begun one meanwhile.
+    /// task may have begun a generation meanwhile.
     NotYoungest {
         /// Number of the generation that the command named.
         named: u64,
@@ -177,7 +177,7 @@ impl Command {
     /// Returns the commands of a text, at least one. Commas, semicolons and line ends separate them.
     ///
     /// # Errors
-    /// The first part of the text that is no command.
+    /// Fails if a part of the text is no command, or if there is no command. The error describes the first such part.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, BadCommand> {
         let lines = text.split([',', ';', '\n']).map(str::trim);
         let commands: Vec<Self> = lines.filter(|line| !line.is_empty()).map(Self::parse).collect::<Result<_, _>>()?;
@@ -212,7 +212,7 @@ impl Command {
     }
 }
 
-/// The commands of a text, and how far they are carried out.
+/// The commands of a text, and how many of them were carried out so far.
 #[derive(Debug)]
 pub(crate) struct Commands {
     rest: vec::IntoIter<Command>,
@@ -232,10 +232,10 @@ struct Eviction {
 }
 
 impl Commands {
-    /// Returns the commands of a text.
+    /// Reads the commands of a text.
     ///
     /// # Errors
-    /// When a part of the text is no command.
+    /// Fails if a part of the text is no command.
     pub(crate) fn parse(text: &str) -> Result<Self, CommandError> {
         let commands = Command::parse_all(text).map_err(CommandError::Bad)?;
         Ok(Self { rest: commands.into_iter(), number: 0, eviction: None })
@@ -305,12 +305,12 @@ const fn demand(evict: &Evict) -> Demand {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Begins a generation of a node now. If zones have lruvecs of their own, only the lruvec of the node's highest
+    /// Begins a generation of a node now. If each zone has an lruvec of its own, only the lruvec of the node's highest
     /// zone begins one. This function may take locks of page tables.
     ///
     /// # Errors
-    /// When the kernel has no generations, there is no such cgroup or node, `age.youngest` is not the youngest
-    /// generation by now, or another task is about to begin the new one.
+    /// Fails if the kernel has no generations, if there is no such cgroup or node, if `age.youngest` is not the
+    /// youngest generation any more, or if another task is about to begin the new one.
     fn begin_generation_now(&self, age: &Age) -> Result<(), Refused> {
         let (multigen, lruvec) = self.generations_of_node(age.cgroup, age.node)?;
         let youngest = || lruvec.generational().generations.seqs().max;
@@ -327,10 +327,12 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the lruvec whose generations a command evicts, with all its zones.
+    /// Checks a command that evicts generations. Returns the lruvec whose generations it evicts, with all zones of the
+    /// lruvec.
     ///
     /// # Errors
-    /// When the kernel has no generations, there is no such cgroup or node, or fewer than two generations would stay.
+    /// Fails if the kernel has no generations, if there is no such cgroup or node, or if fewer than two generations
+    /// would stay.
     fn check_eviction(&self, evict: &Evict) -> Result<Reach<'_, M>, Refused> {
         let (_, lruvec) = self.generations_of_node(evict.cgroup, evict.node)?;
         let youngest = lruvec.generational().generations.seqs().max;
@@ -340,12 +342,12 @@ impl<M: Machine> Lru<M> {
             .ok_or(Refused::TooYoung { named: evict.oldest, youngest })
     }
 
-    /// Returns the next batch of pages that the commands evict, with its lruvec. `freed` is the number of pages of the
-    /// previous batch that were freed. Commands that begin generations, and that come before the batch, are carried out
-    /// first. Returns `None` when all commands were carried out. This function may take locks of page tables.
+    /// Carries out commands up to the next batch of pages that they evict. Returns this batch with its lruvec, or
+    /// `None` when all commands were carried out. `freed` is the number of pages of the previous batch that were freed.
+    /// This function may take locks of page tables.
     ///
     /// # Errors
-    /// When a command is refused. The commands before it were carried out.
+    /// Fails when a command is refused. The commands before it were carried out.
     pub(crate) fn next_commanded(
         &self,
         commands: &mut Commands,

@@ -11,8 +11,8 @@ use super::uses::TIERS;
 use crate::lru::Family;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of pages that is added to the total of the reference rate before other rates are compared with it
-/// (`RateSmoothing::ByBatch`).
+/// Before a comparison, this many pages are added to the evicted and protected pages of the reference rate, with which
+/// other rates are compared (`RateSmoothing::ByBatch`).
 const SMOOTHING_PAGES: u64 = 64;
 
 /// A rate of refaults: the pages that came back, out of those that were evicted or protected.
@@ -27,7 +27,7 @@ pub struct Rate {
 /// The rule by which refault rates are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Number of refaults below which a rate has no meaning: pages with fewer refaults may be evicted.
+    /// Number of refaults below which a rate does not count: pages with fewer refaults may be evicted in any case.
     pub floor: u64,
     /// The amounts that are added to the reference rate before a comparison.
     pub smoothing: RateSmoothing,
@@ -39,8 +39,8 @@ impl Rule {
         Self { floor: choices.refault_floor, smoothing: choices.rate_smoothing }
     }
 
-    /// Returns whether pages with the rate `candidate` may be evicted before pages with the rate `reference`. Each rate
-    /// is divided by the gain that stands beside it.
+    /// Returns whether pages with the rate `candidate` may be evicted before pages with the rate `reference`. Each
+    /// argument is a rate and its gain, by which the rate is divided before the comparison.
     pub fn is_ok_to_evict(&self, reference: (Rate, u64), candidate: (Rate, u64)) -> bool {
         let ((reference, reference_gain), (candidate, candidate_gain)) = (reference, candidate);
         let (total, refaulted, candidate_total) = match self.smoothing {
@@ -54,8 +54,8 @@ impl Rule {
     }
 
     /// Returns the last tier that may be evicted, for a family whose tiers have the rates `tiers`. A tier is protected
-    /// if its rate is too far above `reference`, and so are all tiers above a protected one. The first tier is never
-    /// protected.
+    /// if its rate, divided by `gain`, is above the rate `reference`, divided by that rate's own gain; all tiers above
+    /// a protected one are protected, too. The first tier is never protected.
     pub fn tier_limit(&self, reference: (Rate, u64), tiers: &[Rate], gain: u64) -> usize {
         let goes = |rate: &&Rate| self.is_ok_to_evict(reference, (**rate, gain));
         tiers[1..].iter().take_while(goes).count()
@@ -69,7 +69,7 @@ struct Counts {
     evicted: AtomicU64,
     protected: AtomicU64,
     refaulted: AtomicU64,
-    /// Decaying average of evicted and protected pages over earlier generations.
+    /// Decaying average of the number of evicted and protected pages over earlier generations.
     average_total: AtomicU64,
     average_refaulted: AtomicU64,
 }
@@ -104,7 +104,8 @@ pub struct Choice {
     pub tier_limit: usize,
 }
 
-/// The counts of one lruvec. They are written without the lruvec's lock, except by [`Controller::fold`].
+/// The counts of one lruvec, by which the family and the tiers to evict are chosen. Counts are changed without the
+/// lruvec's lock, except by [`Controller::fold`].
 #[derive(Debug, Default)]
 pub struct Controller {
     counts: [[Counts; TIERS]; 2],
@@ -150,7 +151,8 @@ impl Controller {
         [&counts.refaulted, &counts.evicted, &counts.protected].map(|count| count.load(Relaxed))
     }
 
-    /// Returns the averages of a family's tier over earlier generations.
+    /// Returns the averages of a family's tier over earlier generations: refaulted pages, and evicted or protected
+    /// pages.
     pub fn averages(&self, family: Family, tier: usize) -> Rate {
         let counts = &self.counts[family as usize][tier];
         Rate { refaulted: counts.average_refaulted.load(Relaxed), total: counts.average_total.load(Relaxed) }

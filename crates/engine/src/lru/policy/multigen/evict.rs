@@ -51,20 +51,22 @@ impl Gathered {
 enum Sorted {
     /// The page belongs to another generation than its list, because a walk of page tables has found it used.
     Elsewhere,
-    /// The page stays because of its tier or its uses. A `Lifted` page does not count as protected.
+    /// The page stays because of its tier or its uses, and counts as protected.
     Protected,
+    /// The page stays because of its uses, and does not count as protected.
     Lifted,
-    /// The page must be written before it can be freed (`ToWrite`), or is locked (`Locked`).
+    /// The page must be written before it can be freed.
     ToWrite,
+    /// The page is locked.
     Locked,
     /// The page may be evicted.
     Old,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolates pages of the oldest generation of the family that is to be evicted. If this generation has no such
-    /// pages, isolates pages of the other family, as `type_rule` says. Examines at most `budget` pages. Returns the
-    /// batch.
+    /// Isolates pages of the oldest generation of the family that is to be evicted. If no page was isolated, continues
+    /// with the other family, as `type_rule` says. Examines at most `budget` pages. Returns the batch of isolated
+    /// pages.
     pub(super) fn evict_batch(
         &self,
         multigen: &Multigen,
@@ -202,7 +204,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Moves `frame`, the page at the tail of the list of `slot`, to another list if it belongs there. Returns the
-    /// number of pages that the next generation gained, for the caller to count. Returns `None` if the page is not
+    /// number of pages by which the next generation grew, for the caller to count. Returns `None` if the page is not
     /// moved and may be evicted.
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn sort(
@@ -243,9 +245,9 @@ impl<M: Machine> Lru<M> {
         Some(moved)
     }
 
-    /// Moves a page to the list of another generation, and clears its count of uses. If a walk has just found the page
-    /// used, it goes to the generation that the walk has chosen. Returns the number of pages whose generation this call
-    /// changed.
+    /// Moves a page to the list of another generation, and clears its count of uses. But if a walk has just found the
+    /// page used, the page goes to the list of the generation that the walk has chosen. Returns the number of pages
+    /// whose generation this call changed.
     fn move_to_slot(
         &self,
         multigen: &Multigen,

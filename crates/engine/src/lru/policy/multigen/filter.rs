@@ -10,7 +10,7 @@ const WORDS: usize = BITS as usize / u64::BITS as usize;
 /// A Bloom filter: a set of page tables that may also contain tables that were not inserted.
 #[derive(Debug)]
 struct Filter {
-    /// `true` once the set was emptied for the first time. Before that, the set has every table.
+    /// `true` once the set was emptied for the first time. Before that, every table counts as a member of the set.
     is_begun: AtomicBool,
     words: Box<[AtomicU64]>,
 }
@@ -42,7 +42,7 @@ impl Filter {
     }
 }
 
-/// Returns the two bits of a table. The hash is the same in every run.
+/// Returns the numbers of the two bits that stand for a table in a filter. The hash is the same in every run.
 const fn bits_of(table: u64) -> [usize; 2] {
     let mut hash = table.wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -52,7 +52,7 @@ const fn bits_of(table: u64) -> [usize; 2] {
 }
 
 /// Both filters of an lruvec. A walk reads the first filter if the youngest generation's number is even, and otherwise
-/// the second.
+/// the second. It writes the filter that it does not read.
 #[derive(Debug, Default)]
 pub struct Filters([Filter; 2]);
 

@@ -9,7 +9,7 @@ use crate::memory::{Flags, ZoneKind};
 use machine::Nanos;
 use machine::atomic::{AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Largest number of generations. The slot of a generation is its number modulo this constant.
+/// Largest number of generations that a family can have. The slot of a generation is its number modulo this constant.
 pub const GENERATIONS: usize = 4;
 
 /// Smallest number of generations of each family.
@@ -28,7 +28,7 @@ pub const fn slot_in(flags: Flags) -> usize {
     ((flags.0 & Flags::GENERATION.0) >> Flags::GENERATION_SHIFT) as usize
 }
 
-/// Returns the flags of a page in the generation of `slot`.
+/// Returns `flags`, changed so that they name the generation of `slot`.
 pub const fn with_slot(flags: Flags, slot: usize) -> Flags {
     Flags(flags.without(Flags::GENERATION).0 | (slot as u32) << Flags::GENERATION_SHIFT)
 }
@@ -53,7 +53,8 @@ impl Seqs {
         self.max - self.min[family as usize] + 1
     }
 
-    /// Returns whether pages can be taken from a family's oldest generation.
+    /// Returns whether pages can be taken from a family's oldest generation: the family must keep two generations
+    /// without it.
     pub const fn is_evictable(&self, family: Family) -> bool {
         self.generations(family) > GENERATIONS_MIN
     }
@@ -69,7 +70,7 @@ impl Seqs {
 pub struct Generations {
     max: AtomicU64,
     min: [AtomicU64; 2],
-    /// Times at which the generations began, ns; by slot.
+    /// Times at which the generations began, in ns, by slot.
     born: [AtomicU64; GENERATIONS],
     /// Number of pages of each generation, by slot, family and kind of zone.
     sizes: [[[AtomicI64; ZONES]; 2]; GENERATIONS],
@@ -117,8 +118,8 @@ impl Generations {
         self.sizes[slot][family as usize][zone as usize].fetch_add(pages, Relaxed);
     }
 
-    /// Returns the number of pages of one family and kind of zone in the generation of a slot. The number is below 0
-    /// while changes of a walk are not counted yet.
+    /// Returns the number of pages of one family and kind of zone in the generation of a slot. The number may be below
+    /// 0 while changes that a walk made are not counted yet.
     pub fn counted(&self, slot: usize, family: Family, zone: ZoneKind) -> i64 {
         self.sizes[slot][family as usize][zone as usize].load(Relaxed)
     }

@@ -29,8 +29,8 @@ impl<M: Machine> Lru<M> {
         self.count_listed(lruvec, zone, list, pages);
     }
 
-    /// Counts pages of a zone that moved from the generation in slot `from` to the generation in slot `to`. Called once
-    /// for all pages that were moved under one hold of the lists' lock.
+    /// Counts a move of pages of a zone: subtracts them from the generation in slot `from`, and adds them to the
+    /// generation in slot `to`. Called once for all pages that were moved under one hold of the lists' lock.
     pub(super) fn count_moved(
         &self,
         lruvec: &Lruvec<M>,
@@ -46,7 +46,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Moves the counts of two generations between the gauges of active and inactive pages, just before a generation
-    /// begins. The second youngest generation becomes inactive; the slot after the youngest becomes active.
+    /// begins. The second youngest generation becomes inactive. The slot that the new generation takes becomes active.
     pub(super) fn swap_sides(&self, lruvec: &Lruvec<M>) {
         let of = lruvec.generational();
         let Seqs { max, .. } = of.generations.seqs();
@@ -96,7 +96,7 @@ impl<M: Machine> Lru<M> {
         before
     }
 
-    /// Takes those of `pages`, which lie in one zone, that are on lists off their lists.
+    /// Takes `pages` off their lists, as far as they are on lists. All of `pages` lie in one zone.
     pub(in crate::lru) fn unlink_generations(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let of = reach.lruvec.generational();
         let mut lists = of.lists.lock();
@@ -108,8 +108,8 @@ impl<M: Machine> Lru<M> {
         self.machine.spend(Step::LruMove, moved);
     }
 
-    /// Applies a batch to pages of a zone. `is_same` says whether the frame at an index of `pages` still holds the page
-    /// that was parked.
+    /// Adds, activates or rotates the pages of a batch, as `apply` says. All of the pages lie in one zone. `is_same(n)`
+    /// returns whether frame `pages[n]` still holds the page that was put into the batch.
     pub(in crate::lru) fn flush_generations(
         &self,
         multigen: &Multigen,
@@ -143,7 +143,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes the use of a page through its file. The page's flags were `flags` before.
+    /// Notes a use of a page through its file. `flags` are the flags that the page had before this use.
     pub(in crate::lru) fn note_file_use(&self, multigen: &Multigen, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::SWAPBACKED) {
             // Uses of anonymous pages are seen in page tables.
@@ -166,7 +166,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts isolated pages that stay in memory back on the lists of their lruvec, and drops the references that
+    /// Puts isolated pages, which stay in memory, back on the lists of their lruvec, and drops the references that
     /// isolation took.
     pub(in crate::lru) fn put_back_generations(
         &self,
@@ -193,9 +193,9 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes the listed page in `frame` off its list, with one more reference, for a caller that moves the page.
-    /// Returns `false`, and leaves the page alone, if its last reference is being dropped. A page of the two youngest
-    /// generations is marked as active.
+    /// Takes the listed page in `frame` off its list, with one more reference, for a caller that moves the page to
+    /// another frame. Returns `false`, and leaves the page alone, if its last reference is being dropped. A page of the
+    /// two youngest generations is marked as active.
     pub(in crate::lru) fn isolate_given_generation(
         &self,
         lruvec: &Lruvec<M>,
@@ -234,8 +234,8 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Puts `tail`, a part of a huge page that is about to be split, behind the huge page's head on its list. The
-    /// head's flags were `flags`. If the head is on no list, puts the tail where reclaim takes pages next. The caller
+    /// Puts `tail`, a page of a huge page that is about to be split, on a list. It goes behind the huge page's head,
+    /// whose flags were `flags`. If the head is on no list, the tail goes where reclaim takes pages next. The caller
     /// holds the lock of the lists.
     fn link_split(&self, multigen: &Multigen, lists: &mut Lists, head: FrameNumber, flags: Flags, tail: FrameNumber) {
         if flags.has(Flags::LRU) {
@@ -246,7 +246,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the list that counts a listed page, by its generation.
+    /// Returns the list under which a listed page is counted, which depends on the page's generation.
     pub(in crate::lru) fn kind_in_generations(&self, frame: FrameNumber) -> ListKind {
         let flags = self.frames[frame].flags();
         let family = is_of(flags);

@@ -37,12 +37,13 @@ impl ListId {
     }
 }
 
-/// Returns the frame, or as an error the number of the list, to which a link leads.
+/// Returns the frame to which a link leads. If the link leads to the end of a list, returns the number of this list as
+/// an error.
 const fn decode(link: u32) -> Result<FrameNumber, usize> {
     if link < FRAMES_MAX { Ok(FrameNumber(link)) } else { Err((link - FRAMES_MAX) as usize) }
 }
 
-/// The links to the two pages at the ends of a list. If the list is empty, both links are the list's own number.
+/// The links to the two pages at the ends of a list. If the list is empty, both links lead to the list's own end.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     first: u32,

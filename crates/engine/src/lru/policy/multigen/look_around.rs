@@ -29,8 +29,8 @@ fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Examines the entries around an entry of an isolated page that was found used, and promotes the pages that they
-    /// map.
+    /// Looks around an isolated page that was found used: examines the page-table entries around each entry that maps
+    /// the page, and promotes the pages whose entries were used.
     pub(super) fn look_around(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
         if let LookAround::Never = multigen.choices.look_around {
             return;

@@ -58,8 +58,8 @@ impl Multigen {
         Self { choices, packing: Packing::new(lruvecs) }
     }
 
-    /// Returns whether global reclaim takes memory control groups from a list that each node keeps
-    /// (`multigen.memcg_lru`), where there are groups.
+    /// Returns whether global reclaim takes memory control groups, where memory has them, from a list that each node
+    /// keeps (`multigen.memcg_lru`).
     pub(in crate::lru) const fn has_memcg_lru(&self) -> bool {
         match self.choices.memcg_lru {
             choices::MemcgLru::On => true,

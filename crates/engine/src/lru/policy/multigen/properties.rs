@@ -110,8 +110,9 @@ struct Model {
     /// The shadows of file pages that were reclaimed.
     shadows: Vec<Shadow>,
     pending: Pending,
-    /// Number of pages that came; `left` is the number of pages that left.
+    /// Number of pages that came to memory.
     came: u64,
+    /// Number of pages that left memory.
     left: u64,
 }
 

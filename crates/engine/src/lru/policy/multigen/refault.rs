@@ -39,7 +39,7 @@ impl Packing {
         Self { lruvec_bits: u32::BITS - (lruvecs as u32).saturating_sub(1).leading_zeros() }
     }
 
-    /// Returns how many generations have different numbers in a shadow.
+    /// Returns how many successive generations a shadow can tell apart.
     const fn seqs(self) -> u64 {
         1 << (Shadow::BITS - LRUVEC_SHIFT - self.lruvec_bits)
     }
@@ -135,7 +135,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes a page that is about to join the lists. Marks it if it comes in a fault, and counts its refault if it left
+    /// Prepares a page to join the lists. Marks the page if it comes in a page fault, and counts its refault if it left
     /// a shadow.
     pub(in crate::lru) fn note_coming_to_generations(
         &self,
@@ -194,12 +194,13 @@ impl<M: Machine> Lru<M> {
         let _ = self.frames[frame].update(known);
     }
 
-    /// Counts pages that stay because of their tier, for the controller.
+    /// Tells the controller, which compares refault rates, that pages stay in memory because of their tier.
     pub(super) fn note_protected(&self, lruvec: &Lruvec<M>, family: Family, tier: usize, pages: u64) {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Counts pages that stay because of their tier as activations, if `multigen.refault_marks` says so.
+    /// Adds pages that stay in memory because of their tier to the count of activations, if `multigen.refault_marks`
+    /// says so.
     pub(super) fn count_protected(
         &self,
         multigen: &Multigen,

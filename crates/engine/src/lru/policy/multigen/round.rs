@@ -30,9 +30,10 @@ impl<M: Machine> Rounds<M> {
         Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
     }
 
-    /// Begins the round after generation `seq`, or joins it if it is under way, is shared and has regions left. Returns
-    /// `false` if the caller does neither. `regions` returns the regions of a new round. `begin` is called before any
-    /// task takes a region. `is_over` returns whether the round after `seq` has ended already.
+    /// Begins the round after generation `seq`. If this round is already under way, joins it if it is shared and has
+    /// regions left. Returns `false` if the caller neither begins nor joins a round. `regions` returns the regions of a
+    /// new round. `begin` is called before any task takes a region of a new round. `is_over` returns whether the round
+    /// after `seq` has ended already.
     pub(super) fn join(
         &self,
         seq: u64,
@@ -85,8 +86,8 @@ impl<M: Machine> Rounds<M> {
         machine.wake(&self.ended);
     }
 
-    /// Waits for the end of the current round, if there is one and `is_over` does not hold, but at most `at_most`. This
-    /// function may sleep.
+    /// Waits until the current round ends, but at most `at_most`. Does not wait if there is no round, or if `is_over`
+    /// returns `true`. This function may sleep.
     pub(super) fn wait(&self, machine: &M, is_over: impl Fn() -> bool, at_most: Nanos) {
         let deadline = machine.now() + at_most;
         let ticket = machine.ticket(&self.ended);

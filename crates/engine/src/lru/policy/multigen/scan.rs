@@ -9,7 +9,7 @@ use crate::lru::{Family, ListKind, Lru, Reach};
 use crate::memory::MarkRights;
 use machine::{Machine, Order, Step};
 
-/// Number of free pages above the high mark at which kswapd has enough. Also, a reclaim that wants fewer pages than
+/// Number of free pages above the high mark at which kswapd ends a scan. Also, a kswapd that wants fewer pages than
 /// this begins at the demand's priority (`MIN_LRU_BATCH`).
 const ENOUGH: u64 = 64;
 
@@ -41,8 +41,8 @@ impl GenerationScan {
 
 impl<M: Machine> Lru<M> {
     /// Returns the priority at which a reclaim begins. Kswapd begins at the priority at which a scan examines about as
-    /// many inactive pages as kswapd wants (`multigen.first_priority_min`). Other reclaims begin at the demand's
-    /// priority.
+    /// many inactive pages as kswapd wants to free (`multigen.first_priority_min`). Other reclaims, and a kswapd that
+    /// wants hardly any pages, begin at the demand's priority.
     pub(in crate::lru) fn first_priority_of_generations(
         &self,
         multigen: &Multigen,
@@ -138,7 +138,8 @@ impl<M: Machine> Lru<M> {
         if self.is_of_removed_group(reach) { pages } else { pages >> demand.priority }
     }
 
-    /// Returns whether a reclaim that has freed `freed` pages has enough, or kswapd has enough free memory.
+    /// Returns whether a scan can end. It can if the reclaim has freed enough pages (`freed` pages in this scan, the
+    /// others before), or if it is kswapd's and enough memory is free.
     pub(in crate::lru) fn is_enough(
         &self,
         multigen: &Multigen,

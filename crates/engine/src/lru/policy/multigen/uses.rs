@@ -16,7 +16,8 @@ pub(super) const FULL: u32 = 3;
 /// The bits of a page's word that count its uses.
 const COUNT: Flags = Flags::REFERENCED.with(Flags::USED_AGAIN).with(Flags::USES);
 
-/// Returns the number of uses that a page's flags have counted.
+/// Returns the value of a page's `USES` bits: the number of uses that are marked neither by `REFERENCED` nor by
+/// `WORKINGSET`.
 pub const fn counted(flags: Flags) -> u32 {
     (flags.0 & Flags::USES.0) >> Flags::USES_SHIFT
 }
@@ -61,7 +62,7 @@ pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -
     }
 }
 
-/// Returns the flags of a page whose uses are counted from 0 again.
+/// Returns the flags of a page whose uses are counted anew, from 0.
 pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     match marks {
         UseMarks::WorkingsetSecond => flags.without(COUNT.with(Flags::WORKINGSET)),
@@ -70,7 +71,7 @@ pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     }
 }
 
-/// Returns the flags with the largest count of uses. The mark of the first use stays as it is.
+/// Returns `flags` with the largest count of uses. The mark of the first use stays as it is.
 pub const fn full(flags: Flags) -> Flags {
     with_counted(flags, FULL).with(Flags::WORKINGSET)
 }
@@ -80,7 +81,7 @@ pub const fn is_full(flags: Flags) -> bool {
     flags.has(Flags::WORKINGSET) && counted(flags) == FULL
 }
 
-/// Returns the flags of a page that is isolated to be evicted (`IsolatedMarks::FirstTaken`).
+/// Returns the flags that a page gets when it is isolated to be evicted (`IsolatedMarks::FirstTaken`).
 pub const fn isolated(flags: Flags) -> Flags {
     match flags.has(Flags::REFERENCED) {
         true => flags.without(Flags::REFERENCED.with(Flags::USED_AGAIN)),
@@ -88,7 +89,8 @@ pub const fn isolated(flags: Flags) -> Flags {
     }
 }
 
-/// Returns the flags of a page that comes back with `n` uses.
+/// Returns the flags of a page that comes back to memory. `n` is the value that the page's `USES` bits had when it
+/// left.
 pub const fn restored(flags: Flags, n: u32) -> Flags {
     if n == 0 { flags } else { with_counted(flags, n).with(Flags::REFERENCED) }
 }

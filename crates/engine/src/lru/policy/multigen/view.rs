@@ -31,12 +31,13 @@ impl TierCounts {
     }
 }
 
-/// Returns the line of a generation: its number, its age in ms, its numbers of anonymous and of file pages.
+/// Returns the line of text for a generation: its number, its age in ms, its number of anonymous pages and its number
+/// of file pages.
 fn generation_row(seq: u64, age_ms: u64, [anon, file]: [u64; 2]) -> String {
     format!(" {seq:10} {age_ms:10} {anon:10} {file:10}\n")
 }
 
-/// Returns the line of a tier: its number, three counts for anonymous pages, and three for file pages.
+/// Returns the line of text for a tier: its number, three counts for anonymous pages, and three for file pages.
 fn tier_row(tier: usize, counts: [TierCounts; 2]) -> String {
     let mut row = format!("{:12}{tier:10}", "");
     for (count, letter) in counts.into_iter().flat_map(TierCounts::fields) {
@@ -56,12 +57,12 @@ impl<M: Machine> Lru<M> {
         self.show_generations(false)
     }
 
-    /// Returns the generations as `lru_gen_full` shows them: as [`Self::lru_gen`], with counts of each tier. Under the
-    /// oldest generation of a family, a line for each tier has the pages that refaulted (`r`), were evicted (`e`) and
-    /// were protected (`p`) since this generation became the oldest. Under the youngest generation, the line has
-    /// averages over earlier generations: pages that refaulted (`R`), and all that were evicted or protected (`T`). The
-    /// first three numbers of a line are of anonymous pages, the others of file pages; `x` marks a number that does not
-    /// exist.
+    /// Returns the text of `lru_gen_full`: the text of [`Self::lru_gen`], with a line for each tier under the oldest
+    /// and the youngest generation of a family. Under the oldest generation, the line has the numbers of pages that
+    /// refaulted (`r`), were evicted (`e`) and were protected (`p`) since this generation became the oldest. Under the
+    /// youngest generation, the line has averages over earlier generations: pages that refaulted (`R`), and pages that
+    /// were evicted or protected (`T`). The first three numbers of a line are of anonymous pages, the others of file
+    /// pages; `x` marks a number that does not exist.
     #[must_use]
     pub fn lru_gen_full(&self) -> String {
         self.show_generations(true)

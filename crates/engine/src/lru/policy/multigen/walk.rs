@@ -16,10 +16,11 @@ use crate::page_cache::ReadPattern;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
 use std::ops::Range;
 
-/// Number of entries in a cache line. A table is worth the next walk if one in this many of its entries was used.
+/// Number of entries in a cache line. A table is worth the next walk if at least one in this many of its entries was
+/// used.
 const ENTRIES_PER_LINE: u32 = 8;
 
-/// Changes of the sizes of generations, in pages, that a walk has made and not counted yet.
+/// Changes of the sizes of generations, in pages, that a walk has noted and that are not counted yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pages: [[[i64; ZONES]; 2]; GENERATIONS],
@@ -55,8 +56,8 @@ pub(super) enum Marks {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Walks the regions of a round that no other task has taken, in tables that were touched since the last walk. With
-    /// `is_forced`, also walks touched tables that the filter would leave out.
+    /// Walks regions of a round, as long as there is one that no other task has taken. Examines only tables that were
+    /// touched since the last walk. With `is_forced`, also examines touched tables that the filter would leave out.
     pub(super) fn walk_regions(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable, is_forced: bool) {
         let of = lruvec.generational();
         let is_filtered = match multigen.choices.walk {
@@ -104,8 +105,8 @@ impl<M: Machine> Lru<M> {
         self.count_pending(lruvec, &mut pending);
     }
 
-    /// Promotes the pages of an lruvec whose page-table entries were used. All these entries are in one table, and the
-    /// caller has its lock. Returns the counts of the examined entries.
+    /// Promotes the pages of an lruvec whose page-table entries were used. All entries of `pages` are in one table,
+    /// whose lock the caller holds. Returns the counts of the examined entries.
     pub(super) fn promote_used(
         &self,
         multigen: &Multigen,
@@ -145,8 +146,7 @@ impl<M: Machine> Lru<M> {
         seen
     }
 
-    /// Notes that a page was found used through a page table. The caller has locked the table, whose entry maps the
-    /// page.
+    /// Notes that a page was found used through a page table. The caller has locked the table that maps the page.
     pub(super) fn promote(&self, multigen: &Multigen, lruvec: &Lruvec<M>, frame: FrameNumber, pending: &mut Pending) {
         let choices = &multigen.choices;
         let youngest = slot_of(lruvec.generational().generations.seqs().max);
@@ -177,7 +177,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds the changes that a walk has made to the sizes of the lruvec's generations.
+    /// Counts the changes that a walk has noted: adds them to the sizes of the lruvec's generations.
     pub(super) fn count_pending(&self, lruvec: &Lruvec<M>, pending: &mut Pending) {
         if pending.changes == 0 {
             return;

@@ -6,7 +6,8 @@ use crate::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
 use crate::memory::List;
 use machine::FrameNumber;
 
-/// One list in the order of insertion; the hand is at its tail.
+/// The pages under the clock policy, in one list in the order of insertion. The clock's hand is at the list's tail,
+/// from which victims are taken.
 #[derive(Debug, Default)]
 pub struct Clock {
     list: List,

@@ -7,7 +7,7 @@ use crate::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
 use crate::memory::List;
 use machine::FrameNumber;
 
-/// One list in the order of the last use.
+/// The pages under the strict LRU policy, in one list in the order of their last use.
 #[derive(Debug, Default)]
 pub struct Lru {
     list: List,
@@ -37,7 +37,8 @@ impl<P: Pages> Policy<P> for Lru {
         }
     }
 
-    /// Judges a page by its uses through page tables alone; other uses have moved it already.
+    /// Decides whether a page that was chosen as a victim is kept: it is kept if it was used through page tables. A use
+    /// through the page's file needs no check, because it has already moved the page to the head of the list.
     fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
         if seen.touched > 0 { Verdict::Activate } else { Verdict::Reclaim }
     }

@@ -17,7 +17,7 @@ fn must_say(said: &str, parts: &[&str]) {
     }
 }
 
-/// The report of a 32-bit board. Low memory is a single zone, most of which is CMA.
+/// The kernel's report of a failed request on a 32-bit board. Low memory is a single zone, most of which is CMA.
 const BOARD: &str = "\
 [  301.1] app invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
 [  301.2] Mem-Info:

@@ -1,5 +1,7 @@
 //! Tests of workloads on a small simulated machine: they run, verify their data, and give the expected results.
 
+mod tasks;
+
 use engine::access::choices::{HugeDefrag, HugePages, Khugepaged};
 use lab::figure::{Row, names};
 use lab::job::Job;

@@ -1,0 +1,159 @@
+//! Tests of loads that are described in files.
+
+use super::{refused, run, value};
+use lab::figure::Row;
+
+/// Returns the names and values of rows.
+fn values(rows: &[Row]) -> Vec<(&str, f64)> {
+    rows.iter().map(|row| (row.name.as_str(), row.value)).collect()
+}
+
+#[test]
+fn random_reads_are_those_of_randread() {
+    let own = run("randread", "file_percent = 200\ntasks = 4\noperations = 3000\ndistribution = \"zipf\"\n");
+    let described = run(
+        "tasks",
+        r#"
+        name = "randread"
+        operations = 3000
+        fills_memory = true
+        file."randread.dat".percent = 200
+        [task.randread]
+        count = 4
+        stream = 3000
+        steps = [{ read = "randread.dat", distribution = "zipf", row = "Read" }]
+        "#,
+    );
+    assert_eq!(values(&described), values(&own));
+}
+
+#[test]
+fn random_writes_are_those_of_randwrite() {
+    let own = run("randwrite", "file_percent = 200\ntasks = 4\noperations = 3000\nsync_every = 500\n");
+    let described = run(
+        "tasks",
+        r#"
+        name = "randwrite"
+        operations = 3000
+        fills_memory = true
+        file."randwrite.dat".percent = 200
+        [task.randwrite]
+        count = 4
+        stream = 4000
+        steps = [{ write = "randwrite.dat", own = true, sync_every = 500, row = "Write", sync_row = "Sync" }]
+        "#,
+    );
+    let hits: Vec<_> = values(&described).into_iter().filter(|(name, _)| *name != "Hit ratio").collect();
+    assert_eq!(hits, values(&own), "randwrite has no row of hits");
+}
+
+#[test]
+fn random_touches_are_those_of_anon() {
+    let own = run("anon", "region_percent = 150\ntasks = 4\noperations = 2000\n");
+    let described = run(
+        "tasks",
+        r#"
+        name = "anon"
+        operations = 2000
+        keeps_step = true
+        region.own.percent = 150
+        [task.anon]
+        count = 4
+        stream = 5000
+        before = [{ map = "own" }]
+        steps = [{ touch = "own", store_percent = 50, row = "Touch" }]
+        "#,
+    );
+    assert_eq!(values(&described), values(&own));
+}
+
+#[test]
+fn tasks_of_several_kinds_wait_for_each_other_and_have_rows_of_their_own() {
+    let rows = run(
+        "tasks",
+        r#"
+        name = "store"
+        file.log.percent = 20
+        file.table.percent = 50
+        region.cache.percent = 30
+        [task.server]
+        count = 2
+        rounds = 50
+        before = [{ map = "cache" }]
+        steps = [
+            { touch = "cache", store_percent = 10, operations = 20, row = "Request" },
+            { read = "table", distribution = "zipf", operations = 5, think_us = 20, row = "Read" },
+            { write = "log", order = "sequential", own = true, sync_every = 10, row = "Append", sync_row = "Commit" },
+            { signal = "committed" },
+        ]
+        [task.cleaner]
+        measured = false
+        steps = [
+            { wait = "committed", count = 10 },
+            { read = "log", order = "sequential", kib = 64, percent = 100, row = "Clean" },
+        ]
+        "#,
+    );
+    assert_eq!(value(&rows, "Ops store Request") > value(&rows, "Ops store Read"), true);
+    for row in ["Request p99", "Read p99", "Append p99", "Commit p99", "Clean p99"] {
+        assert!(value(&rows, row) > 0.0, "{row}");
+    }
+    assert!(value(&rows, "Commit p50") > value(&rows, "Append p50"), "a sync waits for the disk");
+    let log = value(&rows, "Pages verified");
+    assert!((300.0..500.0).contains(&log), "{log} pages verified, of 2048 pages of memory 20 %");
+}
+
+#[test]
+fn a_rate_is_kept_and_a_request_that_begins_late_took_longer() {
+    let described = |rate: u64| {
+        format!(
+            "seconds = 2\nfile.data.percent = 300\n[task.reader]\nsteps = [{{ read = \"data\", rate = {rate}, operations = 1000000, row = \"Read\" }}]\n"
+        )
+    };
+    let slow = run("tasks", &described(100));
+    assert!((98.0..=102.0).contains(&value(&slow, "Ops tasks")), "{}", value(&slow, "Ops tasks"));
+    let too_fast = run("tasks", &described(100_000));
+    assert!(value(&too_fast, "Ops tasks") < 50_000.0, "the disk is slower");
+    assert!(value(&too_fast, "Read max") > 100.0 * value(&slow, "Read p50"), "the wait for its turn counts");
+}
+
+#[test]
+fn what_a_description_gets_wrong_is_said_with_its_line() {
+    let told = |text: &str| {
+        let text =
+            format!("seconds = 1\nfile.data.percent = 50\nregion.own.percent = 10\n[task.a]\nsteps = [\n{text}\n]\n");
+        refused("tasks", &text)
+    };
+    let cases = [
+        ("{ read = \"data\", wirte = 1 }", "params.toml:6", "unknown key `wirte`: did you mean `write`?"),
+        ("{ sleep_us = 1 },\n{ read = \"data\", write = \"data\" }", "params.toml:7", "several actions"),
+        ("{ operations = 3 }", "params.toml:6", "no action: expected one of read, write"),
+        ("{ read = \"data\", kib = 6 }", "params.toml:6", "`kib` is 6"),
+        ("{ read = \"data\", store_percent = 6 }", "params.toml:6", "`store_percent` says nothing about this action"),
+        ("{ read = \"data\", operations = 1, for_ms = 1 }", "params.toml:6", "expected one of `operations`"),
+        ("{ touch = \"own\", rate = -1.0 }", "params.toml:6", "`rate` is -1"),
+        ("{ read = \"other\" }", "params.toml", "task `a`, `steps`, step 1: no file is called `other`"),
+        ("{ touch = \"other\" }", "params.toml", "task `a`, `steps`, step 1: no region is called `other`"),
+        ("{ wait = \"never\" }", "params.toml", "no step gives the signal `never`"),
+        ("{ read = \"data\", distribution = \"zipf\", theta = 0.0 }", "params.toml", "`theta` is 0"),
+    ];
+    for (text, place, message) in cases {
+        let found = told(text);
+        assert!(found.contains(place) && found.contains(message), "{text}: {found}");
+    }
+    assert!(refused("tasks", "[task.a]\nsteps = [{ sleep_us = 1 }]\n").contains("nothing ends the run"));
+    let twice = "seconds = 1\noperations = 1\n[task.a]\nsteps = [{ sleep_us = 1 }]\n";
+    assert!(refused("tasks", twice).contains("expected one of `operations`, `seconds` and `full_s`"));
+    let many = "seconds = 1\n[task.a]\ncount = 1025\nsteps = [{ sleep_us = 1 }]\n";
+    assert!(refused("tasks", many).contains("1025 tasks"), "{}", refused("tasks", many));
+    let large = "seconds = 1\nregion.own.percent = 5000\n[task.a]\nbefore = [{ map = \"own\" }]\nsteps = [{ touch = \"own\" }]\n";
+    assert!(refused("tasks", large).contains("do not fit"), "{}", refused("tasks", large));
+}
+
+#[test]
+fn a_region_that_is_not_mapped_is_named() {
+    let job = super::job("tasks", "seconds = 1\nregion.own.percent = 10\n[task.a]\nsteps = [{ touch = \"own\" }]\n");
+    let workload = lab::grounds::find("tasks").expect("it is listed");
+    let error = workload.run(&job, &lab::progress::Progress::default()).expect_err("nothing is mapped").to_string();
+    assert!(error.contains("task `a`: region `own` is used while it is not mapped"), "{error}");
+}

@@ -1,0 +1,83 @@
+//! The rows of a load's report.
+
+use super::described::{Misses, Params};
+use super::run::{self, Durations};
+use crate::meter::{Course, latency_rows};
+use figures::figure::{Better, Format, Row};
+use figures::histogram::Times;
+use hdrhistogram::Histogram;
+
+/// What a run has measured, and its description.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reported<'a> {
+    pub params: &'a Params,
+    pub course: &'a Course,
+    /// The durations of operations, by row, in the order of [`Described::row_names`](super::Described::row_names).
+    pub durations: &'a Durations,
+    /// Number of pages of written files that were verified.
+    pub verified: u64,
+}
+
+impl Reported<'_> {
+    /// Returns the rows of an invented run that has every row that a run of the load can have.
+    pub fn with_everything(params: &Params, course: &Course) -> Vec<Row> {
+        let mut durations = run::no_durations(&params.row_names());
+        for of_row in &mut durations {
+            of_row.record(1).expect("it grows as far as need be");
+        }
+        Reported { params, course, durations: &durations, verified: 0 }.rows()
+    }
+
+    /// Returns the rows: rates, hit ratio, durations by row, CPU time and counters, and verified pages.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = self.course.rate_rows(&self.params.name);
+        rows.extend(match self.params.misses() {
+            Misses::PagesReadIn => self.course.hit_row("Hit ratio", 0),
+            Misses::MajorFaults => self.course.fault_hit_row("Hit ratio"),
+        });
+        for (name, durations) in self.rows_with_durations() {
+            match durations {
+                None => rows.extend(self.course.latency_rows(name)),
+                Some(durations) => {
+                    rows.extend(self.rate_of(name, durations));
+                    rows.extend(latency_rows(name, durations));
+                }
+            }
+        }
+        rows.extend(self.course.cost_rows());
+        if self.params.writes() {
+            let verified = self.verified as f64;
+            rows.push(Row::new("verified", "Pages verified", "pages", Better::Neutral, Format::Decimals(0), verified));
+        }
+        rows
+    }
+
+    /// Returns the durations as histograms.
+    pub fn times(&self) -> Vec<Times> {
+        let of_row = |(name, durations): (&str, Option<&Histogram<u64>>)| match durations {
+            None => self.course.times(name),
+            Some(durations) => Times::of(name, durations).into_iter().collect(),
+        };
+        self.rows_with_durations().flat_map(of_row).collect()
+    }
+
+    /// Returns each row of durations. A row that has all measured operations and no others has no durations of its own:
+    /// the course has them, before memory was full and after.
+    fn rows_with_durations(&self) -> impl Iterator<Item = (&str, Option<&Histogram<u64>>)> {
+        let whole = self.params.row_of_all();
+        let names = self.params.row_names();
+        names
+            .into_iter()
+            .zip(self.durations)
+            .map(move |(name, durations)| (name, (whole != Some(name)).then_some(durations)))
+    }
+
+    /// Returns the row with the rate of a row's operations in the whole run; none if syncs alone have this row.
+    fn rate_of(&self, name: &str, durations: &Histogram<u64>) -> Option<Row> {
+        let rate = durations.len() as f64 / self.course.elapsed_s().max(1e-9);
+        let row = format!("Ops {} {name}", self.params.name);
+        self.params
+            .is_row_of_operations(name)
+            .then(|| Row::new("Ops", row, "ops/s", Better::Higher, Format::Decimals(0), rate))
+    }
+}

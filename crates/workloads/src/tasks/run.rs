@@ -1,0 +1,376 @@
+//! One task of a load: it does its steps in order, again and again.
+
+use super::described::{Params, RegionOf, TaskOf};
+use super::objects::{Mapped, SharedFile};
+use super::step::{Action, Order, Places, Repeated, Step};
+use super::{Files, Member};
+use crate::choose::Chooser;
+use crate::meter::Tally;
+use crate::system::{System, SystemError};
+use hdrhistogram::Histogram;
+use machine::{Nanos, PAGE_BYTES};
+use sim::Rng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Interval at which a task that waits for a signal looks at the signal's counter.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1);
+
+/// Time for which a task sleeps that was to write a page which another task writes.
+const CLAIM_AGAIN: Nanos = Nanos(10_000);
+
+/// Why the handle of a step's file exists.
+const OPENED: &str = "a step that uses a file has opened it";
+
+/// What all tasks of a load share.
+#[derive(Debug)]
+pub(super) struct Load {
+    /// Number of pages that a region has in each task, by the region's name; none for regions of files.
+    region_pages: BTreeMap<String, Option<u64>>,
+    /// The counters of signals.
+    signals: BTreeMap<String, AtomicU64>,
+    /// Names of the rows of durations, in order.
+    pub rows: Vec<String>,
+    /// The description.
+    pub described: Params,
+}
+
+impl Load {
+    /// Returns what the tasks of a load share on this system.
+    pub fn of<S: System>(system: &S, params: &Params) -> Self {
+        let pages = |(name, region): (&String, &RegionOf)| {
+            let all = region.size().pages(system.memory_pages(), system.given().scale);
+            let tasks = params.users(|task| task.uses_region(name)).max(1);
+            (name.clone(), region.file.is_none().then(|| (all / tasks).max(1)))
+        };
+        Self {
+            region_pages: params.region.iter().map(pages).collect(),
+            signals: params.signals().map(|name| (name.to_owned(), AtomicU64::new(0))).collect(),
+            rows: params.row_names().into_iter().map(str::to_owned).collect(),
+            described: params.clone(),
+        }
+    }
+}
+
+/// The durations of a task's operations, by row.
+pub(super) type Durations = Vec<Histogram<u64>>;
+
+/// Returns the durations of a task that has done nothing yet.
+pub(super) fn no_durations(rows: &[impl AsRef<str>]) -> Durations {
+    rows.iter().map(|_| Histogram::new(3).expect("three digits are a precision")).collect()
+}
+
+/// A running task.
+pub(super) struct Task<'a, S: System> {
+    system: &'a S,
+    load: &'a Load,
+    kind: &'a TaskOf,
+    /// Name of the kind.
+    name: &'a str,
+    /// Number of the task among those of its kind.
+    number: u64,
+    files: &'a Files,
+    regions: BTreeMap<String, Mapped<S>>,
+    rng: Rng,
+    /// For each signal, the value of its counter up to which this task has waited.
+    waited: BTreeMap<String, u64>,
+    bytes: Vec<u8>,
+    durations: Durations,
+}
+
+/// What a step keeps from one operation to the next, and from one round to the next.
+struct Place<S: System> {
+    /// The step's handle of its file, which keeps readahead; none if the step uses no file.
+    file: Option<S::File>,
+    /// The chooser of random places, made when the step is first done.
+    chooser: Option<Chooser>,
+    /// The page at which a sequential step goes on.
+    next: u64,
+    /// Number of writes since the last sync.
+    since_sync: u64,
+}
+
+impl<'a, S: System> Task<'a, S> {
+    /// Enters the task's group and returns the task.
+    pub fn start(system: &'a S, load: &'a Load, member: &'a Member, files: &'a Files) -> Result<Self, SystemError> {
+        let kind = member.task(&load.described);
+        if kind.oom_score_adj != 0 {
+            system.set_oom_score_adj(kind.oom_score_adj);
+        }
+        if let Some(group) = &kind.group {
+            system.enter_group(Some(group))?;
+        }
+        Ok(Self {
+            system,
+            load,
+            kind,
+            name: &member.kind,
+            number: member.number,
+            files,
+            regions: BTreeMap::new(),
+            rng: system.rng(member.stream),
+            waited: BTreeMap::new(),
+            bytes: vec![0; PAGE_BYTES],
+            durations: no_durations(&load.rows),
+        })
+    }
+
+    /// Does the steps before the measurement, and the steps of the measurement until it is over or the rounds are done.
+    /// Returns the durations by row.
+    pub fn run(mut self, tally: &mut Tally) -> Result<Durations, SystemError> {
+        let (before, steps) = (&self.kind.before, &self.kind.steps);
+        for step in before {
+            let mut place = self.place(step)?;
+            self.step(step, &mut place, None)?;
+        }
+        let mut step_places = steps.iter().map(|step| self.place(step)).collect::<Result<Vec<_>, _>>()?;
+        tally.begin(self.system);
+        let mut rounds = 0;
+        while self.kind.rounds.is_none_or(|most| rounds < most) && !self.is_over(Some(tally)) {
+            for (step, place) in steps.iter().zip(&mut step_places) {
+                self.step(step, place, Some(tally))?;
+            }
+            rounds += 1;
+        }
+        for region in std::mem::take(&mut self.regions).into_values() {
+            region.unmap(self.system);
+        }
+        Ok(self.durations)
+    }
+
+    /// Opens the file of a step.
+    fn place(&self, step: &Step) -> Result<Place<S>, SystemError> {
+        let mut file = step.action.file().map(|name| self.system.open(&self.file(name).name)).transpose()?;
+        if let (Action::Read(_, Places { random_advice: true, .. }), Some(file)) = (&step.action, &mut file) {
+            // Without readahead, each page that is read in is a miss.
+            self.system.expect_random_reads(file);
+        }
+        Ok(Place { file, chooser: None, next: 0, since_sync: 0 })
+    }
+
+    /// Returns whether the task is to end. Steps before the measurement, which have no tally, are done to their end.
+    fn is_over(&self, tally: Option<&Tally>) -> bool {
+        tally.is_some_and(Tally::is_over) || self.system.is_killed()
+    }
+
+    /// Does a step as often as it says.
+    fn step(&mut self, step: &Step, place: &mut Place<S>, mut tally: Option<&mut Tally>) -> Result<(), SystemError> {
+        let started = self.system.now();
+        let most = match step.repeated {
+            Repeated::Operations(most) => most,
+            Repeated::Percent(percent) => {
+                self.pages_of(&step.action)?.saturating_mul(percent).div_ceil(100 * pages_at_once(&step.action))
+            }
+            Repeated::For(_) => u64::MAX,
+        };
+        for n in 0..most {
+            let is_late = matches!(step.repeated, Repeated::For(time) if self.system.now().since(started) >= time);
+            if is_late || self.is_over(tally.as_deref()) {
+                break;
+            }
+            let late = step.rate.map_or(Nanos(0), |rate| self.pace(started, n, rate));
+            if let Some(tally) = tally.as_deref().filter(|_| self.kind.measured) {
+                tally.keep_step(self.system);
+            }
+            let time = self.act(step, place, tally.as_deref())?;
+            if let (Some(tally), Some(time)) = (tally.as_deref_mut(), time) {
+                self.count(step, time + late, tally);
+            }
+            self.sync_after(step, place)?;
+            if step.think > Nanos(0) {
+                self.system.sleep(step.think);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the time at which operation `n` of a step is to begin. Returns by how much this time is past.
+    fn pace(&self, started: Nanos, n: u64, rate: f64) -> Nanos {
+        let at = started + Nanos((n as f64 * 1e9 / rate) as u64);
+        let now = self.system.now();
+        if at > now {
+            self.system.sleep(at.since(now));
+            return Nanos(0);
+        }
+        now.since(at)
+    }
+
+    /// Counts an operation, in the tally if the task is measured, and in its row.
+    fn count(&mut self, step: &Step, time: Nanos, tally: &mut Tally) {
+        if self.kind.measured {
+            tally.count(time);
+        }
+        self.record(step.row.as_deref(), time);
+    }
+
+    /// Records a duration in a row, if the load has more rows than one.
+    fn record(&mut self, row: Option<&str>, time: Nanos) {
+        let number = row.and_then(|row| self.load.rows.iter().position(|name| name == row));
+        if let Some(number) = number {
+            // The histogram grows as needed, so recording cannot fail.
+            let _ = self.durations[number].record(time.0.max(1));
+        }
+    }
+
+    /// Returns the number of pages of the file or region that an action uses; 0 if it uses none.
+    fn pages_of(&self, action: &Action) -> Result<u64, SystemError> {
+        Ok(match (action.file(), action.region()) {
+            (Some(file), _) => self.file(file).pages,
+            (None, Some(region)) => self.region(region)?.pages,
+            (None, None) => 0,
+        })
+    }
+
+    fn file(&self, name: &str) -> &'a Arc<SharedFile> {
+        self.files.get(name).expect("the description was checked: the file exists")
+    }
+
+    fn region(&self, name: &str) -> Result<&Mapped<S>, SystemError> {
+        self.regions.get(name).ok_or_else(|| self.no_region(name))
+    }
+
+    fn no_region(&self, name: &str) -> SystemError {
+        SystemError(format!("task `{}`: region `{name}` is used while it is not mapped", self.name))
+    }
+
+    /// Does an action once. Returns the time of the operation; none if the action is no operation.
+    fn act(&mut self, step: &Step, place: &mut Place<S>, tally: Option<&Tally>) -> Result<Option<Nanos>, SystemError> {
+        let system = self.system;
+        match &step.action {
+            Action::Read(file, places) => return self.read(file, places, place).map(Some),
+            Action::Write { file, places, .. } => return self.write(file, places, place).map(Some),
+            Action::Touch { region, places, store_percent } => {
+                return self.touch((region, places, *store_percent), place).map(Some);
+            }
+            Action::Sync(_) => return Self::sync(system, place).map(Some),
+            Action::Map(region) => self.map(region)?,
+            Action::Unmap(region) => {
+                let mapped = self.regions.remove(region).ok_or_else(|| self.no_region(region))?;
+                mapped.unmap(system);
+            }
+            Action::Sleep(time) => system.sleep(*time),
+            Action::Compute(time) => system.compute(*time),
+            Action::Signal(name) => {
+                self.load.signals[name].fetch_add(1, Relaxed);
+            }
+            Action::Wait(name, count) => self.wait(name, *count, tally),
+            Action::DropCaches => system.drop_caches()?,
+        }
+        Ok(None)
+    }
+
+    /// Syncs the file of a step. Returns the time that this took.
+    fn sync(system: &S, place: &Place<S>) -> Result<Nanos, SystemError> {
+        let started = system.now();
+        system.sync(place.file.as_ref().expect(OPENED))?;
+        Ok(system.now().since(started))
+    }
+
+    fn read(&mut self, name: &str, places: &Places, place: &mut Place<S>) -> Result<Nanos, SystemError> {
+        let shared = self.file(name);
+        let page = self.choose(places, shared.pages, place);
+        self.bytes.resize(PAGE_BYTES * places.pages.min(shared.pages - page) as usize, 0);
+        shared.read(self.system, place.file.as_mut().expect(OPENED), page, &mut self.bytes)
+    }
+
+    fn write(&mut self, name: &str, places: &Places, place: &mut Place<S>) -> Result<Nanos, SystemError> {
+        let shared = self.file(name);
+        loop {
+            let page = self.choose(places, shared.pages, place);
+            self.bytes.resize(PAGE_BYTES * places.pages.min(shared.pages - page) as usize, 0);
+            let file = place.file.as_ref().expect(OPENED);
+            if let Some(time) = shared.write(self.system, file, page, &mut self.bytes)? {
+                return Ok(time);
+            }
+            // Another task writes this page now, so this task takes another page.
+            self.system.sleep(CLAIM_AGAIN);
+        }
+    }
+
+    /// Syncs the file of a step after every `sync_every` writes.
+    fn sync_after(&mut self, step: &Step, place: &mut Place<S>) -> Result<(), SystemError> {
+        let Action::Write { sync_every, .. } = step.action else { return Ok(()) };
+        place.since_sync += 1;
+        if place.since_sync == sync_every {
+            place.since_sync = 0;
+            let time = Self::sync(self.system, place)?;
+            self.record(step.sync_row.as_deref(), time);
+        }
+        Ok(())
+    }
+
+    fn touch(
+        &mut self,
+        (name, places, store_percent): (&str, &Places, u64),
+        place: &mut Place<S>,
+    ) -> Result<Nanos, SystemError> {
+        let pages = self.region(name)?.pages;
+        let page = self.choose(places, pages, place);
+        self.bytes.resize(PAGE_BYTES, 0);
+        let mapped = self.regions.get_mut(name).expect("its pages were just counted");
+        let mut time = mapped.load(self.system, page, &mut self.bytes)?;
+        if store_percent > 0 && self.rng.below(100) < store_percent {
+            time += mapped.store(self.system, page, &mut self.bytes)?;
+        }
+        Ok(time)
+    }
+
+    fn map(&mut self, name: &str) -> Result<(), SystemError> {
+        if self.regions.contains_key(name) {
+            return Err(SystemError(format!("task `{}`: region `{name}` is mapped already", self.name)));
+        }
+        let region = self.load.described.region.get(name).expect("the description was checked: the region exists");
+        let mut mapped = match (&region.file, self.load.region_pages[name]) {
+            (Some(file), _) => Mapped::file(self.system, self.file(file), region.private)?,
+            (None, Some(pages)) => {
+                let name = format!("{name} of {} {}", self.name, self.number);
+                Mapped::anonymous(self.system, name, pages, region.huge_pages)?
+            }
+            (None, None) => unreachable!("anonymous memory has a size"),
+        };
+        if region.is_stored() {
+            self.bytes.resize(PAGE_BYTES, 0);
+            mapped.store_all(self.system, &mut self.bytes)?;
+        }
+        self.regions.insert(name.to_owned(), mapped);
+        Ok(())
+    }
+
+    /// Waits until the counter of a signal has grown by `count` since this task's last wait for it, or the run is over.
+    fn wait(&mut self, name: &str, count: u64, tally: Option<&Tally>) {
+        let waited = self.waited.entry(name.to_owned()).or_default();
+        *waited += count;
+        let waited = *waited;
+        while self.load.signals[name].load(Relaxed) < waited && !self.is_over(tally) {
+            self.system.sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Returns the first page of the next operation on a file or region of `pages` pages.
+    fn choose(&mut self, places: &Places, pages: u64, place: &mut Place<S>) -> u64 {
+        let (first, every) = if places.is_own { (self.number, self.kind.count) } else { (0, 1) };
+        // The pages that the task may choose among are `first`, `first + every`, and so on.
+        let choices = (pages - first).div_ceil(every);
+        let chosen = match places.order {
+            Order::Sequential => {
+                let chosen = if place.next < choices { place.next } else { 0 };
+                place.next = chosen + places.pages;
+                chosen
+            }
+            Order::Random => {
+                // A request of several pages begins at a multiple of its size, as requests of fio do.
+                let blocks = choices.div_ceil(places.pages);
+                let chooser =
+                    place.chooser.get_or_insert_with(|| Chooser::new(places.distribution, places.theta, blocks));
+                chooser.next(&mut self.rng) * places.pages
+            }
+        };
+        first + chosen * every
+    }
+}
+
+/// Returns the number of pages of one operation of an action.
+fn pages_at_once(action: &Action) -> u64 {
+    action.places().map_or(1, |places| places.pages)
+}

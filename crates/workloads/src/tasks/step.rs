@@ -1,0 +1,308 @@
+//! A step of a task: an action, how often it is done, at which pace, and the row that its durations go to.
+
+use super::within::within;
+use crate::choose::Distribution;
+use machine::Nanos;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A step of a task.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What the step does.
+    pub action: Action,
+    /// How often the step does it.
+    pub repeated: Repeated,
+    /// Rate at which operations begin, operations per second for each task; none: one after the other.
+    pub rate: Option<f64>,
+    /// Sleep of the task after each operation.
+    pub think: Nanos,
+    /// Name of the operation in the rows of durations, such as `Read`; none: the durations are not reported.
+    pub row: Option<String>,
+    /// Name of syncs after every `sync_every` writes in the rows of durations; none: their durations are not reported.
+    pub sync_row: Option<String>,
+    /// The step as it is described.
+    text: Text,
+}
+
+/// How often a step does its action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeated {
+    /// This number of operations.
+    Operations(u64),
+    /// As many operations as pass over the whole file or region, times this number, divided by 100.
+    Percent(u64),
+    /// For this time.
+    For(Nanos),
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Reads from a file.
+    Read(String, Places),
+    /// Writes to a file. If `sync_every` is above 0, syncs the file after this number of writes.
+    Write {
+        /// The file.
+        file: String,
+        /// Where it is written.
+        places: Places,
+        /// Number of writes between two syncs; 0: no sync.
+        sync_every: u64,
+    },
+    /// Loads a page of a region, and then stores it with a probability of `store_percent`.
+    Touch {
+        /// The region.
+        region: String,
+        /// The pages that are touched.
+        places: Places,
+        /// Share of touches that store, percent.
+        store_percent: u64,
+    },
+    /// Waits until everything written to a file is on the device.
+    Sync(String),
+    /// Maps a region.
+    Map(String),
+    /// Unmaps a region.
+    Unmap(String),
+    /// Sleeps.
+    Sleep(Nanos),
+    /// Uses a CPU.
+    Compute(Nanos),
+    /// Adds 1 to the counter of a signal.
+    Signal(String),
+    /// Waits until the counter of a signal has grown by a number since this task's last wait for the signal.
+    Wait(String, u64),
+    /// Drops the clean pages of all files from memory.
+    DropCaches,
+}
+
+/// The places in a file or region that a step uses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Places {
+    /// The order of the places.
+    pub order: Order,
+    /// How often each page is chosen, if the order is random.
+    pub distribution: Distribution,
+    /// Exponent of the distribution `zipf`.
+    pub theta: f64,
+    /// Pages of each operation.
+    pub pages: u64,
+    /// Whether each of `n` tasks of the kind uses every nth page, so that no two use the same.
+    pub is_own: bool,
+    /// Whether the kernel is told that reads are random.
+    pub random_advice: bool,
+}
+
+/// The order of the places that a step uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Chosen at random.
+    #[default]
+    Random,
+    /// From the beginning to the end, and from the beginning again. A task goes on where its last operation of this step
+    /// ended.
+    Sequential,
+}
+
+impl Action {
+    /// Returns the file that the action uses; none if it uses none.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::Read(file, _) | Self::Write { file, .. } | Self::Sync(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Returns the region that the action uses; none if it uses none.
+    #[must_use]
+    pub fn region(&self) -> Option<&str> {
+        match self {
+            Self::Touch { region, .. } | Self::Map(region) | Self::Unmap(region) => Some(region),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the action is an operation, whose duration is measured.
+    #[must_use]
+    pub const fn is_operation(&self) -> bool {
+        matches!(self, Self::Read(..) | Self::Write { .. } | Self::Touch { .. } | Self::Sync(_))
+    }
+
+    /// Returns the places that the action uses; none if it uses none.
+    #[must_use]
+    pub fn places(&self) -> Option<&Places> {
+        match self {
+            Self::Read(_, places) | Self::Write { places, .. } | Self::Touch { places, .. } => Some(places),
+            _ => None,
+        }
+    }
+}
+
+/// A step as a table in a file: one of the keys that name an action, and keys that say more.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct Text {
+    read: Option<String>,
+    write: Option<String>,
+    touch: Option<String>,
+    sync: Option<String>,
+    map: Option<String>,
+    unmap: Option<String>,
+    sleep_us: Option<u64>,
+    compute_us: Option<u64>,
+    signal: Option<String>,
+    wait: Option<String>,
+    drop_caches: Option<bool>,
+
+    order: Option<Order>,
+    distribution: Option<Distribution>,
+    theta: Option<f64>,
+    kib: Option<u64>,
+    own: Option<bool>,
+    random_advice: Option<bool>,
+    sync_every: Option<u64>,
+    store_percent: Option<u64>,
+    count: Option<u64>,
+    operations: Option<u64>,
+    percent: Option<u64>,
+    for_ms: Option<u64>,
+    rate: Option<f64>,
+    think_us: Option<u64>,
+    row: Option<String>,
+    sync_row: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Step {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        within(deserializer, "a step, such as { read = \"data\" }", Self::of)
+    }
+}
+
+impl Serialize for Step {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.text.serialize(serializer)
+    }
+}
+
+/// The keys that name an action.
+const ACTIONS: &str = "read, write, touch, sync, map, unmap, sleep_us, compute_us, signal, wait, drop_caches";
+
+/// Largest number of KiB of one operation.
+const KIB_MAX: u64 = 16 << 10;
+
+impl Step {
+    /// Returns the longest single sleep or computation of the step, seconds.
+    #[must_use]
+    pub fn wait_s(&self) -> u64 {
+        let own = match self.action {
+            Action::Sleep(time) | Action::Compute(time) => time,
+            _ => Nanos(0),
+        };
+        let between = self.rate.map_or(Nanos(0), |rate| Nanos((1e9 / rate) as u64));
+        own.max(between).max(self.think).0 / 1_000_000_000
+    }
+
+    fn of(text: Text) -> Result<Self, String> {
+        let action = action(&text)?;
+        check_keys(&text, &action)?;
+        let repeated = match (text.operations, text.percent, text.for_ms) {
+            (None, None, None) => Repeated::Operations(1),
+            (Some(operations), None, None) => Repeated::Operations(operations),
+            (None, Some(percent), None) if action.places().is_some() => Repeated::Percent(percent),
+            (None, Some(_), None) => {
+                return Err("`percent` is of a file or region that is read, written or touched".into());
+            }
+            (None, None, Some(ms)) => Repeated::For(Nanos(ms.saturating_mul(1_000_000))),
+            _ => return Err("expected one of `operations`, `percent` and `for_ms`".into()),
+        };
+        if let Some(rate) = text.rate.filter(|rate| !(*rate > 0.0 && *rate <= 1e9)) {
+            return Err(format!("`rate` is {rate}: above 0, and at most a billion operations per second"));
+        }
+        let think = Nanos(text.think_us.unwrap_or(0).saturating_mul(1000));
+        Ok(Self {
+            action,
+            repeated,
+            rate: text.rate,
+            think,
+            row: text.row.clone(),
+            sync_row: text.sync_row.clone(),
+            text,
+        })
+    }
+}
+
+/// Returns the action that a step's keys name.
+fn action(text: &Text) -> Result<Action, String> {
+    let us = |us: u64| Nanos(us.saturating_mul(1000));
+    let mut actions = Vec::new();
+    let mut add = |action: Option<Action>| actions.extend(action);
+    let read = text.read.clone().map(|file| Ok::<_, String>(Action::Read(file, places(text)?))).transpose()?;
+    add(read);
+    if let Some(file) = text.write.clone() {
+        add(Some(Action::Write { file, places: places(text)?, sync_every: text.sync_every.unwrap_or(0) }));
+    }
+    if let Some(region) = text.touch.clone() {
+        let store_percent = text.store_percent.unwrap_or(0);
+        if store_percent > 100 {
+            return Err(format!("`store_percent` is {store_percent}: at most 100"));
+        }
+        add(Some(Action::Touch { region, places: places(text)?, store_percent }));
+    }
+    add(text.sync.clone().map(Action::Sync));
+    add(text.map.clone().map(Action::Map));
+    add(text.unmap.clone().map(Action::Unmap));
+    add(text.sleep_us.map(|time| Action::Sleep(us(time))));
+    add(text.compute_us.map(|time| Action::Compute(us(time))));
+    add(text.signal.clone().map(Action::Signal));
+    add(text.wait.clone().map(|signal| Action::Wait(signal, text.count.unwrap_or(1))));
+    add(text.drop_caches.filter(|is| *is).map(|_| Action::DropCaches));
+    match (actions.pop(), actions.is_empty()) {
+        (Some(action), true) => Ok(action),
+        (None, _) => Err(format!("the step has no action: expected one of {ACTIONS}")),
+        (Some(_), false) => Err(format!("the step has several actions: expected one of {ACTIONS}")),
+    }
+}
+
+/// Returns the places that a step's keys describe.
+fn places(text: &Text) -> Result<Places, String> {
+    let kib = text.kib.unwrap_or(4);
+    if kib == 0 || !kib.is_multiple_of(4) || kib > KIB_MAX {
+        return Err(format!("`kib` is {kib}: expected whole pages of 4 KiB, at most {KIB_MAX}"));
+    }
+    let order = text.order.unwrap_or_default();
+    Ok(Places {
+        order,
+        distribution: text.distribution.unwrap_or_default(),
+        theta: text.theta.unwrap_or(1.2),
+        pages: kib / 4,
+        is_own: text.own.unwrap_or(false),
+        random_advice: text.random_advice.unwrap_or(order == Order::Random),
+    })
+}
+
+/// Refuses keys that say nothing about the action.
+fn check_keys(text: &Text, action: &Action) -> Result<(), String> {
+    let has_places = action.places().is_some();
+    let is_touch = matches!(action, Action::Touch { .. });
+    let is_write = matches!(action, Action::Write { .. });
+    let misplaced = [
+        ("order", text.order.is_some() && !has_places),
+        ("distribution", text.distribution.is_some() && !has_places),
+        ("theta", text.theta.is_some() && text.distribution != Some(Distribution::Zipf)),
+        ("kib", text.kib.is_some() && (!has_places || is_touch)),
+        ("own", text.own.is_some() && !is_write && !matches!(action, Action::Read(..))),
+        ("random_advice", text.random_advice.is_some() && !matches!(action, Action::Read(..))),
+        ("sync_every", text.sync_every.is_some() && !is_write),
+        ("sync_row", text.sync_row.is_some() && text.sync_every.is_none()),
+        ("store_percent", text.store_percent.is_some() && !is_touch),
+        ("count", text.count.is_some() && !matches!(action, Action::Wait(..))),
+    ];
+    match misplaced.into_iter().find(|(_, is)| *is) {
+        Some(("theta", _)) => Err("`theta` is for `distribution = \"zipf\"`".into()),
+        Some((key, _)) => Err(format!("`{key}` says nothing about this action")),
+        None if matches!(action, Action::Wait(_, 0)) => Err("`count` is 0: expected at least 1".into()),
+        None => Ok(()),
+    }
+}
