@@ -246,8 +246,8 @@ fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome
     let (events, idle) = (counted.clone(), is_idle.clone());
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = told.clone();
-    let ended_whole: Arc<Mutex<Vec<String>>> = Arc::default();
-    let killed = ended_whole.clone();
+    let processes = Arc::new(Mutex::new(None));
+    let started = processes.clone();
     sim.run("main", move || {
         let outcome = before::prepare(&simulation.before, &system, simulation.scale)
             .and_then(|()| system.create_groups(&groups, simulation.scale))
@@ -265,14 +265,15 @@ fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome
         }
         *end.lock().expect("nothing panicked") = system.now();
         *log.lock().expect("nothing panicked") = system.kernel_log();
-        if !measures_kills {
-            *killed.lock().expect("nothing panicked") = system.killed_whole();
-        }
+        *started.lock().expect("nothing panicked") = Some(system.started());
         *result.lock().expect("nothing panicked") = outcome;
     })
     .map_err(|failure| Failure(failure.to_string()))?;
     engine.check().map_err(|broken| Failure(format!("an invariant of the engine is broken: {broken}")))?;
-    let killed = ended_whole.lock().expect("the main task has ended").split_off(0);
+    // The kills are read after the run, since that takes a lock and would change the run.
+    let kills = engine.allocate().kills();
+    let processes = processes.lock().expect("the main task has ended").filter(|_| !measures_kills);
+    let killed = processes.map_or_else(Vec::new, |(main, started)| kernel_log::killed_whole(&kills, main, started));
     let found = found.lock().expect("the main task has ended").clone();
     let found = match found {
         Ok(found) => found,
@@ -305,7 +306,7 @@ fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome
         generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
         trace: sim.take_trace(),
         notes: [
-            kernel_log::killed(&engine.allocate().kills()).into_iter().collect(),
+            kernel_log::killed(&kills).into_iter().collect(),
             told.lock().expect("the main task has ended").clone(),
         ]
         .concat(),

@@ -45,8 +45,9 @@ fn a_group_has_a_share_of_its_own_memory_dirty() {
         let by_group = most_dirty(kernel, GroupLimits::ByGroup, &[(Limit::Max, MAX_PAGES)]);
         let by_high = most_dirty(kernel, GroupLimits::ByGroup, &[(Limit::High, MAX_PAGES)]);
         let of_memory = most_dirty(kernel, GroupLimits::Off, &[(Limit::Max, MAX_PAGES)]);
-        assert!((100..=MAX_PAGES / 5).contains(&by_group), "{kernel}: {by_group}");
-        // `high` refuses no charge, so the group may have some more pages of files, of which a fifth may be dirty.
+        // A writer looks at the limit only once in some pages. `high` refuses no charge, so the group may also have some
+        // more pages of files, of which a fifth may be dirty.
+        assert!((100..=MAX_PAGES / 4).contains(&by_group), "{kernel}: {by_group}");
         assert!((100..=MAX_PAGES / 4).contains(&by_high), "{kernel}: {by_high}");
         assert!(of_memory > MAX_PAGES * 2 / 5, "{kernel}: {of_memory}");
     }

@@ -99,8 +99,8 @@ fn a_walk_goes_on_behind_the_group_where_the_last_one_ended() {
     }
 }
 
-/// From 5.1 to 5.4 a task that wants a free page takes few pages at a time, from one group. Before, it took a cluster of
-/// each group.
+/// From 5.1 to 5.4 a task that wants a free page goes on to no other group once it has freed enough. Before, it took
+/// pages of each group.
 #[test]
 fn a_task_that_wants_a_page_ends_its_walk_early() {
     let freed_at_a_time = |walk| {
@@ -124,7 +124,7 @@ fn a_task_that_wants_a_page_ends_its_walk_early() {
         found.get()
     };
     let [early, all] = [GroupWalk::SharedEndingEarly, GroupWalk::SharedByPriority].map(freed_at_a_time);
-    assert!(early >= 32 && 2 * early <= all, "{early} and {all} pages in each reclaim");
+    assert!(early >= 32 && early < all, "{early} and {all} pages in each reclaim");
 }
 
 /// Two tasks that reclaim at a time take the pages of different groups.

@@ -4,7 +4,7 @@ use crate::groups::NamedGroups;
 use crate::kernel_log;
 use catalogue::group::Group;
 use engine::anonymous::region::ENTRIES;
-use engine::anonymous::{Process, Region};
+use engine::anonymous::{Process, ProcessId, Region};
 use engine::memory::group::kernel::STACK_BYTES;
 use engine::memory::{Block, Gfp, GroupId, KernelMemory, Layout, Limit};
 use engine::page_cache::File;
@@ -369,19 +369,10 @@ impl SimSystem {
         self.shared.kernel_log.borrow().clone()
     }
 
-    /// Returns the names of the processes of the workload if the out-of-memory killer has ended all of them; otherwise
-    /// none. The main process counts only if it is the only one.
+    /// Returns the number of the main process, and how many processes the workload has started besides it.
     #[must_use]
-    pub fn killed_whole(&self) -> Vec<String> {
-        let (kills, main) = (self.engine().allocate().kills(), self.process.id);
-        let started = self.shared.started.get();
-        let is_of_workload = |id| if started == 0 { id == main } else { id != main };
-        let victims: BTreeMap<u32, &str> = kernel_log::victims_of(&kills)
-            .filter(|victim| is_of_workload(victim.id))
-            .map(|victim| (victim.id.0, victim.name.as_str()))
-            .collect();
-        let is_whole = victims.len() >= started.max(1);
-        victims.into_values().filter(|_| is_whole).map(str::to_owned).collect()
+    pub fn started(&self) -> (ProcessId, usize) {
+        (self.process.id, self.shared.started.get())
     }
 
     /// Returns an error if the process was killed: a killed process runs no further, as after a signal.
