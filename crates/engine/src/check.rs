@@ -13,7 +13,7 @@ use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, Machine};
 use std::collections::BTreeMap;
 
-/// A broken invariant: a text with the expected state and the state that was found.
+/// An invariant that does not hold, as a text with the expected state and the state that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken(pub String);
 
@@ -58,8 +58,8 @@ impl<M: Machine> Access<M> {
         self.check_frames(&places, &mapped)
     }
 
-    /// Checks that the usage of each group is the number of pages of the group and its descendants, plus their stocks.
-    /// Checks the usage of swap slots in the same way.
+    /// Checks that the usage of each group is the number of pages of the group and its descendants, plus the pages in
+    /// their stocks (pages charged in advance). Checks the usage of swap slots in the same way.
     fn check_groups(&self, end: usize) -> Result<(), Broken> {
         let Some(groups) = &self.groups else { return Ok(()) };
         self.check_memcg_lru().map_err(Broken)?;

@@ -149,7 +149,8 @@ impl Simulation {
     }
 }
 
-/// Shortest period with interrupts off that is recorded. A packet that waits for less time is not noticed.
+/// Shortest period with interrupts off that is recorded for the CPU of the network card. Shorter periods delay a packet
+/// too little to matter.
 const KEEP_OFF_FROM: Nanos = Nanos(100_000);
 
 fn network_config(network: &Network) -> NetworkConfig {
@@ -220,8 +221,8 @@ struct Of {
     measures_kills: bool,
 }
 
-/// Runs a workload as the main task of a job's machine. This function is not generic, so that it is compiled once and
-/// not for each workload.
+/// Runs a workload as the main task of a job's simulated machine. This function is not generic, so that it is compiled
+/// only once, and not anew for each workload.
 fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome, Failure> {
     let Of { verifies, measures_kills } = of;
     let simulation = Simulation::of_job(job)?;
@@ -325,7 +326,7 @@ fn with_rows(mut found: Measurements, rows: Vec<Row>) -> Measurements {
     found
 }
 
-/// Adds a profile of the whole run if the workload has not divided the run into parts, each with its own profile.
+/// Adds a profile of the whole run, unless the workload has divided the run into parts and made a profile of each part.
 fn with_profile(found: Measurements, system: &SimSystem) -> Measurements {
     if !found.profile.is_empty() {
         return found;

@@ -17,12 +17,13 @@
 //! * below `world` are its parts, which do not know it: `clock` and `event` decide which CPU or event comes next,
 //!   `fiber` is the stack of a task or handler, `cpu` and `task` hold their state, `device` holds disks and the card,
 //!   `tlb` and `cache_line` compute costs of memory accesses, `record` holds counts;
-//! * [`cost`] has the cost of each step, [`disk`] the model of a disk.
+//! * [`cost`] has the cost of each step, [`disk`] the model of a disk; [`choose`] draws pages at random, for loads.
 //!
 //! Next: `run`.
 
 mod cache_line;
 mod cause;
+pub mod choose;
 mod clock;
 pub mod config;
 pub mod cost;

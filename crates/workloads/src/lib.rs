@@ -1,12 +1,11 @@
 //! The workloads, a module for each, and the interface that they use.
 //!
 //! A [`workload::Workload`] uses only a [`system::System`] and knows no ground. [`choose`] draws places in files and
-//! memory. [`extent`] predicts the extent of a run. The crate `grounds` instantiates workloads.
+//! memory; it is a module of the simulator. [`extent`] predicts the extent of a run. The crate `grounds` instantiates workloads.
 
 pub mod anon;
 pub mod big_file;
 pub mod build;
-pub mod choose;
 pub mod compile;
 pub mod controller;
 pub mod cpu_rows;
@@ -37,3 +36,5 @@ pub mod system;
 pub mod tasks;
 pub mod thp;
 pub mod workload;
+
+pub use sim::choose;

@@ -162,7 +162,7 @@ struct Fate {
     was_killed: bool,
 }
 
-/// A pod before it runs: its control group, its size, its times, and its random stream.
+/// A pod that is to be run: its control group, its size, its times, and its random stream.
 struct Pod {
     group: String,
     pages: u64,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Key of the list of groups in a file.
 const LIST: &str = "group";
 
-/// Returns the tables of the groups in a file; none if it has no list of groups.
+/// Returns the tables of the groups in a file; an empty slice if the file has no list of groups.
 pub(crate) fn tables(file: &Node) -> &[Node] {
     match file.get(LIST).map(|node| &node.value) {
         Some(Value::List(tables)) => tables,
@@ -35,15 +35,16 @@ fn text<'n>(table: &'n Node, key: &str) -> Option<&'n str> {
     table.get(key).and_then(Node::as_text)
 }
 
-/// Returns whether a group is called `name`: whether `name` is the group's own name, or its path through its parent.
+/// Returns whether a group is called `name`. This is so if `name` is the value of the group's key `name`, or the keys
+/// `parent` and `name` joined by a `/`.
 fn is_called(table: &Node, name: &str) -> bool {
     let Some(own) = text(table, "name") else { return false };
     let path = || text(table, "parent").is_some_and(|parent| format!("{parent}/{own}") == name);
     own == name || path()
 }
 
-/// Returns the index of a group in a list: the group whose path is `name`, or else the only group whose own name is
-/// `name`.
+/// Returns the index, in a list of groups, of the group that has the path `name`. If no group has this path, returns
+/// the index of the only group whose key `name` has this value.
 pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     let path = |table: &Node| {
         let own = text(table, "name")?;
@@ -56,8 +57,9 @@ pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     called.next().filter(|_| called.next().is_none())
 }
 
-/// Adds groups to the machine file `file`. If the file has a group with the name of an added one, the keys of the added
-/// group replace the same keys of the file's group, and its other keys stay.
+/// Adds groups to the machine file `file`. If the file already has a group with the name of an added group, the two
+/// become one: keys of the added group replace the same keys of the file's group, and the other keys of the file's
+/// group stay.
 pub(crate) fn lay_over(file: &mut Node, groups: &[Node]) {
     if groups.is_empty() {
         return;

@@ -20,11 +20,12 @@ const POLL_PAGES: u64 = 32;
 /// The longest pause of a writer.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
-/// Intended length of a pause: long enough to be worth a sleep, short enough not to be noticed.
+/// Intended length of a pause. It is long enough to be worth a sleep, and short enough that users do not notice it.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
-/// Time that a writer waits while pages of its file cannot be written. The writer's own write then fails with the error
-/// of these pages. By then the flusher has tried ten times, unless the disk takes longer.
+/// Time that a writer waits while pages of its file cannot be written. After this time, the writer's own write fails
+/// with the error of these pages. Within this time, the flusher tries to write the pages ten times, unless the disk is
+/// slow to answer.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
 /// Interval at which a writer checks again whether its file's pages can be written.
@@ -41,7 +42,8 @@ struct Pause {
 }
 
 impl<M: Machine> Access<M> {
-    /// Notes how long a writer was paused since `began`, and why. Notes nothing if the writer was not paused.
+    /// Records a note that says how long a writer has been paused since `began`, and why. Records nothing if the writer
+    /// was not paused.
     pub(super) fn note_held_back(&self, began: Nanos, device: DeviceId, state: DirtyState) {
         if self.machine.now() > began {
             self.machine.note(|| {
@@ -264,8 +266,8 @@ fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
     (Nanos(goal.0 / 2), pages)
 }
 
-/// Returns the number of pages that a task below the limit dirties before its next check: the square root of the number
-/// of pages left to the limit, rounded down to a power of two.
+/// Returns the number of pages that a task dirties before its next check: the square root of the number of pages by
+/// which `dirty` is below `limit`, rounded down to a power of two. Returns 1 if `dirty` is not below `limit`.
 fn poll_interval(dirty: u64, limit: u64) -> u64 {
     if limit > dirty { 1 << ((limit - dirty).ilog2() / 2) } else { 1 }
 }

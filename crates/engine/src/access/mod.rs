@@ -118,8 +118,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Looks a file up, as a walk of a file system does. Of a looked-up file, the engine keeps only the inode and the
-    /// directory entry, which are in use only during this call and may be dropped afterwards. Looked-up files are
+    /// Looks a file up, as a walk of a file system does. For such a file, the engine keeps only the inode and the
+    /// directory entry. They are in use only during this call, and may be dropped afterwards. Looked-up files are
     /// numbered separately from all other files. Returns whether the inode had to be created; if so, a machine that
     /// simulates the device has to simulate a read of the inode. This function may sleep.
     ///

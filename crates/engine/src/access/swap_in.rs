@@ -47,8 +47,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Tries once to map the page of a swap slot. Returns the I/O error if the page could not be read; `None` if the
-    /// page is mapped now, or its page-table entry has changed.
+    /// Tries once to map the page of a swap slot. Returns the I/O error if the page could not be read. Returns `None`
+    /// if the page is mapped now, or if its page-table entry has changed.
     fn try_swap_page(
         &self,
         task: &mut Task,
@@ -183,7 +183,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the base-2 logarithm of the number of slots to read for a fault on a page.
+    /// Returns how many swap slots are read for a fault on a page, as the base-2 logarithm of their number.
     fn next_window(&self, region: &Region<M>, page: u32, around: Around) -> u32 {
         if around == Around::Nothing || self.swap_is_synchronous() || self.swap.is_almost_full() {
             return 0;
@@ -210,7 +210,8 @@ impl<M: Machine> Access<M> {
         found
     }
 
-    /// Starts the read of a slot, if it is in use and not in the swap cache. Returns whether it started a read.
+    /// Starts to read a swap slot into a new page, if the slot is in use and not in the swap cache. Returns whether it
+    /// started a read.
     fn read_slot(&self, task: &mut Task, bio: &mut Bio, slot: u32, is_wanted: bool) -> Result<bool, Error> {
         let is_readable = |slots: &Slots| slots.uses(slot) > 0 && !slots.is_cached(slot);
         let owner = {

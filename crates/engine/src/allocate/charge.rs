@@ -191,10 +191,10 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Prepares the next reclaim after the `rounds`-th reclaim that freed nothing. If processes can be killed, does
-    /// what `allocate.fruitless_reclaim` says. Otherwise, as in the library, puts pages that wait in per-CPU batches on
-    /// the LRU lists and waits a little, because other tasks may hold pages that can be freed a moment later, for
-    /// example pages that are being read.
+    /// Lets a task prepare for its next reclaim, after `rounds` reclaims that freed nothing. If processes can be
+    /// killed, does what `allocate.fruitless_reclaim` says. Otherwise, as in the library, puts pages that wait in
+    /// per-CPU batches on the LRU lists and waits a little, because other tasks may hold pages that can be freed a
+    /// moment later, for example pages that are being read.
     fn wait_for_others(&self, rounds: u32) {
         if self.has_mortal_processes() {
             self.list_for_next(Progress::Nothing);

@@ -54,7 +54,7 @@ use zone::ReclaimState;
 /// Largest number of lruvecs. A shadow has 16 bits for the number of an lruvec.
 const LRUVECS_MAX: usize = 1 << 16;
 
-/// The gauges that are charged to a memory cgroup.
+/// The gauges whose pages are charged to the memory cgroup that contains all tasks.
 const CHARGED: [Gauge; 9] = [
     Gauge::NrInactiveAnon,
     Gauge::NrActiveAnon,
@@ -506,7 +506,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Calls `visit` with each page on the per-CPU lists of all CPUs. The whole-machine check uses this.
+    /// Calls `visit` with each page on the per-CPU lists of all CPUs. The check of the whole engine's state uses this
+    /// function.
     pub fn for_each_per_cpu_page(&self, mut visit: impl FnMut(FrameNumber)) {
         use machine::PerCpu;
         self.per_cpu.for_each_cpu(|slots| slots.iter().flat_map(PerCpuPages::pages).for_each(&mut visit));

@@ -63,7 +63,7 @@ pub struct File<M: Machine> {
     /// Number of failed writes of the file (`errseq_t`). A caller that stores the number can later see whether another
     /// write has failed.
     failed_writes: AtomicU32,
-    /// The value of `failed_writes` up to which failures were reported to callers without a handle of their own.
+    /// The value of `failed_writes` up to which failures were reported to callers that pass no handle of the file.
     pub(crate) reported: AtomicU32,
     /// The page of the last failed write, and the code of the error.
     last_failure: AtomicU64,
@@ -79,9 +79,9 @@ pub(crate) struct FailedPages {
     pub(crate) pages: AtomicI64,
     /// Number of failed pages that are being written again.
     pub(crate) retried: AtomicI64,
-    /// `true` if a failed page was written successfully since the flusher last continued with failed pages.
+    /// `true` if a failed page was written successfully since the flusher last began to write failed pages again.
     pub(crate) has_recovered: AtomicBool,
-    /// Page at which the flusher continues with failed pages.
+    /// Number of the page at which the flusher continues when it next writes failed pages again.
     pub(crate) next: AtomicU32,
 }
 
@@ -167,7 +167,8 @@ impl<M: Machine> File<M> {
         self.length.fetch_max(bytes, Ordering::AcqRel);
     }
 
-    /// Makes the file `bytes` bytes long. Contents behind the new end are lost, and the caller drops their pages.
+    /// Makes the file `bytes` bytes long. Contents after the new end are lost; the caller removes their pages from
+    /// memory.
     pub(crate) fn set_length(&self, bytes: u64) {
         self.length.store(bytes, Ordering::SeqCst);
         if let Placement::Placed { stored_pages, .. } = &self.placement {
@@ -209,7 +210,7 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Sets the block of a page.
+    /// Records the block of the device at which a page is stored, for a page that has no block yet.
     pub(crate) fn set_block(&self, index: u32, block: u64) {
         match &self.placement {
             Placement::Delayed(blocks) => blocks.get_or_make(index as usize).store(block, Ordering::Release),
@@ -261,8 +262,8 @@ impl<M: Machine> File<M> {
         WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
     }
 
-    /// Returns the number of writes of the file that have failed so far. A handle that is opened at this count reports
-    /// only later failures.
+    /// Returns the number of writes of the file that have failed so far. A new handle stores this number, and so
+    /// reports only later failures.
     #[must_use]
     pub fn failed_writes(&self) -> u32 {
         self.failed_writes.load(Ordering::Acquire)

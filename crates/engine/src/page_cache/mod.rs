@@ -97,7 +97,7 @@ use table::Table;
 /// Largest number of pages that leave a file at once ([`PageCache::remove_file_pages`]).
 pub(crate) const REMOVALS_MAX: usize = 32;
 
-/// The slabs of index nodes that became empty when a folio left its file. Usually there are none.
+/// The slabs of index nodes that became empty when a folio left its file. Mostly the list is empty.
 type EmptySlabs = Vec<EmptySlab>;
 
 /// The layer (*floor*) of the engine that holds files and their cached pages.
@@ -107,8 +107,8 @@ pub struct PageCache<M: Machine> {
     pub choices: Choices,
     files: M::Lock<Table<File<M>>>,
     page_queues: Vec<M::WaitQueue>,
-    /// For each wait queue in `page_queues`, the page whose latch goes next to a task that has waited long and has
-    /// claimed the next turn; `NOBODY` if no task has claimed it (see [`latch`]).
+    /// For each wait queue in `page_queues`, the page whose latch a task has claimed; `NOBODY` if there is none. A task
+    /// that has waited long claims the latch, to get it before other tasks (see [`latch`]).
     next_at_queues: Vec<AtomicU32>,
     /// Pages whose last reference was dropped by a task that had looked them up; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,

@@ -28,8 +28,8 @@ pub(super) struct Dropped {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Scans a part of each object cache, in proportion to the share of the `lru_pages` pages on LRU lists that reclaim
-    /// has scanned (`scanned`). Returns what was dropped.
+    /// Scans a part of each object cache. The part is in proportion to `scanned` / `lru_pages`, the share of the pages
+    /// on LRU lists that reclaim has scanned. Returns what was dropped.
     pub(super) fn shrink_slab(&self, task: &mut Task, scanned: u64, lru_pages: u64) -> Dropped {
         let _span = self.machine.span(Func::ShrinkSlab);
         let scanned = if scanned == 0 { CLUSTER } else { scanned };

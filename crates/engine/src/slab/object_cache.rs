@@ -21,9 +21,9 @@ pub const DEFAULT_SEEKS: u64 = 2;
 /// The kind of objects in an object cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Directory entries, of which 21 lie in a page.
+    /// Directory entries. A slab of one page has room for 21 of them.
     Dentry,
-    /// Inodes, of which 4 lie in a page and 32 in a block of order 3.
+    /// Inodes. A slab of one page has room for 4 of them, and a slab of order 3 for 32.
     Inode,
 }
 
@@ -119,7 +119,7 @@ pub enum Added {
     Known(Option<EmptySlab>),
 }
 
-/// The objects that a shrink dropped, and the slabs that this left empty.
+/// The objects that a shrink dropped, and the slabs that became empty.
 #[derive(Debug, Default)]
 pub struct Shrunk {
     /// Number of objects that were dropped.
@@ -162,8 +162,8 @@ impl<M: Machine> ObjectCache<M> {
     }
 
     /// Adds an object that is charged to `group`. `file` is the file to which the object belongs, if any. A file has at
-    /// most one object in a cache: if the file has one already, nothing is added, and the place that was taken in a slab
-    /// is freed.
+    /// most one object in a cache: if the file has one already, nothing is added, and the place that this call took in a
+    /// slab is freed again.
     ///
     /// # Errors
     /// Fails if no slab has a place for the object.

@@ -20,9 +20,10 @@ pub struct DeviceLayout {
     pub file_blocks: std::ops::Range<u64>,
 }
 
-/// Writeback's state of one device.
+/// The state that writeback keeps about one device.
 pub struct Backing<M: Machine> {
-    /// The device's number. A file can be a device of its own; then this is the number in [`File::backing`].
+    /// The device's number. For a file that is a device of its own, this is the number in [`File::backing`], not that
+    /// in [`File::device`].
     pub device: DeviceId,
     /// Number of blocks that files may use.
     pub(crate) total_blocks: u64,
@@ -68,7 +69,8 @@ pub struct Backing<M: Machine> {
 }
 
 impl<M: Machine> Backing<M> {
-    /// Creates writeback's state of a device without dirty pages. There may be `groups` memory control groups.
+    /// Creates the state that writeback keeps about a device. No page of the device is dirty at first.
+    /// There may be `groups` memory control groups.
     pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout, groups: usize) -> Self {
         let total_blocks = layout.file_blocks.end - layout.file_blocks.start;
         Self {
@@ -100,7 +102,7 @@ impl<M: Machine> Backing<M> {
         self.write_rate.load(Relaxed)
     }
 
-    /// Updates the device's estimates, if an update is due.
+    /// Updates the estimates of the device's write rate, if an update is due.
     pub(super) fn update_bandwidth(&self, sample: &Sample) {
         let mut bandwidth = self.bandwidth.lock();
         bandwidth.update(sample);
@@ -155,7 +157,7 @@ impl<M: Machine> Writeback<M> {
         self.backings.add(&self.machine, layout, self.groups.as_ref().map_or(0, Groups::room))
     }
 
-    /// Returns writeback's state of a device.
+    /// Returns the state that writeback keeps about a device.
     ///
     /// # Panics
     /// Panics when there is no device of this number.
@@ -209,9 +211,9 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Reserves blocks as [`Writeback::reserve_blocks`] for a folio that becomes dirty once more, but does not check
-    /// that the device has room. Only the folio's pages after the end of the file have no block, and these pages need a
-    /// block only if the file grows.
+    /// Reserves blocks, as [`Writeback::reserve_blocks`] does, for a folio that becomes dirty once more, but does not
+    /// check that the device has room. Only the folio's pages after the end of the file have no block, and these pages
+    /// need a block only if the file grows.
     pub(crate) fn reserve_blocks_again(&self, file: &File<M>, head: FrameNumber) {
         let blocks = self.pages_without_block(file, head).count() as u64;
         self.backing(file.backing).delayed.fetch_add(blocks, Relaxed);

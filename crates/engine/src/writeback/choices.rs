@@ -75,10 +75,10 @@ choices! {
 
     /// Number of pages of a file that the flusher writes before it goes on to the next file.
     chunk: WritebackChunk = Fixed, drawn 29 {
-        /// The number of pages that the device writes in half a second, or an eighth of the dirty limit if that is
-        /// less, rounded up to a multiple of 1024.
+        /// The flusher writes as many pages as the device writes in half a second, or an eighth of the dirty limit if
+        /// that is less, rounded up to a multiple of 1024.
         ByBandwidth,
-        /// 1024 pages.
+        /// The flusher writes 1024 pages of a file at a time.
         Fixed,
     }
 

@@ -15,8 +15,8 @@ use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
-/// A chunk is the amount of a file that the flusher writes before it goes on to the next file. It is a multiple of this
-/// number of pages (4 MiB), or less if fewer pages are to be written.
+/// The unit of the size of a chunk, in pages (4 MiB). A chunk is the amount of a file that the flusher writes before it
+/// goes on to the next file: a multiple of this unit, or less if fewer pages are to be written.
 pub(super) const CHUNK_PAGES: u64 = 1024;
 
 /// A file on a list of dirty files.
@@ -35,7 +35,7 @@ pub(crate) struct Work {
     dirty: VecDeque<DirtyFile>,
     /// Files that the present round is still to write.
     io: VecDeque<DirtyFile>,
-    /// Files of which the present round wrote a chunk, and that have more dirty pages.
+    /// Files of which a chunk was written in the present round of the flusher, and that still have dirty pages.
     more_io: VecDeque<DirtyFile>,
     /// For each request of another task, the number of pages to write; 0 means all pages.
     requests: VecDeque<u64>,
@@ -151,8 +151,9 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// Fills the round's list if it is empty: first with files that had more dirty pages than a chunk in earlier
-    /// rounds, then with files that have been dirty for long enough.
+    /// If the flusher's current list of files is empty, fills it: first with the files that had more dirty pages than a
+    /// chunk in earlier rounds, then with dirty files. For [`Reason::Periodic`], only files that have been dirty for
+    /// `writeback.dirty_expire_ms` are taken from the dirty files.
     fn start_round(&self, backing: &Backing<M>, reason: Reason) {
         let mut work = backing.work.lock();
         if !work.io.is_empty() {

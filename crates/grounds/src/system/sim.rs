@@ -48,7 +48,7 @@ struct Shared {
     processes: RefCell<BTreeMap<u32, sim::TaskId>>,
     /// Number of processes that the workload has started.
     started: Cell<usize>,
-    /// The lines that the simulated kernel logged. Each begins with the time.
+    /// The lines that the simulated kernel logged. Each line begins with its time.
     kernel_log: RefCell<Vec<String>>,
     /// The memory control groups of the machine file.
     groups: Rc<RefCell<NamedGroups>>,
@@ -74,7 +74,7 @@ pub struct OpenFile {
     engine: Rc<Engine<Sim>>,
     file: Arc<File<Sim>>,
     state: ReadState,
-    /// The page that the task last read in place.
+    /// The page that the task last read in place, that is, without a copy.
     last_in_place: Option<u32>,
     /// The number of failed writes of the file that this handle has already reported.
     seen_failures: AtomicU32,
@@ -199,7 +199,7 @@ impl SimSystem {
         id.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
     }
 
-    /// Returns the engine, for checks, for printing lists, and for preparing the state before a run.
+    /// Returns the engine. Callers use it for checks, to print lists, and to prepare the state before a run.
     #[must_use]
     pub fn engine(&self) -> &Engine<Sim> {
         &self.shared.engine
@@ -231,7 +231,7 @@ impl SimSystem {
         self.shared.kernel_tasks.borrow_mut().push(id);
     }
 
-    /// Spends the virtual time that the TLB takes to translate the addresses of `pages`, each of which was touched
+    /// Lets the virtual time pass in which the TLB translates the addresses of `pages`, each of which was touched
     /// `times` times.
     #[inline]
     fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
@@ -350,7 +350,7 @@ impl SimSystem {
         }
     }
 
-    /// Spends the virtual time that a program takes to copy bytes to or from its own memory. Copies by the engine are
+    /// Lets the virtual time pass in which a program copies bytes to or from its own memory. Copies by the engine are
     /// not included.
     fn copy_as_program(&self, bytes: usize) {
         let _program = self.shared.sim.span(Func::User);
@@ -362,8 +362,8 @@ impl SimSystem {
         Self { shared: shared.clone(), process, task: RefCell::new(task) }
     }
 
-    /// Returns the lines that the simulated kernel logged, each with its time. For each kill there is a report of
-    /// several lines.
+    /// Returns the lines that the simulated kernel logged, each with its time. For each process killed for lack of
+    /// memory there is a report of several lines.
     #[must_use]
     pub fn kernel_log(&self) -> Vec<String> {
         self.shared.kernel_log.borrow().clone()
@@ -375,7 +375,8 @@ impl SimSystem {
         (self.process.id, self.shared.started.get())
     }
 
-    /// Returns an error if the process was killed: a killed process runs no further, as after a signal.
+    /// Returns an error if the process of this task was killed for lack of memory. The task then ends, as after
+    /// SIGKILL.
     #[inline]
     fn alive(&self) -> Result<(), SystemError> {
         if self.process.is_killed() { Err(self.killed()) } else { Ok(()) }

@@ -24,6 +24,7 @@ mod machine_from;
 mod options;
 mod output;
 mod rank;
+mod replay;
 mod report;
 mod results;
 mod saved;
@@ -31,6 +32,7 @@ mod saved;
 mod stat;
 mod swarm;
 mod sweep;
+mod trace;
 mod truth;
 mod variants;
 
@@ -89,6 +91,11 @@ enum Verb {
     Results(results::Arguments),
     /// Show saved reports side by side, as one page with charts or in any other form
     Report(report::Arguments),
+    /// Read, describe or make a trace of what programs do to files and caches
+    #[command(subcommand)]
+    Trace(trace::Which),
+    /// Replay a trace on cache policies without time: which share of the requests does each miss, in caches of several sizes?
+    Replay(replay::Arguments),
     /// Read logs of MMTests as a report
     Import(import::Arguments),
     /// Test the engine: run random machines, kernels and tasks, and check every page
@@ -115,10 +122,11 @@ enum Verb {
 }
 
 /// Verbs grouped by purpose, in the order of `--help`.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Simulate", &["run", "compare", "variants", "ablate", "rank", "fidelity", "truth", "sweep", "swarm"]),
     ("Explain", &["list", "explain", "diff"]),
     ("This computer", &["doctor", "stat", "machine", "calibrate", "guest", "bench"]),
+    ("Traces", &["trace", "replay"]),
     ("Reports", &["report", "results", "import", "help"]),
 ];
 
@@ -243,6 +251,8 @@ fn carry_out() -> Result<(), End> {
         Verb::Sweep(arguments) => sweep::run(&arguments),
         Verb::Results(arguments) => results::run(&arguments),
         Verb::Import(arguments) => import::run(&arguments),
+        Verb::Trace(which) => trace::run(&which),
+        Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Swarm(arguments) => swarm::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
@@ -269,7 +279,7 @@ fn command() -> String {
 /// The form of a text for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum TextFormat {
-    /// For a terminal.
+    /// Text for a terminal.
     #[default]
     #[value(alias = "table")]
     Text,

@@ -13,6 +13,8 @@ pub trait Pages: Links {
     fn clear(&self, page: FrameNumber, flag: Flags);
     /// Clears a bit of a page, and returns whether the bit was set before.
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool;
+    /// Returns all bits of a page.
+    fn flags(&self, page: FrameNumber) -> Flags;
     /// Returns the number of pages that one entry of a policy stands for: more than 1 for a huge page.
     fn weight(&self, _: FrameNumber) -> u64 {
         1
@@ -38,6 +40,11 @@ impl Pages for FrameTable {
     #[inline]
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool {
         self[page].test_clear(flag)
+    }
+
+    #[inline]
+    fn flags(&self, page: FrameNumber) -> Flags {
+        self[page].flags()
     }
 
     #[inline]

@@ -92,6 +92,11 @@ impl Pages for Slab {
         self.clear(page, flag);
         was_set
     }
+
+    #[inline]
+    fn flags(&self, page: FrameNumber) -> Flags {
+        Flags(self.entry(page).flags.get())
+    }
 }
 
 /// What a [`Replay`] stores for a key: the number of the key's page, the shadow of the page, or nothing. The slot has
@@ -134,6 +139,12 @@ impl<T: Policy<Slab>> Replay<T> {
         let pages = Slab((0..capacity).map(|_| Entry::default()).collect());
         let moves_on_use = policy.moves_on_use();
         Self { policy, moves_on_use, pages, slots: vec![Slot::NONE; keys as usize], used: 0 }
+    }
+
+    /// Returns the bytes of memory that the pages and the slots of all keys occupy.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (size_of_val::<[Entry]>(&self.pages.0) + self.slots.capacity() * size_of::<Slot>()) as u64
     }
 
     /// Requests a key's page, which is in the cache afterwards. Returns whether it was there before.
@@ -218,7 +229,9 @@ impl<T: Policy<Slab>> Replay<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lru::policy::classic::ClassicModel;
+    use crate::Kernel;
+    use crate::lru::policy::classic::{ClassicModel, HighwaterModel, LinuxModel};
+    use crate::lru::policy::multigen::MultigenModel;
     use crate::lru::policy::simple::{Clock, Lru};
     use std::collections::VecDeque;
 
@@ -292,5 +305,35 @@ mod tests {
         let mut clock = Replay::new(Clock::default(), 150, 6000);
         let (classic, clock) = (hits(&mut |key| classic.request(key)), hits(&mut |key| clock.request(key)));
         assert!(classic > 4800 && classic > clock, "{classic}, clock {clock} of 5000");
+    }
+
+    /// Returns the pages that a policy lists, in order.
+    fn listed<T: Policy<Slab>>(replay: &Replay<T>) -> Vec<u32> {
+        let mut pages = Vec::new();
+        replay.policy.for_each(&replay.pages, &mut |page: FrameNumber| pages.push(page.0));
+        pages.sort_unstable();
+        pages
+    }
+
+    /// Runs a policy, and takes the pages that it lists away one by one.
+    fn lists_each_page_once(policy: impl Policy<Slab>) {
+        let mut replay = Replay::new(policy, 100, 1000);
+        replay.run(&requests().collect::<Vec<_>>());
+        assert_eq!(listed(&replay), (0..100).collect::<Vec<_>>());
+        for page in 0..100 {
+            replay.policy.remove(&replay.pages, FrameNumber(page));
+            assert_eq!(listed(&replay).len(), 99 - page as usize);
+        }
+    }
+
+    #[test]
+    fn models_of_the_engines_policies_list_each_page_once() {
+        lists_each_page_once(ClassicModel::default());
+        lists_each_page_once(LinuxModel::new(100));
+        lists_each_page_once(HighwaterModel::new(100));
+        for kernel in ["mglru-v1", "mglru-v2", "6.1-mglru", "6.14-mglru", "7.2-mglru"] {
+            let kernel = Kernel::built_in(kernel).expect("the engine has this kernel");
+            lists_each_page_once(MultigenModel::new(kernel.choices.multigen));
+        }
     }
 }

@@ -45,7 +45,7 @@ impl GroupId {
     }
 }
 
-/// An event of a memory control group that is counted (`memory.events`).
+/// A kind of event that is counted for each memory control group (`memory.events`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
     /// Pages were reclaimed although the group's usage was within its `low` protection.
@@ -179,7 +179,8 @@ impl Group {
 
 /// All memory control groups of an engine.
 pub struct Groups<M: Machine> {
-    /// The groups by number, with the root group first. Elements for groups that do not exist have no pages.
+    /// The groups in order of their numbers, with the root group first. Elements for groups that do not exist have no
+    /// pages.
     groups: Box<[Group]>,
     tree: Tree<M>,
     stocks: M::PerCpu<Stock>,

@@ -78,8 +78,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Clears the flags of a node's zones that say that they are congested, full of dirty pages or full of pages under
-    /// writeback, because the node is balanced.
+    /// Clears the flags that mark a node's zones as congested, full of dirty pages or full of pages under writeback,
+    /// because the node is balanced.
     #[doc(alias = "clear_pgdat_congested")]
     fn end_congestion(&self, node: NodeId) {
         for (_, zone) in self.zones_up_to(node, usize::MAX) {

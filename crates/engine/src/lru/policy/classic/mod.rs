@@ -3,14 +3,16 @@
 //! *Flow*: [`scan_count`] computes how many pages of each list a scan looks at. [`scan`] takes clusters of each list in
 //! turn; it ages active clusters itself ([`age`]) and hands inactive ones out ([`isolate`]). [`judge`] decides by the
 //! recent use of a page. [`flush`] applies batches, [`uses`] notes uses through files, and `refault` recognises pages
-//! that come back. *Locks*: `lru`, for each cluster. *Description*: mechanisms/reclaim, 8, 10 to 12 and 14.4. `model`
-//! is a model of the classic policy for use without an engine.
+//! that come back. *Locks*: `lru`, for each cluster. *Description*: mechanisms/reclaim, 8, 10 to 12 and 14.4. `model`,
+//! `linux_model` and `highwater_model` are models of the classic policy for use without an engine.
 
 pub mod age;
 pub mod check;
 pub mod flush;
+mod highwater_model;
 pub mod isolate;
 pub mod judge;
+mod linux_model;
 pub mod lists;
 mod model;
 pub(in crate::lru) mod refault;
@@ -19,7 +21,9 @@ pub mod scan_count;
 pub mod split;
 pub mod uses;
 
+pub use highwater_model::HighwaterModel;
 pub use isolate::Recent;
+pub use linux_model::LinuxModel;
 pub use lists::Lists;
 pub use model::ClassicModel;
 pub(in crate::lru) use refault::Packing;
@@ -47,7 +51,7 @@ impl Classic {
         }
     }
 
-    /// Returns the state with which an lruvec begins: it has no pages.
+    /// Returns the state of an lruvec that has no pages yet.
     pub(in crate::lru) fn state<M: Machine>(machine: &M) -> State<M> {
         State { lists: machine.lock(LockClass::Lru, Lists::default()), nonresident: Nonresident::default() }
     }
@@ -61,7 +65,7 @@ impl Classic {
 
 /// The state that the classic policy keeps for an lruvec.
 pub(in crate::lru) struct State<M: Machine> {
-    /// The lruvec's active and inactive lists, in their lock.
+    /// The lruvec's active and inactive lists, inside the lock that protects them.
     pub(in crate::lru) lists: M::Lock<Lists>,
     /// The record of pages that left the lruvec, from which refault distances are computed.
     nonresident: Nonresident,

@@ -9,7 +9,8 @@
 //! finds used. [`view`] shows the generations, and [`command`] begins and evicts generations from outside. *Locks*:
 //! `lru`, of each lruvec. *Description*: mechanisms/multigen.
 //!
-//! Its versions, from the first posting to Linux 7.2, are choices ([`choices`]).
+//! Its versions, from the first posting to Linux 7.2, are choices ([`choices`]). `model` is a model of the policy for use
+//! without an engine.
 
 pub mod ageing;
 pub mod check;
@@ -23,6 +24,7 @@ pub mod insert;
 pub mod judge;
 pub mod lists;
 pub mod look_around;
+mod model;
 pub mod placement;
 #[cfg(test)]
 mod properties;
@@ -34,6 +36,7 @@ pub mod view;
 pub mod walk;
 
 pub use choices::Choices;
+pub use model::MultigenModel;
 pub use scan::GenerationScan;
 
 pub(in crate::lru) use ageing::GOT_ON;
@@ -67,7 +70,7 @@ impl Multigen {
         }
     }
 
-    /// Returns the state with which an lruvec begins: it has no pages.
+    /// Returns the state of an lruvec that has no pages yet.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> Generational<M> {
         Generational {
             lists: machine.lock(LockClass::Lru, Lists::default()),
@@ -87,6 +90,6 @@ pub(in crate::lru) struct Generational<M: Machine> {
     controller: Controller,
     /// Bloom filters of the page tables that are worth a walk.
     filters: Filters,
-    /// The round of page-table walks that tasks make before a generation begins, if one is under way.
+    /// The current round of page-table walks, if one is under way. Tasks make such a round before a generation begins.
     rounds: Rounds<M>,
 }

@@ -17,14 +17,48 @@ const LRUVEC_SHIFT: u32 = COUNT_BITS + 1;
 
 /// The contents of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Left {
+pub(super) struct Left {
     /// The number of the oldest generation of the page's family when the page was evicted. A shadow has room only for
     /// the low bits of this number.
-    seq: u64,
-    lruvec: u32,
-    is_workingset: bool,
+    pub(super) seq: u64,
+    pub(super) lruvec: u32,
+    pub(super) is_workingset: bool,
     /// The value of the page's `USES` bits, which count uses, when the page was evicted.
-    counted: u32,
+    pub(super) counted: u32,
+}
+
+impl Left {
+    /// Returns the tier, out of those of a kernel, that the page had when it was evicted.
+    pub(super) const fn tier(self, choices: &Choices) -> usize {
+        let tier = uses::tier_of_count(choices.use_marks, self.is_workingset, self.counted);
+        if tier < choices.tiers as usize { tier } else { choices.tiers as usize - 1 }
+    }
+
+    /// Returns whether the recent return of the page counts as an activation, and whether as a restoration.
+    const fn is_activated_or_restored(self, choices: &Choices, is_in_fault: bool) -> (bool, bool) {
+        let has_four_uses = self.is_workingset && self.counted + 1 >= uses::FULL;
+        let tier = uses::tier_of_count(choices.use_marks, self.is_workingset, self.counted);
+        match choices.refault_marks {
+            RefaultMarks::TierAboveFirst => (false, tier > 0),
+            RefaultMarks::FaultOrFourUses => (false, is_in_fault || has_four_uses),
+            RefaultMarks::Workingset => (is_in_fault, self.is_workingset),
+            RefaultMarks::RestoredAlone => (is_in_fault && self.is_workingset, self.is_workingset),
+        }
+    }
+
+    /// Returns the flags of the page after its recent return, from its flags before.
+    pub(super) const fn returned(self, choices: &Choices, is_in_fault: bool, flags: Flags) -> Flags {
+        let (_, is_restored) = self.is_activated_or_restored(choices, is_in_fault);
+        match choices.refault_marks {
+            RefaultMarks::FaultOrFourUses if is_restored => uses::full(flags),
+            RefaultMarks::FaultOrFourUses => flags,
+            _ if self.is_workingset && is_in_fault => flags.with(Flags::WORKINGSET.with(Flags::ACTIVE)),
+            _ if self.is_workingset => flags.with(Flags::WORKINGSET),
+            RefaultMarks::TierAboveFirst | RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {
+                uses::restored(flags, self.counted)
+            }
+        }
+    }
 }
 
 /// The layout of a shadow's bits: the uses, the lruvec, and the generation in all other bits.
@@ -44,13 +78,13 @@ impl Packing {
         1 << (Shadow::BITS - LRUVEC_SHIFT - self.lruvec_bits)
     }
 
-    const fn encode(self, left: Left) -> Shadow {
+    pub(super) const fn encode(self, left: Left) -> Shadow {
         let uses = left.counted | (left.is_workingset as u32) << COUNT_BITS;
         let seq = (left.seq % self.seqs()) as u32;
         Shadow::of_bits(uses | (left.lruvec | seq << self.lruvec_bits) << LRUVEC_SHIFT)
     }
 
-    const fn decode(self, shadow: Shadow) -> Left {
+    pub(super) const fn decode(self, shadow: Shadow) -> Left {
         let bits = shadow.bits();
         let place = bits >> LRUVEC_SHIFT;
         Left {
@@ -61,8 +95,9 @@ impl Packing {
         }
     }
 
-    /// Returns whether a page left so lately that its return has an effect.
-    fn is_recent(self, left: Left, choices: &Choices, seqs: &Seqs, family: Family) -> bool {
+    /// Returns whether the refault of a page counts as recent, by the rule `multigen.recent_refault`. `left` says when
+    /// the page left memory.
+    pub(super) fn is_recent(self, left: Left, choices: &Choices, seqs: &Seqs, family: Family) -> bool {
         let apart = self.seqs();
         match choices.recent_refault {
             RecentRefault::SameGeneration => seqs.min[family as usize] % apart == left.seq,
@@ -94,8 +129,8 @@ const fn is_in_fault(how: Insert) -> bool {
     }
 }
 
-/// Returns the mark of a page that comes in a fault. Other pages that come back with a shadow do not have this mark
-/// before they join the lists.
+/// Returns the flag that marks a page which a page fault brings into memory. Other pages that come back with a shadow
+/// do not have this flag before they join the lists.
 const fn mark_of_faulted(faulted: Faulted) -> Flags {
     match faulted {
         Faulted::Active => Flags::ACTIVE,
@@ -168,30 +203,12 @@ impl<M: Machine> Lru<M> {
         if !is_recent {
             return;
         }
-        let tier = uses::tier_of_count(choices.use_marks, left.is_workingset, left.counted);
-        of.controller.count(Count::Refaulted, family, tier.min(choices.tiers as usize - 1), pages);
+        of.controller.count(Count::Refaulted, family, left.tier(choices), pages);
         let is_in_fault = self.frames[frame].is(faulted);
-        let has_four_uses = left.is_workingset && left.counted + 1 >= uses::FULL;
-        let (is_activated, is_restored) = match choices.refault_marks {
-            RefaultMarks::TierAboveFirst => (false, tier > 0),
-            RefaultMarks::FaultOrFourUses => (false, is_in_fault || has_four_uses),
-            RefaultMarks::Workingset => (is_in_fault, left.is_workingset),
-            RefaultMarks::RestoredAlone => (is_in_fault && left.is_workingset, left.is_workingset),
-        };
+        let (is_activated, is_restored) = left.is_activated_or_restored(choices, is_in_fault);
         self.count_in(lruvec, zone, activate, if is_activated { pages } else { 0 });
         self.count_in(lruvec, zone, restore, if is_restored { pages } else { 0 });
-        let known = |flags: Flags| {
-            Some(match choices.refault_marks {
-                RefaultMarks::FaultOrFourUses if is_restored => uses::full(flags),
-                RefaultMarks::FaultOrFourUses => flags,
-                _ if left.is_workingset && is_in_fault => flags.with(Flags::WORKINGSET.with(Flags::ACTIVE)),
-                _ if left.is_workingset => flags.with(Flags::WORKINGSET),
-                RefaultMarks::TierAboveFirst | RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {
-                    uses::restored(flags, left.counted)
-                }
-            })
-        };
-        let _ = self.frames[frame].update(known);
+        let _ = self.frames[frame].update(|flags| Some(left.returned(choices, is_in_fault, flags)));
     }
 
     /// Tells the controller, which compares refault rates, that pages stay in memory because of their tier.
@@ -199,8 +216,7 @@ impl<M: Machine> Lru<M> {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Adds pages that stay in memory because of their tier to the count of activations, if `multigen.refault_marks`
-    /// says so.
+    /// Counts pages that stay in memory because of their tier as activations, if `multigen.refault_marks` says so.
     pub(super) fn count_protected(
         &self,
         multigen: &Multigen,

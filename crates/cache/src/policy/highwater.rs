@@ -1,0 +1,14 @@
+//! The lists of Highwater's own kernel, the default of the library: the engine's own code ([`HighwaterModel`]).
+//!
+//! Pages that are read once stay off the lists while that loses nothing, and used pages become active when the scan
+//! reaches them (`lru.admission = "by-refault"` and `lru.activation = "at-scan"` of the kernel `highwater`). The rule is
+//! related to S3-FIFO ([`s3_fifo`](super::s3_fifo)).
+
+use super::engine::OfEngine;
+use engine::lru::policy::classic::HighwaterModel;
+
+/// Returns an empty cache of `capacity` pages for objects with numbers below `objects`.
+#[must_use]
+pub fn cache(capacity: u64, objects: u32) -> OfEngine<HighwaterModel> {
+    OfEngine::new(capacity, objects, HighwaterModel::new)
+}

@@ -1,0 +1,224 @@
+//! The requests that all caches of a replay share: dense ids, and what some policies need beside them.
+
+use crate::keys::{Keys, TooManyKeys};
+use crate::list::NONE;
+use std::sync::{Arc, OnceLock};
+
+/// A sequence of requests. Objects are numbered from 0 without gaps, so that a request takes 4 bytes, or 8 with its
+/// size.
+///
+/// The 64-bit keys of a trace are numbered once, by [`RequestsBuilder`], for all policies and sizes.
+#[derive(Debug, Default)]
+pub struct Requests {
+    ids: Arc<Vec<u32>>,
+    /// Number of bytes of each request; empty if all requests are for a page.
+    sizes: Vec<u32>,
+    /// The key of the object with each number.
+    keys: Vec<u64>,
+    /// For each object, the number of bytes of its first request; empty if `sizes` is empty.
+    object_sizes: Arc<[u32]>,
+    next: OnceLock<Arc<[u32]>>,
+    hashes: OnceLock<Arc<[[u32; 2]]>>,
+}
+
+/// Builds [`Requests`] from the keys of a trace, which are added block by block.
+#[derive(Debug, Default)]
+pub struct RequestsBuilder {
+    keys: Keys,
+    ids: Vec<u32>,
+    sizes: Vec<u32>,
+    object_sizes: Vec<u32>,
+}
+
+/// The largest number of requests that a replay can hold. Policies and next uses store positions in 32 bits.
+pub const REQUESTS_MAX: usize = NONE as usize - 1;
+
+/// The reason why requests could not be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There are more distinct objects than a policy can number.
+    TooManyKeys(TooManyKeys),
+    /// There are more than [`REQUESTS_MAX`] requests.
+    TooManyRequests,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooManyKeys(error) => error.fmt(f),
+            Self::TooManyRequests => write!(f, "the trace has more than {REQUESTS_MAX} requests, which is the limit"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl RequestsBuilder {
+    /// Adds requests for pages.
+    ///
+    /// # Errors
+    /// When there are too many requests or distinct keys.
+    pub fn add(&mut self, keys: &[u64]) -> Result<(), Refused> {
+        if self.ids.len() + keys.len() > REQUESTS_MAX {
+            return Err(Refused::TooManyRequests);
+        }
+        self.keys.number(keys, &mut self.ids).map_err(Refused::TooManyKeys)
+    }
+
+    /// Adds requests for objects with a size each, bytes. An object keeps the size of its first request; each request
+    /// counts its own size among the requested bytes.
+    ///
+    /// # Errors
+    /// When there are too many requests or distinct keys.
+    ///
+    /// # Panics
+    /// When the slices differ in length.
+    pub fn add_sized(&mut self, keys: &[u64], sizes: &[u32]) -> Result<(), Refused> {
+        assert_eq!(keys.len(), sizes.len(), "each request has a size");
+        let from = self.ids.len();
+        self.add(keys)?;
+        self.sizes.extend_from_slice(sizes);
+        for (id, size) in self.ids[from..].iter().zip(sizes) {
+            if *id as usize == self.object_sizes.len() {
+                self.object_sizes.push(*size);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the collected requests.
+    ///
+    /// # Panics
+    /// When some requests were added with sizes and others without.
+    #[must_use]
+    pub fn finish(self) -> Requests {
+        let Self { keys, ids, sizes, object_sizes } = self;
+        assert!(sizes.is_empty() || sizes.len() == ids.len(), "either all requests have sizes, or none");
+        Requests {
+            ids: Arc::new(ids),
+            sizes,
+            keys: keys.into_keys(),
+            object_sizes: object_sizes.into(),
+            next: OnceLock::new(),
+            hashes: OnceLock::new(),
+        }
+    }
+}
+
+impl Requests {
+    /// Creates requests for pages from 64-bit keys.
+    ///
+    /// # Panics
+    /// When there are too many; [`RequestsBuilder`] returns an error instead.
+    #[must_use]
+    pub fn from_keys(keys: impl IntoIterator<Item = u64>) -> Self {
+        let keys: Vec<u64> = keys.into_iter().collect();
+        let mut builder = RequestsBuilder::default();
+        builder.add(&keys).expect("fewer requests than the limit");
+        builder.finish()
+    }
+
+    /// Returns the id of the object of each request.
+    #[must_use]
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Returns the id of the object of each request, in a form that a cache can keep.
+    #[must_use]
+    pub(crate) fn shared_ids(&self) -> Arc<Vec<u32>> {
+        self.ids.clone()
+    }
+
+    /// Returns the bytes of each request; an empty slice if requests have no sizes.
+    #[must_use]
+    pub fn sizes(&self) -> &[u32] {
+        &self.sizes
+    }
+
+    /// Returns the number of requests.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Returns whether there is no request.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Returns the number of distinct objects.
+    #[must_use]
+    pub fn distinct(&self) -> u32 {
+        self.keys.len() as u32
+    }
+
+    /// Returns the key of each object, by id.
+    #[must_use]
+    pub fn keys(&self) -> &[u64] {
+        &self.keys
+    }
+
+    /// Returns the bytes of each object at its first request, by id; an empty slice if requests have no sizes.
+    #[must_use]
+    pub fn object_sizes(&self) -> &Arc<[u32]> {
+        &self.object_sizes
+    }
+
+    /// Returns the number of bytes of all distinct objects; the number of objects if requests have no sizes.
+    #[must_use]
+    pub fn distinct_bytes(&self) -> u64 {
+        match self.sizes.is_empty() {
+            true => u64::from(self.distinct()),
+            false => self.object_sizes.iter().map(|size| u64::from(*size)).sum(),
+        }
+    }
+
+    /// Returns, for each request, the position of the next request for the same object; [`NEVER`] if there is none. The
+    /// result is computed at the first call, in one pass from the end.
+    #[must_use]
+    pub fn next_uses(&self) -> Arc<[u32]> {
+        let compute = || {
+            let mut next = vec![NEVER; self.ids.len()];
+            let mut last = vec![NEVER; self.keys.len()];
+            for (at, id) in self.ids.iter().enumerate().rev() {
+                next[at] = std::mem::replace(&mut last[*id as usize], at as u32);
+            }
+            next.into()
+        };
+        self.next.get_or_init(compute).clone()
+    }
+
+    /// Returns two hashes of each object's key, by id, for policies that sketch frequencies. Computed at the first call.
+    #[must_use]
+    pub fn hashes(&self) -> Arc<[[u32; 2]]> {
+        self.hashes.get_or_init(|| self.keys.iter().map(|key| crate::xxh64::pair(*key)).collect()).clone()
+    }
+}
+
+/// The position that stands for no next use.
+pub const NEVER: u32 = NONE;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_uses_point_to_the_next_request_of_the_object() {
+        let requests = Requests::from_keys([7, 8, 7, 7, 9, 8]);
+        assert_eq!(requests.ids(), [0, 1, 0, 0, 2, 1]);
+        assert_eq!(*requests.next_uses(), [2, 5, 3, NEVER, NEVER, NEVER]);
+        assert_eq!((requests.distinct(), requests.distinct_bytes(), requests.keys()), (3, 3, &[7, 8, 9][..]));
+    }
+
+    #[test]
+    fn an_object_keeps_the_size_of_its_first_request() {
+        let mut builder = RequestsBuilder::default();
+        builder.add_sized(&[5, 6], &[10, 20]).unwrap();
+        builder.add_sized(&[5, 7], &[11, 30]).unwrap();
+        let requests = builder.finish();
+        assert_eq!(requests.sizes(), [10, 20, 11, 30]);
+        assert_eq!((requests.object_sizes().as_ref(), requests.distinct_bytes()), (&[10, 20, 30][..], 60));
+    }
+}

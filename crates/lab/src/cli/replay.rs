@@ -1,0 +1,159 @@
+//! The verb `replay`: the miss ratios that cache policies have on a trace, without time.
+
+mod shown;
+mod sizes;
+mod source;
+
+use super::options::PlotOptions;
+use super::trace::SourceOptions;
+use super::{End, output, with_command};
+use ::cache::estimate::Estimates;
+use ::cache::replay::Report;
+use ::cache::{Kind, Plan, Sampling, WarmUp};
+use shown::Shown;
+use sizes::{Size, Unit};
+use source::Reader;
+use std::num::NonZero;
+use std::path::PathBuf;
+
+/// Arguments of `highwater replay`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    source: SourceOptions,
+    /// The policies; `all` for all. Names: lru, fifo, clock, lfu, 2q, arc, lirs, w-tinylfu, s3-fifo, s3-fifo-old, s4-fifo, sieve,
+    /// clock2q+, lhd, optimal, classic, multigen, multigen-6.14, multigen-6.1, highwater
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_policy)]
+    policies: Vec<Policies>,
+    /// The sizes of the cache: shares of all different pages or objects of the trace (5%), numbers of them (10000), or bytes (64M).
+    /// With bytes, objects take the room of their sizes
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, default_value = "1%,2%,5%,10%,20%,50%", value_parser = sizes::parse)]
+    sizes: Vec<Size>,
+    /// The requests at the begin that fill the cache and are not counted: a share (10%) or a number
+    #[arg(long, value_name = "REQUESTS", value_parser = parse_warm_up)]
+    warm_up: Option<WarmUp>,
+    /// Replay only a share of all different pages or objects (1%), or at most so many (8192), and estimate the miss ratios with their
+    /// standard errors
+    #[arg(long, value_name = "SHARE", value_parser = parse_sampling)]
+    sample: Option<Sampling>,
+    /// Number of caches that are replayed at the same time; by default as many as there are CPUs
+    #[arg(long, value_name = "THREADS")]
+    threads: Option<NonZero<usize>>,
+    /// The form
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Write it to a file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    plot: PlotOptions,
+}
+
+/// A form of the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// A table for people
+    #[default]
+    Table,
+    /// Markdown
+    Markdown,
+    /// A line for each policy and size, with all figures
+    Csv,
+    /// All figures
+    Json,
+    /// A page with curves
+    Html,
+}
+
+/// A word in the value of `--policies`.
+#[derive(Clone, Copy, Debug)]
+enum Policies {
+    All,
+    One(Kind),
+}
+
+/// The policies that are replayed if `--policies` is not given.
+const USUAL: [Kind; 8] =
+    [Kind::Lru, Kind::Arc, Kind::S3Fifo, Kind::Sieve, Kind::Classic, Kind::Multigen, Kind::Highwater, Kind::Optimal];
+
+/// The results of caches that replayed all requests, or a sample of them.
+pub enum Results {
+    All(Report),
+    Sampled(Estimates),
+}
+
+/// Replays a trace, and shows how many requests each cache missed.
+pub fn run(arguments: &Arguments) -> Result<(), End> {
+    let plot = arguments.plot.open()?;
+    let file = output::open_report(arguments.format == Format::Html, arguments.output.as_deref())?;
+    let reader = Reader::open(&arguments.source, arguments.sample)?;
+    let unit = Unit::of(&arguments.sizes, reader.kind()).map_err(|why| End::Usage(format!("--sizes: {why}")))?;
+    let (loaded, verdict) = reader.read()?;
+    let plan = Plan {
+        policies: policies(&arguments.policies, unit),
+        sizes: arguments.sizes.iter().map(|size| size.in_unit(unit)).collect(),
+        warm_up: arguments.warm_up.unwrap_or_default(),
+        by_bytes: unit == Unit::Bytes,
+        threads: arguments.threads,
+    };
+    let name = arguments.source.file.display().to_string();
+    let results = loaded.replay(&plan).map_err(|why| End::Usage(format!("{name}: {why}")))?;
+    let shown = Shown::new(&name, loaded.kind(), unit, &results, &arguments.sizes);
+    let picture = plot.map(|file| (file, shown.picture()));
+    output::with_picture(picture, || {
+        output::report(file, |out, look| {
+            let text = match arguments.format {
+                Format::Table => shown.text(look),
+                Format::Markdown => shown.page().markdown(),
+                Format::Csv => shown.csv(),
+                Format::Json => shown.json(),
+                Format::Html => with_command(shown.page()).render(),
+            };
+            out.write_all(text.as_bytes())
+        })
+    })?;
+    verdict
+}
+
+/// Returns each policy once, in the order of the command line.
+fn policies(words: &[Policies], unit: Unit) -> Vec<Kind> {
+    let knows_unit = |kind: &Kind| unit != Unit::Bytes || kind.knows_bytes();
+    let mut kinds = Vec::new();
+    for word in words {
+        match word {
+            Policies::One(kind) => kinds.push(*kind),
+            Policies::All => kinds.extend(Kind::ALL.into_iter().filter(knows_unit)),
+        }
+    }
+    if kinds.is_empty() {
+        kinds.extend(USUAL.into_iter().filter(knows_unit));
+    }
+    super::options::each_once(&kinds)
+}
+
+fn parse_policy(text: &str) -> Result<Policies, String> {
+    if text == "all" {
+        return Ok(Policies::All);
+    }
+    Kind::named(text.trim()).map(Policies::One).ok_or_else(|| {
+        let known: Vec<&str> = Kind::ALL.into_iter().map(Kind::name).collect();
+        format!("expected `all`, or one of {}", known.join(", "))
+    })
+}
+
+fn parse_warm_up(text: &str) -> Result<WarmUp, String> {
+    match sizes::parse_share(text) {
+        Some(share) => Ok(WarmUp::Share(share)),
+        None => {
+            text.parse().map(WarmUp::Requests).map_err(|_| "expected a share such as 10%, or a whole number".into())
+        }
+    }
+}
+
+fn parse_sampling(text: &str) -> Result<Sampling, String> {
+    let sampling = match sizes::parse_share(text) {
+        Some(share) => Some(Sampling::Rate(share)).filter(|_| share > 0.0),
+        None => text.parse().ok().filter(|objects| *objects > 0).map(Sampling::Objects),
+    };
+    sampling.ok_or_else(|| "expected a share above 0 such as 1%, or a whole number from 1 up".into())
+}

@@ -1,0 +1,84 @@
+//! [`load`]: makes a [`Trace`] of an input in any format.
+
+use super::options::Options;
+use super::stream::{Counts, Stream};
+use super::unpack;
+use crate::formats::OWN;
+use crate::hwtrace::{Trace, Writer, layout};
+use kit::in_use;
+use kit::input::why;
+use kit::wrong::Wrong;
+use std::fs::File;
+use std::io::{self, BufRead as _, Read as _, Write};
+use std::path::Path;
+
+/// A trace that was loaded, with the counts from its reading.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The requests and the names.
+    pub trace: Trace,
+    /// Name of the format of the input.
+    pub format: &'static str,
+    /// Counts of the lines or records and of the requests that were read. For a trace in the format `.hwtrace`, only
+    /// the requests are counted.
+    pub counts: Counts,
+}
+
+/// Maps a trace in the format `.hwtrace`, or reads another one ([`Stream`]) into an unnamed temporary file, which takes
+/// 32 bytes for each request.
+///
+/// # Errors
+/// When the input cannot be read, is empty or damaged, or no format is recognised.
+pub fn load(path: &Path, options: &Options) -> Result<Loaded, Wrong> {
+    let name = path.display().to_string();
+    let wrong = |error: &io::Error| Wrong::of(&name, why(error));
+    let may_be_own = options.from.as_deref().is_none_or(|from| from == OWN);
+    if may_be_own && is_own(path) {
+        let file = File::open(path).map_err(|error| wrong(&error))?;
+        in_use::reads("a trace", path, &file).map_err(|error| wrong(&error))?;
+        return Ok(own(Trace::map(&file, &name)?));
+    }
+    let mut input = unpack::open(path)?;
+    let first = input.fill_buf().map_err(|error| wrong(&error))?;
+    // The first bytes may come in parts, each of at least one byte: an own trace has them in one part.
+    if may_be_own && (first.starts_with(&layout::MAGIC) || options.from.is_some()) {
+        let mut file = tempfile::tempfile().map_err(|error| wrong(&error))?;
+        io::copy(&mut input, &mut file).map_err(|error| wrong(&error))?;
+        return Ok(own(Trace::map(&file, &name)?));
+    }
+    let mut stream = Stream::of(input, &name, options)?;
+    let file = tempfile::tempfile().map_err(|error| wrong(&error))?;
+    convert(&mut stream, &file)?;
+    let trace = Trace::map(&file, &name)?;
+    Ok(Loaded { trace, format: stream.format().name, counts: stream.counts().clone() })
+}
+
+/// Writes all requests of a stream as a trace in the format `.hwtrace`.
+///
+/// # Errors
+/// When the input cannot be read or the output not be written.
+pub fn convert(stream: &mut Stream, out: impl Write) -> Result<(), Wrong> {
+    let failed = |error: io::Error| Wrong::of("output", why(&error));
+    let mut writer = Writer::new(out, stream.kind()).map_err(failed)?;
+    while let Some(requests) = stream.batch()? {
+        for request in requests {
+            writer.push(request).map_err(failed)?;
+        }
+    }
+    writer.finish(stream.files(), stream.tasks(), &stream.metadata()).map_err(failed)?;
+    Ok(())
+}
+
+fn own(trace: Trace) -> Loaded {
+    let counts = Counts { requests: trace.len() as u64, pieces: trace.len() as u64, ..Counts::default() };
+    Loaded { trace, format: OWN, counts }
+}
+
+/// Returns whether a path leads to a regular file in the format `.hwtrace`, judged by its first bytes.
+#[must_use]
+pub fn is_own(path: &Path) -> bool {
+    let mut first = [0; layout::MAGIC.len()];
+    path.is_file()
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok())
+        && first == layout::MAGIC
+}
