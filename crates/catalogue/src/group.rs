@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use asked::Asked;
 pub(crate) use layers::{declare, lay_over, position, resolve};
 
-/// A memory control group of version 2. Sizes that are left out are those of a new group: no limits, no protection.
+/// A memory control group of version 2, or of version 1 if a group of the machine has `soft_mib`. Sizes that are left out are those of a new group: no limits, no protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
@@ -46,6 +46,11 @@ pub struct Group {
     /// `memory.min`, MiB at full scale: reclaim always leaves this much of the group's memory alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_mib: Option<u64>,
+    /// `memory.soft_limit_in_bytes`, MiB at full scale: when memory runs short, kswapd first takes pages from the group
+    /// that is farthest above this size. All groups of the machine are then of version 1: `max_mib` is
+    /// `memory.limit_in_bytes`, and they have no sizes besides these two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_mib: Option<u64>,
     /// `memory.swap.max`, MiB at full scale: the largest amount of the group's memory that may be in swap at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap_max_mib: Option<u64>,
@@ -122,6 +127,7 @@ impl Group {
             (Limit::High, self.high_mib),
             (Limit::Low, self.low_mib),
             (Limit::Min, self.min_mib),
+            (Limit::Soft, self.soft_mib),
             (Limit::SwapMax, self.swap_max_mib),
         ];
         limits.into_iter().filter_map(|(limit, mib)| Some((limit, scale.of(mib?.saturating_mul(256))))).collect()
@@ -200,6 +206,31 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
                 let why = format!("`{key}` of `{}` is {size}, above its `max_mib`, {max}: {}", group.name, above(key));
                 return refuse(&place(n, key), why);
             }
+        }
+    }
+    check_version(groups).map_err(|(n, key, why)| Error::at(&place(n, key), format!("in [[group]]: {why}")))
+}
+
+/// Checks that groups of version 1, if there are some, have no keys of version 2.
+///
+/// # Errors
+/// The number of the first group that has such a key, the key, and the error in words.
+fn check_version(groups: &[Group]) -> Result<(), (usize, &'static str, String)> {
+    let Some(soft) = groups.iter().find(|group| group.soft_mib.is_some()) else { return Ok(()) };
+    for (n, group) in groups.iter().enumerate() {
+        let keys = [
+            ("high_mib", group.high_mib.is_some()),
+            ("low_mib", group.low_mib.is_some()),
+            ("min_mib", group.min_mib.is_some()),
+            ("swap_max_mib", group.swap_max_mib.is_some()),
+            ("oom_group", group.oom_group),
+        ];
+        if let Some((key, _)) = keys.into_iter().find(|(_, is_set)| *is_set) {
+            let why = format!(
+                "`{key}` of `{}` is of version 2, but `soft_mib` of `{}` makes all groups those of version 1",
+                group.name, soft.name
+            );
+            return Err((n, key, why));
         }
     }
     Ok(())
@@ -301,6 +332,10 @@ mod tests {
         assert_eq!(
             told("[[group]]\nname = \"a\"\nhigh_mib = 9\nmax_mib = 8\n"),
             "m.toml:3: in [[group]]: `high_mib` of `a` is 9, above its `max_mib`, 8: the group never gets there"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\nsoft_mib = 9\n[[group]]\nname = \"b\"\nlow_mib = 8\n"),
+            "m.toml:6: in [[group]]: `low_mib` of `b` is of version 2, but `soft_mib` of `a` makes all groups those of version 1"
         );
         assert_eq!(
             told("[[group]]\nname = \"a\"\ntasks = [\"ok\", \"*x\"]\n"),

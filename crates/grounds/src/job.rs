@@ -197,6 +197,10 @@ pub struct Outcome {
     /// is a report of several lines.
     #[serde(default)]
     pub kernel_log: Vec<String>,
+    /// Names of the workload's tasks if the out-of-memory killer ended every one of them, so that the figures say nothing;
+    /// otherwise empty. Also empty for workloads that measure kills.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub killed: Vec<String>,
     /// Curves to draw in pictures of the run, in addition to the counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
@@ -206,6 +210,23 @@ pub struct Outcome {
     /// Durations of the workload's operations.
     #[serde(default)]
     pub times: Vec<Times>,
+}
+
+impl Outcome {
+    /// Returns why the run counts as failed although it ended: the out-of-memory killer ended every task of the workload.
+    /// `None` if a task was left.
+    #[must_use]
+    pub fn loss(&self) -> Option<Failure> {
+        let tasks = self.killed.len();
+        let mut names: Vec<String> = Vec::new();
+        for name in self.killed.iter().map(|name| format!("`{name}`")) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let why = "the out-of-memory killer ended every task of the workload";
+        (tasks > 0).then(|| Failure(format!("killed ({tasks} of {tasks}): {why}, {}", names.join(", "))))
+    }
 }
 
 /// The reason why a job cannot run or has failed, in words for the user.

@@ -8,9 +8,11 @@
 use crate::groups::NamedGroups;
 use engine::Engine;
 use engine::allocate::out_of_memory::{Candidate, Exhausted, Kill};
+use engine::anonymous::ProcessId;
 use engine::memory::{Gfp, GroupId, Limit, MigrateType, NodeId, Zone, ZoneFlag};
 use engine::stat::Vmstat;
 use machine::{Machine, PAGE_BYTES};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Size of a page, KiB.
@@ -20,15 +22,30 @@ const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 /// are logged.
 const REPORTS_MAX: usize = 100;
 
+/// Returns the names of a workload's processes if the out-of-memory killer has ended all of them; otherwise none. The
+/// workload has `started` processes besides `main`, which counts only if it is the only one.
+#[must_use]
+pub fn killed_whole(kills: &[Kill], main: ProcessId, started: usize) -> Vec<String> {
+    let is_of_workload = |victim: &&Candidate| (victim.id == main) == (started == 0);
+    let victims = victims_of(kills).filter(is_of_workload).map(|victim| (victim.id.0, victim.name.as_str()));
+    let victims: BTreeMap<u32, &str> = victims.collect();
+    let is_whole = victims.len() >= started.max(1);
+    victims.into_values().filter(|_| is_whole).map(str::to_owned).collect()
+}
+
+/// Returns the processes that were killed, in order of time.
+pub fn victims_of(kills: &[Kill]) -> impl Iterator<Item = &Candidate> {
+    kills.iter().flat_map(|kill| {
+        let others = kill.others.iter().map(|n| &kill.candidates[*n]);
+        std::iter::once(&kill.candidates[kill.victim]).chain(others)
+    })
+}
+
 /// Returns a note that names each process that was killed; `None` if none was.
 #[must_use]
 pub fn killed(kills: &[Kill]) -> Option<String> {
-    let victims = kills.iter().flat_map(|kill| {
-        let others = kill.others.iter().map(|n| &kill.candidates[*n]);
-        std::iter::once(&kill.candidates[kill.victim]).chain(others)
-    });
     let mut names: Vec<String> = Vec::new();
-    for victim in victims {
+    for victim in victims_of(kills) {
         let name = format!("`{}`", victim.name);
         if !names.contains(&name) {
             names.push(name);

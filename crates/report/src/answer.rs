@@ -290,7 +290,7 @@ impl<'t> Answer<'t> {
         let wide = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
         let shown = |column: usize| match row.cells[column].value {
             Some(value) => row.format.show(value.median),
-            None if table.columns[column].has_failed() => text::FAILED.into(),
+            None if table.columns[column].has_failed() => table.columns[column].cell_of_failure().into(),
             None => "-".into(),
         };
         let figures: Vec<String> = (0..names.len()).map(shown).collect();

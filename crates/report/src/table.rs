@@ -83,6 +83,14 @@ impl Column {
         (!reasons.is_empty()).then(|| format!("failed: {}", reasons.join(", ")))
     }
 
+    /// Returns the words for cells of the column that have no figure because its runs failed: `killed (3 of 3)` if the
+    /// out-of-memory killer ended all of three tasks, otherwise `failed`.
+    #[must_use]
+    pub fn cell_of_failure(&self) -> &str {
+        let is_kill = |it: &&Failed| it.why.starts_with("killed (");
+        self.failed.first().filter(is_kill).map_or("failed", |it| it.why.as_str())
+    }
+
     /// Returns whether every run of the column failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
@@ -247,6 +255,23 @@ impl Table {
         let rows = in_blocks(rows.collect());
         let (main_rows, histograms) = (Vec::new(), Vec::new());
         Self { experiment, machine, scale, seeds, fingerprint, columns, notes, main_rows, rows, histograms }
+    }
+
+    /// Adds those of `rows` that the table lacks, without figures. They are rows of runs that count as failed.
+    pub fn add_without_figures(&mut self, rows: &[Row]) {
+        for row in rows {
+            if self.rows.iter().all(|known| known.group != row.group || known.name != row.name) {
+                self.rows.push(TableRow {
+                    group: row.group.clone(),
+                    name: row.name.clone(),
+                    unit: row.unit.clone(),
+                    better: row.better,
+                    format: row.format,
+                    cells: vec![TableCell::default(); self.columns.len()],
+                });
+            }
+        }
+        self.rows = in_blocks(std::mem::take(&mut self.rows));
     }
 
     /// Returns the cells of a row, each with its column.

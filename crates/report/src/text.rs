@@ -192,7 +192,7 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
     let figure = |(column, cell): (usize, &TableCell)| -> Cell {
         let Some(Estimate { median, .. }) = cell.value else {
             return match &table.columns[column] {
-                it if it.has_failed() => Cell::new(FAILED, Tone::Worse),
+                it if it.has_failed() => Cell::new(it.cell_of_failure(), Tone::Worse),
                 // A figure that a saved report lacks is marked; otherwise an empty cell is enough, since kernels often
                 // lack a counter.
                 _ if table.has_saved() => Cell::new(MISSING, Tone::Faint),
@@ -373,6 +373,11 @@ mod tests {
             line.split_whitespace().map(str::to_owned).collect()
         };
         assert_eq!(words("Ops a"), ["Ops", "a", "ops/s", "10.00", "failed"]);
+        let mut killed = whole.clone();
+        killed.columns[1].failed = vec![Failed { why: "killed (2 of 2)".into(), runs: 3, of: 3 }];
+        let told = render(&killed, Show::default());
+        let line = told.lines().find(|line| line.trim_start().starts_with("Ops a")).unwrap();
+        assert!(line.ends_with("  killed (2 of 2)"), "{told}");
         assert!(text.contains("failed (3 of 3)") && text.contains("\nb failed: out of memory (3 of 3)\n"), "{text}");
         head.columns[1].failed[0].runs = 1;
         let part =

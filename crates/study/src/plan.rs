@@ -196,7 +196,7 @@ impl Results {
     /// Returns whether every run failed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        self.table.columns.iter().all(Column::has_failed)
+        self.table.rows.is_empty() && self.table.columns.iter().all(Column::has_failed)
     }
 }
 

@@ -272,7 +272,9 @@ impl Sweep {
             watch.began(*number, &self.title(run), &progress);
             let outcome = self.run_one(run, &progress);
             watch.ended(*number);
-            store.keep(&key, &outcome?)?;
+            let outcome = outcome?;
+            outcome.loss().map_or(Ok(()), Err)?;
+            store.keep(&key, &outcome)?;
             Ok(true)
         });
         let mut ran = Ran { done: 0, found: 0, failures: Vec::new(), why: BTreeMap::new() };

@@ -67,6 +67,8 @@ impl Workload for Exhaust {
 
     const ABOUT: &'static str = "programs that want more memory, or more of the disk, than there is";
 
+    const MEASURES_KILLS: bool = true;
+
     const VERIFIES: bool = true;
 
     const SIM_ONLY: Option<&'static str> =

@@ -76,6 +76,8 @@ impl Workload for Grow {
 
     const ABOUT: &'static str = "a program that grows in its control group, and is asked to give pages back";
 
+    const MEASURES_KILLS: bool = true;
+
     const VERIFIES: bool = true;
 
     fn about_param(key: &str) -> Option<&'static str> {

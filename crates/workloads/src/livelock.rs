@@ -208,6 +208,8 @@ impl Workload for Livelock {
 
     const ABOUT: &'static str = "programs whose code an anonymous hog takes from them, page by page";
 
+    const MEASURES_KILLS: bool = true;
+
     const SIM_ONLY: Option<&'static str> =
         Some("where memory is exhausted, the other grounds end the process that all its programs are");
 

@@ -56,6 +56,10 @@ pub trait Workload: Sync + 'static {
     /// first eight bytes.
     const VERIFIES: bool = false;
 
+    /// `true` if figures of the workload say how many of its tasks the out-of-memory killer ended. A run of another
+    /// workload counts as failed if all of its tasks were killed.
+    const MEASURES_KILLS: bool = false;
+
     /// The reason why the workload runs only on the simulator; none if it runs on every ground.
     const SIM_ONLY: Option<&'static str> = None;
 

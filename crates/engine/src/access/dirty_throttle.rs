@@ -167,12 +167,15 @@ impl<M: Machine> Access<M> {
         let backing = self.backing(device);
         loop {
             let now = self.machine.now();
-            let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
-            backing.tracked_limit.store(limits.dirty, Relaxed);
-            if dirty <= limits.free_run() {
+            let state = self.dirty_state_of(backing);
+            backing.tracked_limit.store(state.limits.dirty, Relaxed);
+            let of_group = self.dirty_state_of_group(task.group);
+            let is_free = |state: DirtyState| state.dirty <= state.limits.free_run();
+            if is_free(state) && of_group.is_none_or(is_free) {
                 task.dirty_paused_at = now;
                 task.pages_dirtied = 0;
-                task.pages_dirtied_poll = poll_interval(dirty, limits.dirty);
+                let poll = |state: DirtyState| poll_interval(state.dirty, state.limits.dirty);
+                task.pages_dirtied_poll = of_group.map_or(u64::MAX, poll).min(poll(state));
                 break;
             }
             if self.is_abandoned.load(Relaxed) {
@@ -180,7 +183,7 @@ impl<M: Machine> Access<M> {
             }
             self.wake_flusher(device);
             self.update_bandwidth(backing);
-            let Some(pause) = self.pause_for(task, backing, now) else { break };
+            let Some((pause, state)) = self.pause_for(task, backing, now, state, of_group) else { break };
             let waiting = Waiting::begin(&self.machine, WaitReason::DirtyLimit);
             self.machine.pause(pause.time);
             drop(waiting);
@@ -193,27 +196,42 @@ impl<M: Machine> Access<M> {
             task.pages_dirtied = 0;
             break;
         }
-        if self.is_over_background(backing) {
+        if self.is_over_background(backing) || self.is_group_over_background(task.group) {
             self.wake_flusher(device);
         }
     }
 
-    /// Returns the pause for the pages that the task has dirtied; `None` if the task did not dirty them too fast.
-    fn pause_for(&self, task: &mut Task, backing: &Backing<M>, now: Nanos) -> Option<Pause> {
+    /// Returns the pause for the pages that the task has dirtied, with the limits that demand it: those for all writers
+    /// of the device, or those of the task's group if they let it dirty fewer pages. `None` if the task did not dirty its
+    /// pages too fast.
+    fn pause_for(
+        &self,
+        task: &mut Task,
+        backing: &Backing<M>,
+        now: Nanos,
+        state: DirtyState,
+        of_group: Option<DirtyState>,
+    ) -> Option<(Pause, DirtyState)> {
         let sample = self.bandwidth_sample(backing);
-        let (rate, write_rate) = {
+        let (mut rate, mut write_rate, mut to_drain, mut demands) = {
             let bandwidth = backing.bandwidth.lock();
             backing.tracked_limit.store(bandwidth.tracked_limit, Relaxed);
             let position = bandwidth.position(&sample).max(0) as u64;
-            ((bandwidth.ratelimit * position) >> 10, bandwidth.average_write)
+            (bandwidth.rate_at(position), bandwidth.average_write, sample.device_dirty, state)
         };
+        if let Some(state) = of_group {
+            let of_group = self.rates_of_group(backing, task.group, state);
+            if of_group.rate < rate {
+                (rate, write_rate, to_drain, demands) = (of_group.rate, of_group.write_rate, of_group.dirty, state);
+            }
+        }
         // The pause is at most an eighth of the time that the device needs for its dirty pages, so that the device does
         // not run out of work.
-        let drain = Nanos(sample.device_dirty * NANOS_PER_SECOND / (8 * write_rate.max(1)));
+        let drain = Nanos(to_drain * NANOS_PER_SECOND / (8 * write_rate.max(1)));
         let pause_max = (drain + TICK).min(PAUSE_MAX);
         let blocked = Pause { time: pause_max, poll_pages: POLL_PAGES / 4, is_blocked: true };
         if rate == 0 {
-            return Some(blocked);
+            return Some((blocked, demands));
         }
         let (pause_min, poll_pages) = pause_min(rate, pause_max);
         let period = Nanos(task.pages_dirtied * NANOS_PER_SECOND / rate);
@@ -231,7 +249,7 @@ impl<M: Machine> Access<M> {
             }
             return None;
         }
-        Some(Pause { time: period.since(think).min(pause_max), poll_pages, is_blocked: false })
+        Some((Pause { time: period.since(think).min(pause_max), poll_pages, is_blocked: false }, demands))
     }
 }
 

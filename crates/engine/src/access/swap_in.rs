@@ -200,10 +200,11 @@ impl<M: Machine> Access<M> {
     }
 
     /// Allocates a page and charges it to `owner`, the group whose page was swapped out. If this group was removed,
-    /// charges the page to the task's group (mechanisms/groups, 1).
+    /// charges the page to the task's group (mechanisms/groups, 1). The group may be removed meanwhile, but its number is
+    /// not used again before the page is charged.
     fn allocate_for(&self, owner: GroupId, task: &mut Task, gfp: Gfp) -> Result<FrameNumber, OutOfMemory> {
-        let is_live = self.groups.as_ref().is_some_and(|groups| !owner.is_root() && groups.is_live(owner));
-        let own = if is_live { std::mem::replace(&mut task.group, owner) } else { task.group };
+        let pin = self.groups.as_ref().filter(|_| !owner.is_root()).and_then(|groups| groups.pin(owner));
+        let own = if pin.is_some() { std::mem::replace(&mut task.group, owner) } else { task.group };
         let found = self.allocate(task, gfp, Order::ZERO);
         task.group = own;
         found

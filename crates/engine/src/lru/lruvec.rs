@@ -281,6 +281,7 @@ impl<M: Machine> Lru<M> {
             lruvec.priority.store(DEF_PRIORITY, Relaxed);
             self.end_reclaim(lruvec);
         }
+        self.forget_rates(id);
         self.machine.note_new_group(id.0, parent.0);
         if let Some(lists) = &self.memcg_lru {
             lists.add(id);

@@ -27,6 +27,8 @@ pub(crate) enum Move {
     /// The tail of the generation in which the group is (`MEMCG_LRU_TAIL`). The group is marked, so that its next visit
     /// shows that it was moved there.
     Tail,
+    /// The head of the generation in which the group is (`MEMCG_LRU_HEAD`).
+    Head,
     /// The head of the old generation (`MEMCG_LRU_OLD`).
     Old,
     /// The tail of the young generation (`MEMCG_LRU_YOUNG`).
@@ -167,6 +169,7 @@ impl List {
         self.remove(id);
         match to {
             Move::Tail => self.insert(id, now, false, true),
+            Move::Head => self.insert(id, now, true, false),
             Move::Old => self.insert(id, self.old, true, false),
             Move::Young => self.insert(id, self.old + 1, false, false),
             Move::Gone => {}
@@ -242,7 +245,7 @@ impl<M: Machine> MemcgLru<M> {
     }
 
     /// Moves a memory control group to another place on the lists of all nodes.
-    pub(super) fn apply(&self, id: GroupId, to: Move) {
+    pub(crate) fn apply(&self, id: GroupId, to: Move) {
         self.lists.iter().for_each(|list| list.lock().apply(id, to));
     }
 

@@ -2,7 +2,7 @@
 
 use super::file_index::FileIndex;
 use super::segments::Segments;
-use machine::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use machine::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
 
 /// The value for "no block yet". No page has block 0 of the device, because this block belongs to the file system
@@ -44,6 +44,8 @@ pub struct File<M: Machine> {
     /// flag. The flusher takes the file off its list, which clears the flag, and then looks for tags. At least one of
     /// the two tasks must see the step of the other, so all four steps are sequentially consistent.
     pub(crate) is_listed: AtomicBool,
+    /// Number of the memory control group for which the flusher writes the file (`writeback.group_limits`).
+    pub(crate) writeback_group: AtomicU16,
     /// `true` while a task writes the file's dirty pages. If two tasks wrote the file at the same time, they would
     /// write single pages instead of extents.
     pub(crate) is_being_written: AtomicBool,
@@ -129,6 +131,7 @@ impl<M: Machine> File<M> {
             placement,
             writeback_index: AtomicU32::new(0),
             is_listed: AtomicBool::new(false),
+            writeback_group: AtomicU16::new(0),
             is_being_written: AtomicBool::new(false),
             written_wait: machine.wait_queue(),
             syncs_waiting: AtomicU32::new(0),

@@ -13,7 +13,7 @@ pub use super::tags::Tag;
 use super::tags::Tags;
 use crate::memory::{FRAMES_MAX, Folio, Frame, FrameTable, Latched};
 use crate::slab::index_nodes::{NODE_PAGES, NodePlace};
-use machine::atomic::{AtomicU32, Ordering};
+use machine::atomic::{AtomicU32, AtomicU64, Ordering};
 use machine::{FrameNumber, prefetch};
 use std::ops::Range;
 
@@ -127,7 +127,7 @@ pub struct FileIndex {
     /// Number of pages in each node of the index (64 slots, as in the kernel's radix tree). `node_places` says where
     /// each node lies in a slab. Both arrays are empty if nodes take no memory.
     node_pages: Segments<AtomicU32>,
-    node_places: Segments<AtomicU32>,
+    node_places: Segments<AtomicU64>,
     pages: Pages,
     /// Largest page number that was ever stored in the index, plus 1.
     end: AtomicU32,

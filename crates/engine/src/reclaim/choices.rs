@@ -377,6 +377,8 @@ choices! {
         /// As `shared-by-priority`, but walks of all priorities share a position, and every reclaim except kswapd ends
         /// its walk once it has freed enough. A reclaim that frees nothing starts again, and then visits all groups.
         SharedPosition,
+        /// As `shared-by-priority`, but every reclaim except kswapd ends its walk once it has freed enough.
+        SharedEndingEarly,
     }
 
     /// Condition under which a zone counts as hopeless: reclaim expects to free nothing there (`all_unreclaimable`).

@@ -64,9 +64,10 @@ impl<M: Machine> Reclaim<M> {
         match self.choices.group_walk {
             _ if control.is_kswapd => Walk::All,
             GroupWalk::All => Walk::All,
-            GroupWalk::SharedByPriority => {
+            GroupWalk::SharedByPriority | GroupWalk::SharedEndingEarly => {
                 let priority = if control.priority > DEF_PRIORITY { DEF_PRIORITY } else { control.priority };
-                Walk::Shared { position: priority as usize, ends_early: control.is_cgroup }
+                let ends_early = control.is_cgroup || matches!(self.choices.group_walk, GroupWalk::SharedEndingEarly);
+                Walk::Shared { position: priority as usize, ends_early }
             }
             GroupWalk::SharedPosition if control.walks_all => Walk::All,
             GroupWalk::SharedPosition => Walk::Shared { position: 0, ends_early: true },
@@ -80,7 +81,7 @@ impl<M: Machine> Reclaim<M> {
             && !control.walks_all
             && match self.choices.group_walk {
                 GroupWalk::SharedPosition => !(self.memcg_lru.is_some() && control.is_global()),
-                GroupWalk::All | GroupWalk::SharedByPriority => false,
+                GroupWalk::All | GroupWalk::SharedByPriority | GroupWalk::SharedEndingEarly => false,
             };
         control.walks_all |= was_partial;
         was_partial

@@ -24,6 +24,7 @@ mod removals;
 pub mod shrink_lruvec;
 pub mod shrink_pages;
 pub mod shrink_slab;
+mod soft_limit;
 pub mod throttle;
 pub mod zone_reclaim;
 

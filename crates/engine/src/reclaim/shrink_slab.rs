@@ -3,6 +3,7 @@
 use super::Reclaim;
 use super::choices::{DeferredObjects, StolenPages};
 use crate::lru::CLUSTER;
+use crate::memory::KernelMemory;
 use crate::slab::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
 use crate::stat::Event;
 use crate::task::Task;
@@ -84,6 +85,9 @@ impl<M: Machine> Reclaim<M> {
     /// reclaim's target.
     fn free_shrunk(&self, task: &Task, kind: ObjectKind, shrunk: &Shrunk) -> u64 {
         let mut freed: u64 = shrunk.slabs.iter().map(|slab| self.free_slab(*slab)).sum();
+        for group in &shrunk.groups {
+            self.free_object(*group, KernelMemory::SlabReclaimable, kind.bytes());
+        }
         for id in &shrunk.files {
             // The file was opened while its object was being dropped: its pages stay.
             if self.file(*id).is_some_and(|file| file.is_open()) {

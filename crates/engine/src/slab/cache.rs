@@ -10,7 +10,7 @@
 
 use super::Slab as Floor;
 use super::choices::SlabOrder;
-use crate::memory::Gfp;
+use crate::memory::{Gfp, KernelMemory};
 use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, PerCpu};
 use std::collections::BTreeMap;
@@ -62,6 +62,15 @@ impl SlabKind {
         match self {
             Self::Reclaimable => Gauge::NrSlabReclaimable,
             Self::Unreclaimable => Gauge::NrSlabUnreclaimable,
+        }
+    }
+
+    /// Returns the kind of kernel memory as which groups are charged for the objects of a slab of this kind.
+    #[must_use]
+    pub const fn memory(self) -> KernelMemory {
+        match self {
+            Self::Reclaimable => KernelMemory::SlabReclaimable,
+            Self::Unreclaimable => KernelMemory::SlabUnreclaimable,
         }
     }
 

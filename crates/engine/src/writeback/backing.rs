@@ -5,8 +5,9 @@ use super::bandwidth::{Bandwidth, Sample};
 use super::blocks::FreeBlocks;
 use super::dirty_limit::DirtyWaits;
 use super::flusher::Work;
+use super::group_limit::OfGroups;
 use super::write_failure::FailedFiles;
-use crate::memory::Flags;
+use crate::memory::{Flags, Groups};
 use crate::page_cache::File;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Step};
@@ -50,6 +51,8 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty_waits: DirtyWaits<M>,
     /// Estimates of the device's speed and of its writers' rates.
     pub(crate) bandwidth: M::Lock<Bandwidth>,
+    /// Counts and estimates by memory control group.
+    pub(crate) of_groups: OfGroups<M>,
     /// `true` if too many pages were dirty when a writer last checked (`bdi->dirty_exceeded`).
     pub(crate) dirty_exceeded: AtomicBool,
     /// Write rate of the device in pages a second, copied from [`Backing::bandwidth`] so that it can be read without
@@ -67,7 +70,8 @@ pub struct Backing<M: Machine> {
 
 impl<M: Machine> Backing<M> {
     /// Creates the state that writeback keeps about a device. No page of the device is dirty at first.
-    pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout) -> Self {
+    /// There may be `groups` memory control groups.
+    pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout, groups: usize) -> Self {
         let total_blocks = layout.file_blocks.end - layout.file_blocks.start;
         Self {
             device,
@@ -85,6 +89,7 @@ impl<M: Machine> Backing<M> {
             dirty_waits: DirtyWaits::new(machine),
             bandwidth: machine.lock(LockClass::Other, Bandwidth::default()),
             write_rate: AtomicU64::new(Bandwidth::default().average_write),
+            of_groups: OfGroups::new(machine, groups),
             dirty_exceeded: AtomicBool::new(false),
             tracked_limit: AtomicU64::new(0),
             met_held: AtomicBool::new(false),
@@ -121,21 +126,21 @@ const BACKINGS_MAX: usize = 64;
 pub struct Backings<M: Machine>(Box<[OnceLock<Backing<M>>]>);
 
 impl<M: Machine> Backings<M> {
-    /// Creates the devices of `devices`, numbered from 0.
+    /// Creates the devices of `devices`, numbered from 0, with room for `groups` memory control groups.
     ///
     /// # Panics
     /// Panics when there are more devices than [`BACKINGS_MAX`].
-    pub(super) fn new(machine: &M, devices: &[DeviceLayout]) -> Self {
+    pub(super) fn new(machine: &M, devices: &[DeviceLayout], groups: usize) -> Self {
         let backings = Self((0..BACKINGS_MAX).map(|_| OnceLock::new()).collect());
         for layout in devices {
-            assert!(backings.add(machine, layout).is_some(), "more than {BACKINGS_MAX} devices");
+            assert!(backings.add(machine, layout, groups).is_some(), "more than {BACKINGS_MAX} devices");
         }
         backings
     }
 
-    fn add(&self, machine: &M, layout: &DeviceLayout) -> Option<DeviceId> {
+    fn add(&self, machine: &M, layout: &DeviceLayout, groups: usize) -> Option<DeviceId> {
         let free = (0..).zip(&self.0).filter(|(_, place)| place.get().is_none());
-        let mut added = free.map(|(n, place)| (n, place.set(Backing::new(machine, DeviceId(n), layout))));
+        let mut added = free.map(|(n, place)| (n, place.set(Backing::new(machine, DeviceId(n), layout, groups))));
         added.find_map(|(n, result)| result.is_ok().then_some(DeviceId(n)))
     }
 
@@ -149,7 +154,7 @@ impl<M: Machine> Writeback<M> {
     /// Adds a device, whose flusher ([`crate::KernelTask::Flusher`]) the simulator or the library has to start. Returns
     /// `None` if there are too many devices.
     pub fn add_device(&self, layout: &DeviceLayout) -> Option<DeviceId> {
-        self.backings.add(&self.machine, layout)
+        self.backings.add(&self.machine, layout, self.groups.as_ref().map_or(0, Groups::room))
     }
 
     /// Returns the state that writeback keeps about a device.

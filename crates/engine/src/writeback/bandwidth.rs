@@ -138,6 +138,12 @@ impl Bandwidth {
         self.balanced = balanced;
     }
 
+    /// Returns the rate at which a writer may dirty pages at a position, in pages a second.
+    #[must_use]
+    pub const fn rate_at(&self, position: u64) -> u64 {
+        (self.ratelimit * position) >> SHIFT
+    }
+
     fn limit(&self, sample: &Sample) -> u64 {
         sample.limits.dirty.max(self.tracked_limit)
     }

@@ -63,6 +63,16 @@ choices! {
         Apart,
     }
 
+    /// The limits that throttle the writers of a memory control group.
+    group_limits: GroupLimits = Off, drawn 165 {
+        /// Those of all memory.
+        Off,
+        /// Those of all memory, and limits of the group if they are lower. The ratios then refer to the memory that the
+        /// group can have: its pages of files, and as many more pages as its limits and the clean pages of the others
+        /// leave to it. Acts with `access.dirty_throttle = "sleeps"` only.
+        ByGroup,
+    }
+
     /// Number of pages of a file that the flusher writes before it goes on to the next file.
     chunk: WritebackChunk = Fixed, drawn 29 {
         /// The flusher writes as many pages as the device writes in half a second, or an eighth of the dirty limit if

@@ -109,9 +109,18 @@ impl<M: Machine> Writeback<M> {
     #[must_use]
     pub fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
+        self.limits_of(dirtyable, dirtyable)
+    }
+
+    /// Returns the limits for a part of the dirtyable pages. A limit in bytes is shared in proportion.
+    pub(super) fn limits_of(&self, part: u64, dirtyable: u64) -> DirtyLimits {
         let (dirty_ratio, background_ratio) = self.dirty_ratios(dirtyable);
-        let dirty = pages_or(self.choices.dirty_bytes, dirtyable * dirty_ratio / 100);
-        let background = pages_or(self.choices.dirty_background_bytes, dirtyable * background_ratio / 100);
+        let of_part = |bytes, ratio| match pages_or(bytes, 0) {
+            0 => part * ratio / 100,
+            pages => (u128::from(pages) * u128::from(part) / u128::from(dirtyable)) as u64,
+        };
+        let dirty = of_part(self.choices.dirty_bytes, dirty_ratio);
+        let background = of_part(self.choices.dirty_background_bytes, background_ratio);
         DirtyLimits { background: if background >= dirty { dirty / 2 } else { background }, dirty }
     }
 

@@ -4,8 +4,9 @@ use crate::groups::NamedGroups;
 use crate::kernel_log;
 use catalogue::group::Group;
 use engine::anonymous::region::ENTRIES;
-use engine::anonymous::{Process, Region};
-use engine::memory::{Block, Gfp, GroupId, Layout, Limit};
+use engine::anonymous::{Process, ProcessId, Region};
+use engine::memory::group::kernel::STACK_BYTES;
+use engine::memory::{Block, Gfp, GroupId, KernelMemory, Layout, Limit};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
 use engine::swap::SwapLayout;
@@ -45,6 +46,8 @@ struct Shared {
     has_reaper: Cell<bool>,
     /// The task of each running process, by the number of the process. The main task's process is not included.
     processes: RefCell<BTreeMap<u32, sim::TaskId>>,
+    /// Number of processes that the workload has started.
+    started: Cell<usize>,
     /// The lines that the simulated kernel logged. Each line begins with its time.
     kernel_log: RefCell<Vec<String>>,
     /// The memory control groups of the machine file.
@@ -132,6 +135,7 @@ impl SimSystem {
             has_khugepaged,
             has_reaper: Cell::new(false),
             processes: RefCell::default(),
+            started: Cell::new(0),
             kernel_log: RefCell::default(),
             groups,
             at_marks,
@@ -365,6 +369,12 @@ impl SimSystem {
         self.shared.kernel_log.borrow().clone()
     }
 
+    /// Returns the number of the main process, and how many processes the workload has started besides it.
+    #[must_use]
+    pub fn started(&self) -> (ProcessId, usize) {
+        (self.process.id, self.shared.started.get())
+    }
+
     /// Returns an error if the process of this task was killed for lack of memory. The task then ends, as after
     /// SIGKILL.
     #[inline]
@@ -449,6 +459,8 @@ impl System for SimSystem {
         let adj = named.map_or_else(|| self.process.oom_score_adj(), |id| shared.groups.borrow().oom_score_adj(id));
         process.set_oom_score_adj(adj);
         let number = process.id.0;
+        // The task that starts another pays for its stack; the other enters its own group later.
+        let payer = self.engine().allocate().charge_stack(&mut self.task.borrow_mut());
         let task = self.shared.sim.spawn(name, move || {
             let system = Self::for_process(&shared, process);
             system.engine().memory().enter_group(&mut system.task.borrow_mut(), group);
@@ -458,9 +470,11 @@ impl System for SimSystem {
                 system.engine().access().exit_process(&system.process);
             }
             system.process.set_gone();
+            shared.engine.memory().free_object(payer, KernelMemory::KernelStack, STACK_BYTES);
             shared.processes.borrow_mut().remove(&number);
         });
         self.shared.processes.borrow_mut().insert(number, task);
+        self.shared.started.update(|started| started + 1);
         task
     }
 

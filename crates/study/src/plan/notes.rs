@@ -40,7 +40,11 @@ impl Plan {
     fn groups_too_new(&self) -> Option<String> {
         let is_too_old = |column: &usize| {
             let run = self.runs.iter().find(|run| run.column == *column && !run.is_real());
-            run.is_some_and(|run| !run.job.machine.groups.is_empty() && is_before_groups(&run.job.kernel))
+            run.is_some_and(|run| {
+                let groups = &run.job.machine.groups;
+                let is_version_1 = groups.iter().any(|group| group.soft_mib.is_some());
+                !groups.is_empty() && !is_version_1 && is_before_groups(&run.job.kernel)
+            })
         };
         let old: Vec<usize> = (0..self.columns.len()).filter(is_too_old).collect();
         (!old.is_empty()).then(|| {

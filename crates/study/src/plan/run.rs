@@ -55,7 +55,9 @@ impl Turn<'_> {
         watch.began(self.number, &run.title, &progress);
         let mut outcome = plan.carry_out(run, &progress);
         watch.ended(self.number);
-        if let (Some((store, key)), Ok(outcome)) = (&kept, &mut outcome) {
+        // A store has no failed runs.
+        let outcome_kept = outcome.as_mut().ok().filter(|outcome| outcome.killed.is_empty());
+        if let (Some((store, key)), Some(outcome)) = (&kept, outcome_kept) {
             store.keep(key, outcome)?;
             // A store keeps no durations of operations. They are dropped here, too, so that the report does not depend
             // on which runs were stored.
@@ -213,7 +215,13 @@ impl Plan {
         let mut columns = self.columns.clone();
         for (run, result) in became {
             match result {
-                Ok(outcome) => ended.push(Ended { run, outcome }),
+                Ok(outcome) => {
+                    if let Some(failure) = outcome.loss() {
+                        columns[run.column].add_failure(&reason(&failure), self.seeds.len());
+                        failures.push(self.failure(run, failure));
+                    }
+                    ended.push(Ended { run, outcome });
+                }
                 Err(failure) => {
                     columns[run.column].add_failure(&reason(&failure), self.seeds.len());
                     failures.push(self.failure(run, failure));
@@ -232,6 +240,7 @@ impl Plan {
             notes: self.notes(&ended),
         };
         let (mut profile, mut series, mut memory, mut traces) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut without_figures = Vec::new();
         let (mut curves, mut rows) = (Vec::new(), vec![vec![Vec::new(); self.seeds.len()]; self.columns.len()]);
         let (mut generations, mut histograms, mut kernel_logs) = (Vec::new(), Vec::new(), Vec::new());
         for Ended { run, outcome } in ended {
@@ -252,9 +261,15 @@ impl Plan {
             }
             series.extend(outcome.series.map(|series| RunSeries { column, seed, series }));
             traces.extend(outcome.trace.map(|trace| RunTrace { title: run.title.clone(), trace }));
-            rows[run.column][(run.seed - self.seeds[0]) as usize] = outcome.rows;
+            if outcome.killed.is_empty() {
+                rows[run.column][(run.seed - self.seeds[0]) as usize] = outcome.rows;
+            } else {
+                // What such a run counted is shown only in its kernel log and series.
+                without_figures.extend(outcome.rows);
+            }
         }
-        let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
+        let mut table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
+        table.add_without_figures(&without_figures);
         let table = Table { histograms, main_rows: self.main_rows(&table), ..table };
         Results { table, profile, series, memory, generations, kernel_logs, traces, curves, failures }
     }

@@ -24,6 +24,7 @@ impl<M: Machine> Reclaim<M> {
                 break;
             }
             let before = control.reclaimed;
+            self.shrink_over_soft_limit(task, node, None, &mut control);
             let raises = !self.shrink_node(task, node, &mut control, request.classzone);
             let freed = control.reclaimed - before;
             self.end_pass(node, freed);

@@ -41,6 +41,7 @@ impl<M: Machine> Reclaim<M> {
                     if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && priority != DEF_PRIORITY {
                         continue;
                     }
+                    self.shrink_over_soft_limit(task, node, Some(zone), &mut control);
                     let zone_pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
                     total_scanned += zone_pass.scanned;
                     if zone_pass.was_left {
