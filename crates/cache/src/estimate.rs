@@ -18,37 +18,37 @@ use crate::replay::{Impossible, Plan, check, on_threads};
 use crate::stack::Distances;
 use crate::{Kind, Sample, WarmUp};
 
-/// Smallest number of objects with which a cache that replays a sample can stand for a large cache. The value is a
-/// choice: the paper on miniature simulation has caches of hundreds to thousands of objects.
+/// A cache of fewer sampled objects than this is too small to stand for a large one. Chosen: the paper on miniature
+/// simulation has caches of some hundreds to thousands of objects.
 const ROUGH_BELOW: f64 = 100.0;
 
-/// The estimated miss ratio of one policy at one cache size.
+/// An estimate for one policy and size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The policy.
     pub policy: Kind,
-    /// The capacity of the cache that the estimate is for, in objects or bytes.
+    /// The capacity in the trace, objects or bytes.
     pub capacity: u64,
-    /// Capacity of the small cache that replayed the sample in its place.
+    /// The capacity of the cache that replayed the sample.
     pub small_capacity: u64,
     /// Estimated share of requests that are misses.
     pub miss_ratio: f64,
-    /// Standard error of the estimated share.
+    /// Standard error of the miss ratio.
     pub error: f64,
     /// Estimated share of requested bytes that are missed, and its standard error; `None` if requests have no sizes.
     pub byte_miss_ratio: Option<(f64, f64)>,
-    /// Whether the cache that replayed the sample has so few objects that the error may be larger than stated.
+    /// Whether the small cache has so few objects that the error may be larger than stated.
     pub is_rough: bool,
 }
 
-/// Estimates for each policy and size, and figures of the sample and of the trace.
+/// Estimates, and what they were made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimates {
-    /// The estimates, a row for each policy and size. The rows for all sizes of the first policy come first.
+    /// A row for each policy and size: all sizes of the first policy come first.
     pub rows: Vec<Estimate>,
-    /// The share of all objects that are in the sample.
+    /// The share of objects that are in the sample.
     pub rate: f64,
-    /// Two numbers: the requests and the objects of the sample.
+    /// Numbers of requests and objects of the sample.
     pub sampled: (u64, u64),
     /// Number of requests of the trace.
     pub requests: u64,
@@ -56,40 +56,16 @@ pub struct Estimates {
     pub warm_up: u64,
     /// Estimated number of distinct objects of the trace.
     pub objects: u64,
-    /// Estimated number of bytes of all distinct objects; the number of objects if requests have no sizes.
+    /// Estimated bytes of the distinct objects; their number if requests have no sizes.
     pub object_bytes: u64,
 }
 
-<<<<<<< HEAD
-/// Numbers of requests and of misses of each sampled object.
-struct Tally {
-    requests: Vec<f64>,
-    misses: Vec<f64>,
-}
-
-impl Tally {
-    /// Estimates the share of requests that are misses in a trace with `total` requests, and the standard error of this
-    /// share.
-    fn estimate(&self, total: f64, rate: f64) -> (f64, f64) {
-        let pairs = || self.misses.iter().zip(&self.requests);
-        let sums = pairs().fold([0.0; 4], |sums, (m, n)| [sums[0] + m, sums[1] + n, sums[2] + m * n, sums[3] + n * n]);
-        let [misses, requests, products, squares] = sums;
-        let expected = total * rate;
-        if expected <= 0.0 || requests <= 0.0 {
-            return (0.0, 1.0);
-        }
-        let coefficient = (products / squares).clamp(0.0, 1.0);
-        let ratio = (misses + coefficient * (expected - requests)) / expected;
-        let spread: f64 = pairs().map(|(m, n)| (m - coefficient * n).powi(2)).sum();
-        (ratio.clamp(0.0, 1.0), ((1.0 - rate) * spread).sqrt() / expected)
-=======
 /// Returns the share of misses, and its standard error, in a trace with `total` requests, from the misses of each
 /// sampled object.
 fn ratio(misses: &[f64], total: f64, rate: f64) -> (f64, f64) {
     let expected = total * rate;
     if expected <= 0.0 {
         return (0.0, 1.0);
->>>>>>> 37b587cb7fa93af21b1386eca0d2848795df7d19
     }
     let (sum, squares) = misses.iter().fold((0.0, 0.0), |(sum, squares), m| (sum + m, squares + m * m));
     ((sum / expected).clamp(0.0, 1.0), ((1.0 - rate) * squares).sqrt() / expected)
@@ -135,8 +111,7 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
     })
 }
 
-/// Makes the row of a cache with the policy `kind`. `is_miss` says for each counted request of the sample whether it
-/// was a miss.
+/// Makes the row of a cache, from which requests of the sample were misses.
 fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool], is_rough: bool) -> Estimate {
     let requests = &sample.requests;
     let from = requests.len() - is_miss.len();
@@ -157,7 +132,7 @@ fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool
     Estimate { policy: kind, capacity, small_capacity, miss_ratio, error, byte_miss_ratio, is_rough }
 }
 
-/// Returns the index of the first request of the sample that is counted.
+/// Returns the first request of the sample that is counted.
 fn first_counted(sample: &Sample, share: f64) -> usize {
     ((sample.requests.len() as f64 * share) as usize).min(sample.requests.len())
 }

@@ -1148,7 +1148,10 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
     let cpus = print(&["explain", "machine.cpu.count"]);
     assert!(cpus.contains("Number of logical CPUs.") && cpus.contains("parallelio-8g"), "{cpus}");
     let hogs = print(&["explain", "params.hogs"]);
-    assert!(hogs.contains("\n  16 (assumed: ") && hogs.contains("  Number of hogs, the tasks that write memory. `--set"), "{hogs}");
+    assert!(
+        hogs.contains("\n  16 (assumed: ") && hogs.contains("  Number of hogs, the tasks that write memory. `--set"),
+        "{hogs}"
+    );
     assert!(message(2, &["explain", "swapiness"]).contains("did you mean `lru.swappiness`?"));
 }
 
