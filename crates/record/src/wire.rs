@@ -200,11 +200,14 @@ pub struct Event {
     pub time_ns: u64,
     /// See [`flag`].
     pub flags: u16,
-    /// Bytes, or what the kind says.
+    /// Offset in the file, bytes. For some kinds of event the field has another meaning, which the variant of [`Kind`]
+    /// states.
     pub offset: u64,
-    /// Bytes (or pages), or what the kind says.
+    /// Length of the access, bytes (pages if an event is about pages). For some kinds of event the field has another
+    /// meaning, which the variant of [`Kind`] states.
     pub len: u32,
-    /// The open file description, or what the kind says.
+    /// Number of the open file description. For some kinds of event the field has another meaning, which the variant of
+    /// [`Kind`] states.
     pub handle: u32,
 }
 

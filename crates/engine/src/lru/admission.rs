@@ -130,8 +130,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ends the wait of a file's pages that wait on this CPU: puts each of them on a list. None of them is freed here,
-    /// because the caller is about to drop the file's pages and counts how many it drops.
+    /// Puts on LRU lists those pages of a file that wait on this CPU for the decision on their admission. It frees none of
+    /// them: the caller is about to drop all pages of the file and to count them, and a page that was freed here would
+    /// be missing from its count.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
             let mut of_file = Batch::new();

@@ -293,7 +293,7 @@ choices! {
 
     /// Number of isolated pages of a list above which reclaimers wait.
     isolated_limit: IsolatedLimit = None, drawn 68 {
-        /// There is no such number: reclaimers never wait for isolated pages.
+        /// Reclaimers never wait, however many pages are isolated.
         None,
         /// Reclaimers wait while more pages of a list are isolated than remain on it.
         Whole,

@@ -15,8 +15,8 @@ enum Placement {
     /// For each page, the number of its block on the device. A page gets its block when it is first written (delayed
     /// allocation); until then, the number is 0.
     Delayed(Box<Segments<AtomicU64>>),
-    /// The file is a device of its own, and its page `n` lies at block `n` of the device. The file system under the
-    /// engine decides where the block lies.
+    /// The file is a device of its own: page `n` of the file is block `n` of this device. The file system of the
+    /// operating system decides where the block is on the real disk, and the engine does not know it.
     Placed {
         /// Number of pages that have contents on the device. Pages with larger numbers read as zeroes.
         stored_pages: AtomicU32,

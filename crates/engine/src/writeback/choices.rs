@@ -75,8 +75,9 @@ choices! {
 
     /// Number of pages of a file that the flusher writes before it goes on to the next file.
     chunk: WritebackChunk = Fixed, drawn 29 {
-        /// The flusher writes as many pages as the device writes in half a second, or an eighth of the dirty limit if
-        /// that is less, rounded up to a multiple of 1024.
+        /// The flusher writes at a time as many pages of a file as the device writes in half a second, but at most an
+        /// eighth of the dirty limit and at most the pages that are left to write, raised to the next larger multiple of
+        /// 1024.
         ByBandwidth,
         /// The flusher writes 1024 pages of a file at a time.
         Fixed,

@@ -17,7 +17,7 @@ use std::time::Instant;
 /// today.
 pub const TICKS_PER_S: f64 = 100.0;
 
-/// The root of the kernel's files: `/`, or a folder into which they were copied.
+/// The folder that has the `proc` and `sys` of a running kernel: `/`, or a folder into which their files were copied.
 #[derive(Clone, Debug)]
 pub struct Source {
     root: PathBuf,

@@ -256,7 +256,8 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
     unsafe { real(number, a, b, c, d, e, f) }
 }
 
-/// Returns which counter a raw system call belongs to.
+/// Returns as what a raw system call (`syscall`) is counted if the shim cannot follow it; `None` for calls that are not
+/// counted.
 fn blind(number: c_long) -> Option<Blind> {
     #[cfg(target_arch = "x86_64")]
     const TRANSFERS: &[c_long] = &[0, 1, 9, 17, 18, 19, 20, 40, 295, 296, 326, 327, 328];

@@ -68,7 +68,7 @@ pub struct Info {
     pub kind: Kind,
     /// Number of requests for each operation. Operations without requests are left out.
     pub operations: Vec<(Operation, u64)>,
-    /// Number of requests that access something.
+    /// Number of requests that read, write, load or store.
     pub access_requests: u64,
     /// Number of accesses: reads and writes of a page or of an object.
     pub accesses: u64,

@@ -569,8 +569,8 @@ impl<M: Machine> Lru<M> {
 
 /// Functions that show the state of the policy: counters, lists of pages, checks.
 impl<M: Machine> Lru<M> {
-    /// Returns those counters of refaults that always stay at 0, because pages of their family leave no shadows.
-    /// Kernels without shadows do not have these counters.
+    /// Returns the counters of refaults that stay at 0 in this run, because the simulated kernel stores no shadows for
+    /// pages of their family. The real kernel does not have these counters in `/proc/vmstat`.
     pub fn uncounted_refaults(&self) -> impl Iterator<Item = ZoneEvent> {
         let by_policy = match self.choices.policy {
             // A program's own policy may return shadows; the simple policies of this engine do not.
